@@ -81,7 +81,7 @@ def test_a_lane_without_data_has_ports_to_go_on_with_where_others_have() -> None
         expected = {1: [2, alternates], 2: [alternates] * 2, 3: [alternates]}
         first = []
         for peer, counts in expected.items():
-            pairs = communicator._pairs_of(peer)
+            pairs = communicator.pairs_of(peer)
             rows = [endpoint.row_of(pair._index) for pair in pairs]
             # One port has no table of ports.
             assert [max(1, row.port_count) for row in rows] == counts

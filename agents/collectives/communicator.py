@@ -6,11 +6,11 @@ them.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.agents.collectives.barrier import barrier_peers
+from weft.agents.collectives.converted import whole_number
 from weft.agents.datagrams import ipv4, ipv4_text
 from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint
@@ -43,11 +43,7 @@ class SwitchJob:
 
     def __post_init__(self) -> None:
         for name in ("epoch", "slots", "values"):
-            value = getattr(self, name)
-            try:
-                object.__setattr__(self, name, operator.index(value))
-            except TypeError as error:
-                raise InputError(f"aggregation job: {name} {value!r} is no whole number") from error
+            whole_number(f"aggregation job: {name}", getattr(self, name))
         try:
             ipv4(self.address)
         except ValueError as error:
@@ -84,7 +80,104 @@ _ANSWERING_PORTS = 1 << 12
 """and from this those of lanes that only carry answers."""
 
 
-class Communicator:
+Lane = tuple[int, ...]
+"""The UDP source port of a lane's packets, then those with which to go on, one after the other,
+where nothing is acknowledged on that, and from which acknowledgements may leave, too. Empty: this
+end sends no data on it, but acknowledgements and small messages, as from any queue pair."""
+
+
+class Members:
+    """The members of a group as one of them knows them: their addresses, and a queue pair with each
+    of its peers.
+
+    Args:
+        own: which member this one is.
+        ranks, servers: the members' IPv4 addresses, as integers.
+        peers: the members to have a queue pair with.
+        lanes: as `Communicator` has them.
+
+    Raises:
+        InputError: the endpoint has another address than the member.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, own: int, ranks: Sequence[int], servers: Sequence[int],
+        peers: Iterable[int], lanes: Mapping[int, Sequence[Lane]] | None = None,
+    ) -> None:  # fmt: skip
+        self.endpoint = endpoint
+        self.own = own
+        self.size = len(ranks)
+        """How many of the members are ranks."""
+        self.members = (*ranks, *servers)
+        """IPv4 addresses."""
+        address = self.members[own]
+        demand(
+            endpoint.address == address,
+            InputError,
+            f"{self.title(own)} has address {ipv4_text(address)}, but its endpoint "
+            f"{ipv4_text(endpoint.address)}",
+        )
+        peers = list(peers)
+        self._lanes: dict[int, Lanes] = {
+            peer: Lanes(endpoint, self.members[peer], chosen)
+            for peer, chosen in (lanes or {}).items()
+            if peer in peers
+        }
+        self.queue_pairs: dict[int, RcQueuePair] = {
+            peer: self._lanes[peer].pairs[0]
+            if peer in self._lanes
+            else queue_pair_to(endpoint, self.members, own, peer, self.size)
+            for peer in peers
+        }
+        """By member; with those that have lanes, the first of them."""
+
+    def introduction(self) -> dict[int, tuple[int, ...]]:
+        """Return what each peer must be told, by member: the queue pair number and initial PSN of
+        each lane."""
+        return {
+            peer: tuple(
+                word
+                for pair in self.pairs_of(peer)
+                for word in (pair.local.number, pair.local.initial_psn)
+            )
+            for peer in self.queue_pairs
+        }
+
+    def connect(self, introductions: Mapping[int, Sequence[int]]) -> None:
+        """Connect all queue pairs, given what the peers say in their introductions to this member.
+
+        Raises:
+            InputError: a peer's is lacking, or it has another number of lanes.
+        """
+        own = self.title(self.own)
+        for peer in self.queue_pairs:
+            if peer not in introductions:
+                raise InputError(f"{own}: {self.title(peer)} said nothing of its queue pair")
+            pairs, words = self.pairs_of(peer), introductions[peer]
+            if len(words) != 2 * len(pairs):
+                raise InputError(
+                    f"{own} has {len(pairs)} lanes with {self.title(peer)}, which has "
+                    f"{len(words) // 2}: both ends need the same number"
+                )
+            for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
+                pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
+
+    def pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
+        """Return the queue pairs with a peer: one, or one for each lane."""
+        lanes = self._lanes.get(peer)
+        return (self.queue_pairs[peer],) if lanes is None else lanes.pairs
+
+    def name(self, member: int) -> str:
+        """Return a member as messages name it."""
+        return f"{self.title(member)} ({ipv4_text(self.members[member])})"
+
+    def title(self, member: int) -> str:
+        """Return a member's name without its address: `rank 3`, `server 0`."""
+        size = self.size
+        return f"rank {member}" if member < size else f"server {member - size}"
+
+
+class Communicator(Members):
     """One rank's view of its group: one RC queue pair with every peer that it talks to, one UD a
     multicast group.
 
@@ -129,35 +222,16 @@ class Communicator:
             InputError,
             f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}",
         )
-        if endpoint.address != addresses[rank]:
-            raise InputError(
-                f"rank {rank} has address {ipv4_text(addresses[rank])}, "
-                f"but its endpoint {ipv4_text(endpoint.address)}"
-            )
-        self.endpoint = endpoint
         self.rank = rank
         self.addresses = tuple(addresses)
-        self.size = len(addresses)
         self.servers = tuple(servers)
-        self.members = (*addresses, *servers)
-        """IPv4 addresses."""
-        self.next = (rank + 1) % self.size
-        self.previous = (rank - 1) % self.size
+        size = len(addresses)
+        self.next = (rank + 1) % size
+        self.previous = (rank - 1) % size
         neighbours = {self.next, self.previous, *partners}
-        peers = sorted((barrier_peers(rank, self.size) | neighbours) - {rank})
-        peers += range(self.size, len(self.members))
-        self._lanes: dict[int, Lanes] = {
-            peer: Lanes(endpoint, addresses[peer], chosen)
-            for peer, chosen in (lanes or {}).items()
-            if peer in peers
-        }
-        self.queue_pairs: dict[int, RcQueuePair] = {
-            peer: self._lanes[peer].pairs[0]
-            if peer in self._lanes
-            else queue_pair_to(endpoint, self.members, rank, peer, self.size)
-            for peer in peers
-        }
-        """By member; of those with lanes, the first."""
+        peers = sorted((barrier_peers(rank, size) | neighbours) - {rank})
+        peers += range(size, size + len(servers))
+        super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         self.multicast: list[UdQueuePair] = [
             endpoint.create_ud(
                 group, MULTICAST_QKEY, source_port=endpoint.source_port_to(endpoint.address)
@@ -169,7 +243,7 @@ class Communicator:
             source_port = endpoint.source_port_to(endpoint.address)
             self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
         self._peers: dict[object, int] = {
-            pair: peer for peer in peers for pair in self._pairs_of(peer)
+            pair: peer for peer in peers for pair in self.pairs_of(peer)
         }
 
         self.writing_bytes = 0
@@ -192,40 +266,6 @@ class Communicator:
                 "the communicators with what weft.agents.collectives.registry.partners says"
             )
 
-    def introduction(self) -> dict[int, tuple[int, ...]]:
-        """What each peer must be told: queue pair number and initial PSN of each lane, by
-        member."""
-        return {
-            peer: tuple(
-                word
-                for pair in self._pairs_of(peer)
-                for word in (pair.local.number, pair.local.initial_psn)
-            )
-            for peer in self.queue_pairs
-        }
-
-    def connect(self, introductions: Mapping[int, Sequence[int]]) -> None:
-        """Connect all queue pairs, given what the peers say in their introductions to this rank.
-
-        Raises:
-            InputError: a peer's is lacking, or it has another number of lanes.
-        """
-        for peer in self.queue_pairs:
-            demand(
-                peer in introductions,
-                InputError,
-                f"rank {self.rank}: {self.title(peer)} said nothing of its queue pair",
-            )
-            pairs, words = self._pairs_of(peer), introductions[peer]
-            demand(
-                len(words) == 2 * len(pairs),
-                InputError,
-                f"rank {self.rank} has {len(pairs)} lanes with {self.title(peer)}, which has "
-                f"{len(words) // 2}: both ends need the same number",
-            )
-            for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
-                pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
-
     def pair_for(self, peer: int, size_bytes: int) -> RcQueuePair:
         """The queue pair that so many bytes of data for a peer go by."""
         lanes = self._lanes.get(peer)
@@ -233,30 +273,12 @@ class Communicator:
 
     def share_window(self, peer: int, writers: int) -> None:
         """So many members begin to write to one at the same time: all together with one window."""
-        for pair in self._pairs_of(peer):
+        for pair in self.pairs_of(peer):
             pair.share_window(writers)
-
-    def _pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
-        lanes = self._lanes.get(peer)
-        return (self.queue_pairs[peer],) if lanes is None else lanes.pairs
 
     def peer_of(self, pair: Posting) -> int:
         """The member at the other end of an RC queue pair."""
         return self._peers[pair]
-
-    def name(self, member: int) -> str:
-        """A member as messages name it."""
-        return f"{self.title(member)} ({ipv4_text(self.members[member])})"
-
-    def title(self, member: int) -> str:
-        """A member's name without its address."""
-        return title(member, self.size)
-
-
-Lane = tuple[int, ...]
-"""The UDP source port of a lane's packets, then those with which to go on, one after the other,
-where nothing is acknowledged on that, and from which acknowledgements may leave, too. Empty: this
-end sends no data on it, but acknowledgements and small messages, as from any queue pair."""
 
 
 class Lanes:
@@ -283,11 +305,6 @@ class Lanes:
         index = min(self._given_bytes, key=self._given_bytes.__getitem__)
         self._given_bytes[index] += size_bytes
         return self.pairs[index]
-
-
-def title(member: int, size: int) -> str:
-    """What a member of a group of `size` ranks is called: `rank 3`, `server 0`."""
-    return f"rank {member}" if member < size else f"server {member - size}"
 
 
 def queue_pair_to(

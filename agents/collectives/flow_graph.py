@@ -54,8 +54,6 @@ class FlowGraph:
     """... and the task that waits for it."""
 
     def __post_init__(self) -> None:
-        for name in (field.name for field in fields(self)):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
         tasks, edges = len(self.source), len(self.cause)
         lengths = {len(column) for column in (self.destination, self.size_bytes)}
         lengths |= {len(self.delay_ns), len(self.needed)}

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from weft.agents.collectives.converted import counts, whole
 from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import (
@@ -28,11 +27,6 @@ from weft.base.errors import InputError, demand
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
-_NUMBERS = (
-    "number", "chains", "timeout_ns", "root", "block_bytes", "chunk_bytes", "workers", "batch",
-    "radix", "split", "fan_in", "beside_bytes",
-    "lanes",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -50,13 +44,13 @@ class Request:
         InputError: a value makes no sense.
     """
 
-    number: int
+    number: int = whole(most=MAX_NUMBER)
     """Counts the operations of the communicator, from 0; each rank starts them in this order."""
-    collective: str
+    collective: str  # type: ignore[misc]  # `number` has no default
     """One of `COLLECTIVES`."""
-    algorithm: str
+    algorithm: str  # type: ignore[misc]
     """One of the collective's `algorithms`."""
-    counts: int | tuple[int, ...]
+    counts: int | tuple[int, ...] = counts()
     """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
     root; of Allreduce and All-to-all: of the vector that each rank contributes."""
     dtype: str = "uint8"
@@ -64,37 +58,37 @@ class Request:
     op: str = "sum"
     """Reduce-Scatter and Allreduce: one of `OPS`. An average is the sum, divided once at the end;
     integers truncate toward zero."""
-    root: int = 0
+    root: int = whole(0)
     """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
-    radix: int = 2
+    radix: int = whole(2, least=2)
     """k of the k-nomial tree."""
-    block_bytes: int = 0
+    block_bytes: int = whole(0)
     """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets; 0: 64 KiB,
     or an eighth of the largest shard where that is less."""
-    lanes: int = 1
+    lanes: int = whole(1, least=1)
     """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
     possible, so that as many lanes of the communicator get equal parts of it."""
-    chains: int = 0
+    chains: int = whole(0)
     """Multicast Allgather: chains M side by side; 0 is M = P."""
-    workers: int = 1
+    workers: int = whole(1, least=1)
     """Multicast: subgroups W, each with a part of every shard, groups and a bitmap of its own."""
-    chunk_bytes: int = 0
+    chunk_bytes: int = whole(0, most=MAX_CHUNK_BYTES)
     """Multicast: bytes of a chunk, the unit of recovery; 0: the path MTU. A chunk larger than that
     is a whole number of packets."""
-    batch: int = 1
+    batch: int = whole(1, least=1)
     """Multicast: packets that leave back to back (the paper: 128)."""
-    beside_bytes: int = 0
+    beside_bytes: int = whole(0)
     """Multicast: frame bytes that other operations put on the fullest link meanwhile. The roots
     leave room for them."""
-    split: int = 0
+    split: int = whole(0)
     """Optcast: pieces that a request is cut into, dealt to the servers in turn; 0: one a server."""
-    fan_in: int = 0
+    fan_in: int = whole(0)
     """Optcast: most ranks or servers that one server takes contributions from; if ranks are more,
     servers form a tree. 0: all ranks."""
     cutoff: str = "adaptive"
     """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
     multicast)."""
-    timeout_ns: int = 0
+    timeout_ns: int = whole(0)
     """0: `operation_timeout_ns`, and of flows what they wait beside."""
     flows: FlowGraph | None = None
     """Of the collective flows: what they are; `counts` says nothing then."""
@@ -116,7 +110,6 @@ class Request:
             raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
         if self.op not in OPS:
             raise InputError(f"op {self.op!r}: choose from {', '.join(OPS)}")
-        self._check_numbers()
         if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
             whose = "that of the root" if self.collective == "broadcast" else "of the vector"
             raise InputError(
@@ -124,36 +117,11 @@ class Request:
             )
         if not is_number(self.dtype):
             raise InputError(f"dtype {self.dtype!r} is no numpy type of numbers, like float32")
-        if self.collective in REDUCING:
-            self._check_reduction()
-
-    def _check_reduction(self) -> None:
         demand(
-            is_float(self.dtype) or is_integer(self.dtype),
+            self.collective not in REDUCING or is_float(self.dtype) or is_integer(self.dtype),
             InputError,
             f"dtype {self.dtype!r} cannot be reduced: integers and floats can",
         )
-
-    def _check_numbers(self) -> None:
-        """Make Python's integers of all numbers, and raise InputError for those out of range."""
-        least = {"workers": 1, "batch": 1, "radix": 2, "lanes": 1}
-        most = {"number": MAX_NUMBER, "chunk_bytes": MAX_CHUNK_BYTES}
-        for name in _NUMBERS:
-            value = _whole(name, getattr(self, name))
-            if value < least.get(name, 0):
-                raise InputError(f"{name} {value}: at least {least.get(name, 0)}")
-            if value > most.get(name, value):
-                raise InputError(f"{name} {value}: at most {most[name]}")
-            object.__setattr__(self, name, value)
-        counts = self.counts
-        listed = counts if isinstance(counts, Iterable) else (counts,)
-        each = tuple(_whole("counts", count) for count in listed)
-        demand(
-            min(each, default=0) >= 0,
-            InputError,
-            f"counts {counts}: a number of elements is not negative",
-        )
-        object.__setattr__(self, "counts", each if listed is counts else each[0])
 
     @property
     def item_bytes(self) -> int:
@@ -227,13 +195,6 @@ class Request:
     def ufunc(self) -> np.ufunc:
         """What a reduction does with two elements (`average` divides their sum)."""
         return _UFUNCS[self.op]
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        return operator.index(value)  # type: ignore[arg-type]
-    except TypeError as error:
-        raise InputError(f"{name} {value!r} is no whole number") from error
 
 
 def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, what: str) -> (

@@ -32,7 +32,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 
 from weft.agents.drivers.messages import (
     EndRanks,
@@ -190,17 +189,17 @@ class Launcher:
     def _take_news(self) -> None:
         for message in self._channel.receive():
             self._heard += 1
-            if isinstance(message, Warm):
-                self._warm = True
-            elif isinstance(message, RanksEnded):
-                self._ending -= 1
-            elif isinstance(message, Spawned):
-                self._spawned[message.rank] = message.pid
-                self._asked[message.rank] -= 1
-            elif isinstance(message, Exited):
-                latest = self._spawned.get(message.rank) == message.pid
-                if latest and not self._asked[message.rank]:
-                    self.exited[message.rank] = message
+            match message:
+                case Warm():
+                    self._warm = True
+                case RanksEnded():
+                    self._ending -= 1
+                case Spawned(rank=rank, pid=pid):
+                    self._spawned[rank] = pid
+                    self._asked[rank] -= 1
+                case Exited(rank=rank, pid=pid):
+                    if self._spawned.get(rank) == pid and not self._asked[rank]:
+                        self.exited[rank] = message
 
     def last_words(self, rank: int) -> str:
         """The end of a rank's log; empty if it said nothing."""
@@ -243,12 +242,7 @@ class Launcher:
     def __enter__(self) -> Launcher:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -15,7 +15,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol
 
 import numpy as np
@@ -224,12 +223,7 @@ class ProgressEngine:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.stop()
         for thread, ended in zip(self._threads, self._ended, strict=True):
             if thread.ident is not None:

@@ -21,10 +21,9 @@ import select
 import selectors
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol, TypeVar
 
 from weft.agents.collectives.workload import Workload
@@ -166,7 +165,7 @@ class Rendezvous:
             ends = (tuple(key.split(":")) for key in hello.queue_pairs)
             theirs = [f"{team}:{peer}:{member}" for team, member, peer in ends]
             known = {key: everything[key] for key in theirs if key in everything}
-            self._send(rank, Peers(known))
+            self._send(Peers(known), (rank,))
         self._phase = "connecting its queue pairs"
         self._collect(Connected, meeting=True)
 
@@ -198,12 +197,12 @@ class Rendezvous:
             Workload(each, size, operation.seed, data=operation.data) for each in operation.kinds
         ]
         self._phase = "preparing its buffer"
-        self._send_ranks(Prepare(operation))
+        self._send(Prepare(operation), range(ranks))
         self._collect(Ready, ranks=ranks)
 
         self._phase = f"running {request.collective.title()} by {request.algorithm}"
         start_ns = time.monotonic_ns() + START_LEAD_NS
-        self._send_ranks(Start(start_ns))
+        self._send(Start(start_ns), range(ranks))
         if started is not None:
             started(start_ns)
         received = [0] * ranks
@@ -228,17 +227,17 @@ class Rendezvous:
         self._collect(Finished, watch, ranks, until_s=until_s)
 
         self._phase = "verifying its data"
-        self._send_ranks(Verify())
+        self._send(Verify(), range(ranks))
         results = self._collect(Result, ranks=ranks)
         return [results[rank].result for rank in range(ranks)]
 
     def abort(self, reason: str) -> None:
         """Tell every rank to give up and end."""
-        self._send_all(Abort(reason))
+        self._send(Abort(reason), self._ranks)
 
     def close(self) -> None:
         """Let the ranks end, wait until they have (2 s at most), and remove the socket."""
-        self._send_all(Close())
+        self._send(Close(), self._ranks)
         patience = time.monotonic() + CLOSE_TIMEOUT_S
         while not all(channel.closed for channel in self._ranks.values()):
             with contextlib.suppress(ProtocolError):
@@ -257,24 +256,12 @@ class Rendezvous:
     def __enter__(self) -> Rendezvous:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _send(self, rank: int, message: Message) -> None:
-        self._ranks[rank].send(message)
-
-    def _send_all(self, message: Message) -> None:
-        for channel in self._ranks.values():
-            channel.send(message)
-
-    def _send_ranks(self, message: Message) -> None:
-        for rank in range(self._number_of_ranks):
-            self._send(rank, message)
+    def _send(self, message: Message, ranks: Iterable[int]) -> None:
+        for rank in ranks:
+            self._ranks[rank].send(message)
 
     def _collect(
         self,
@@ -302,13 +289,14 @@ class Rendezvous:
             news = self._news()
             self._check_faults(news)
             for rank, message in news:
-                if isinstance(message, wanted):
-                    found[rank] = message
-                    patience.ended(rank)
-                elif isinstance(message, Progress):
-                    patience.reported(rank, "received bytes", message.received_bytes)
-                elif isinstance(message, Working):
-                    patience.reported(rank, "slices", message.slices)
+                match message:
+                    case wanted():
+                        found[rank] = message
+                        patience.ended(rank)
+                    case Progress(received_bytes=received_bytes):
+                        patience.reported(rank, "received bytes", received_bytes)
+                    case Working(slices=slices):
+                        patience.reported(rank, "slices", slices)
                 if watch is not None:
                     watch(rank, message)
             for rank in patience.waiting:

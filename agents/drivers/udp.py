@@ -218,7 +218,7 @@ class UdpDriver:
     def close(self) -> None:
         """End the workers' threads and close the sockets."""
         if self._engine is not None:
-            self._engine.__exit__(None, None, None)
+            self._engine.__exit__()
             self._engine = None
         if self._whole >= 0:
             os.close(self._whole)

@@ -3,19 +3,17 @@ a queue pair to each."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from weft.agents.collectives.communicator import queue_pair_to, title
+from weft.agents.collectives.communicator import Members
 from weft.agents.collectives.control import Control
-from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.endpoint import Endpoint
-from weft.agents.transport.queue_pairs import RcQueuePair
-from weft.agents.transport.types import RemoteQueuePair
 from weft.base.errors import InputError, demand
 
 
-class Members:
-    """One communicator's ranks and then its servers, numbered from 0.
+class ServerMembers(Members):
+    """One communicator's ranks and then its servers, numbered from 0; one of the servers knows
+    them.
 
     Raises:
         InputError: the endpoint is not that of the server's address.
@@ -29,43 +27,12 @@ class Members:
             InputError,
             f"server {index}: the job has servers 0 to {len(servers) - 1}",
         )
-        if endpoint.address != servers[index]:
-            raise InputError(
-                f"server {index} has address {ipv4_text(servers[index])}, "
-                f"but its endpoint {ipv4_text(endpoint.address)}"
-            )
         self.index = index
-        self.size = len(addresses)
+        own = len(addresses) + index
+        others = (each for each in range(len(addresses) + len(servers)) if each != own)
+        super().__init__(endpoint, own, addresses, servers, others)
         self.servers = len(servers)
-        self.own = self.size + index
-        self.addresses = (*addresses, *servers)
-        self.queue_pairs: dict[int, RcQueuePair] = {
-            member: queue_pair_to(endpoint, self.addresses, self.own, member, self.size)
-            for member in range(len(self.addresses))
-            if member != self.own
-        }
         self.path_mtu = endpoint.path_mtu
-
-    def name(self, member: int) -> str:
-        """A member as messages name it."""
-        return f"{title(member, self.size)} ({ipv4_text(self.addresses[member])})"
-
-    def introduction(self) -> dict[int, tuple[int, ...]]:
-        """What each member must be told: (queue pair number, initial PSN) by member."""
-        return {
-            member: (pair.local.number, pair.local.initial_psn)
-            for member, pair in self.queue_pairs.items()
-        }
-
-    def connect(self, introductions: Mapping[int, Sequence[int]]) -> None:
-        """Connect all queue pairs. Raises InputError where a member's introduction is lacking."""
-        for member, pair in self.queue_pairs.items():
-            if member not in introductions:
-                raise InputError(
-                    f"server {self.index}: {title(member, self.size)} said nothing of its queue "
-                    "pair"
-                )
-            pair.connect(RemoteQueuePair(self.addresses[member], *introductions[member]))
 
     def send(self, member: int, message: Control) -> None:
         """Send a control message."""

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.members import Members
+from weft.agents.servers.members import ServerMembers
 from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of
 from weft.agents.servers.server_operation import Post, ServerOperation
 from weft.agents.transport.endpoint import Endpoint
@@ -31,7 +31,7 @@ from weft.base.errors import InputError, ProtocolError, demand
 class ServedCommunicator:
     """What a server does for one communicator."""
 
-    members: Members
+    members: ServerMembers
     operations: dict[int, ServerOperation] = field(default_factory=dict)
     last_number: int = 0
     """Of the operations so far."""
@@ -99,7 +99,7 @@ class ReductionServer(EndpointAgent):
         demand(
             job not in self.jobs, InputError, f"job {job} is served already; choose another number"
         )
-        made = ServedCommunicator(Members(self.endpoint, server_index, addresses, servers))
+        made = ServedCommunicator(ServerMembers(self.endpoint, server_index, addresses, servers))
         self.jobs[job] = made
         self._places.update(
             (pair, (made, member)) for member, pair in made.members.queue_pairs.items()
@@ -170,7 +170,7 @@ class ReductionServer(EndpointAgent):
         if kind is Kind.PROBE or kind is Kind.WAITING or job.failure:
             return
         if kind is Kind.ABORT:
-            if message.rank >= len(members.addresses):
+            if message.rank >= len(members.members):
                 raise ProtocolError(f"ABORT by member {message.rank}, which does not exist")
             self._fail(job, message.rank, message.text, now_ns)
         elif kind is Kind.OPEN:

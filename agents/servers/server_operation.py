@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.members import Members
+from weft.agents.servers.members import ServerMembers
 from weft.agents.servers.reduction_plan import Contributor, ReductionPlan
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
@@ -82,7 +82,7 @@ class ServerOperation:
     makes registered memory of a size."""
 
     def __init__(
-        self, members: Members, number: int, plan: ReductionPlan, register: Register
+        self, members: ServerMembers, number: int, plan: ReductionPlan, register: Register
     ) -> None:
         self._members = members
         self.number = number
