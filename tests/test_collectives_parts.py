@@ -9,16 +9,18 @@ import pytest
 
 from weft.agents.collectives.barrier import DisseminationBarrier, barrier_peers, rounds
 from weft.agents.collectives.control import MAX_TEXT_BYTES, Control, Kind
-from weft.agents.collectives.cutoff import (
+from weft.agents.collectives.pattern import fill_shard, first_difference
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.timing import (
     QUIET_MIN_NS,
     UNSTARTED_NS,
     AdaptiveCutoff,
     FetchOnlyCutoff,
+    Pace,
     PaperCutoff,
+    chain_of,
+    operation_timeout_ns,
 )
-from weft.agents.collectives.pattern import fill_shard, first_difference
-from weft.agents.collectives.requests import Request
-from weft.agents.collectives.timing import Pace, chain_of, operation_timeout_ns
 from weft.agents.collectives.unicast import MAX_BLOCKS, block_bytes
 from weft.base.errors import InputError, ProtocolError
 

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from weft.agents.drivers.lateness import Lateness
-from weft.agents.drivers.udp import UdpDriver
+from weft.agents.drivers.udp import Lateness, UdpDriver
 
 HERE = Path(__file__).resolve().parent
 MISSING = [tool for tool in ("ip", "unshare", "nsenter") if shutil.which(tool) is None]

@@ -116,10 +116,14 @@ class HostAgent(EndpointAgent):
             RunError: too many operations are running, or an earlier one failed.
         """
         number = request.number
-        if self.failure:
-            raise RunError(f"operation {number}: an earlier one failed: {self.failure}")
-        if number < self._next_number:
-            raise InputError(f"operation {number}: {self._next_number} is the next number")
+        demand(
+            not self.failure, RunError, f"operation {number}: an earlier one failed: {self.failure}"
+        )
+        demand(
+            number >= self._next_number,
+            InputError,
+            f"operation {number}: {self._next_number} is the next number",
+        )
         if not self.has_room(number):
             raise RunError(
                 f"operation {number}: {len(self._running)} are running, the oldest is number "

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.agents.collectives.barrier import barrier_peers
-from weft.agents.collectives.converted import whole_number
+from weft.agents.collectives.requests import whole_number
 from weft.agents.datagrams import ipv4, ipv4_text
 from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-import ml_dtypes  # noqa: F401  (registers bfloat16 with numpy)
+from typing import Any
+
+import ml_dtypes  # registers bfloat16 with numpy
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.generic]
+
+_finfo: Any = ml_dtypes.finfo
+"""As `numpy.finfo`, and of bfloat16, too."""
 
 HALF_TYPES = ("float16", "bfloat16")
 """Of 16 bits; added in float32 by who can (reduction servers, switches)."""
@@ -41,21 +46,17 @@ def is_number(name: str) -> bool:
 def significand_bits(name: str) -> int:
     """Bits of a floating-point type's significand, the implicit one included: integers up to
     2**bits are exact."""
-    if name == "bfloat16":
-        return 8
-    return int(np.finfo(np.dtype(name)).nmant) + 1
+    return int(_finfo(dtype_of(name)).nmant) + 1
 
 
 def smallest_power(name: str) -> int:
     """The power of two that a floating-point type's smallest positive number is."""
-    if name == "bfloat16":
-        return -133
-    return int(np.frexp(np.float64(np.finfo(np.dtype(name)).smallest_subnormal))[1]) - 1
+    return int(np.frexp(np.float64(_finfo(dtype_of(name)).smallest_subnormal))[1]) - 1
 
 
 def largest_power(name: str) -> int:
     """The power of two that a floating-point type's finite numbers are below."""
-    return int(np.finfo(np.dtype("float32" if name == "bfloat16" else name)).maxexp)
+    return int(_finfo(dtype_of(name)).maxexp)
 
 
 def average(total: Array, ranks: int) -> None:

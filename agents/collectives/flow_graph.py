@@ -57,10 +57,16 @@ class FlowGraph:
         tasks, edges = len(self.source), len(self.cause)
         lengths = {len(column) for column in (self.destination, self.size_bytes)}
         lengths |= {len(self.delay_ns), len(self.needed)}
-        if lengths != {tasks} or {len(self.event), len(self.waiting)} != {edges}:
-            raise InputError("flows: columns of different lengths")
-        if not 0 < tasks <= MAX_TASKS:
-            raise InputError(f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
+        demand(
+            lengths == {tasks} and {len(self.event), len(self.waiting)} == {edges},
+            InputError,
+            "flows: columns of different lengths",
+        )
+        demand(
+            0 < tasks <= MAX_TASKS,
+            InputError,
+            f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid",
+        )
         self._check_tasks()
         self._check_dependencies()
 

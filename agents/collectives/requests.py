@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.collectives.converted import counts, whole
 from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_number
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import (
@@ -23,6 +25,68 @@ from weft.agents.collectives.names import (
 )
 from weft.agents.collectives.timing import operation_timeout_ns
 from weft.base.errors import InputError, demand
+
+REQUIRED = object()
+"""In place of the default of a field that must be given."""
+
+
+class Converted:
+    """A field whose value is what `convert(its name, the value that was given)` returns."""
+
+    def __init__(self, convert: Callable[[str, Any], object], default: object) -> None:
+        self._convert = convert
+        self._default = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, instance: object, owner: type) -> object:
+        if instance is not None:
+            return instance.__dict__[self._name]
+        if self._default is REQUIRED:
+            raise AttributeError(self._name)
+        return self._default
+
+    def __set__(self, instance: object, value: object) -> None:
+        instance.__dict__[self._name] = self._convert(self._name, value)
+
+
+def whole(default: object = REQUIRED, least: int = 0, most: int | None = None) -> Any:
+    """Return a field that holds a Python integer, whatever type of integer it is given; InputError
+    for what is none, or out of range."""
+
+    def convert(name: str, given: object) -> int:
+        value = whole_number(name, given)
+        demand(value >= least, InputError, f"{name} {value}: at least {least}")
+        demand(most is None or value <= most, InputError, f"{name} {value}: at most {most}")
+        return value
+
+    return Converted(convert, default)
+
+
+def counts() -> Any:
+    """Return a field that holds one number of elements, or a tuple of them."""
+
+    def convert(name: str, given: object) -> int | tuple[int, ...]:
+        listed = given if isinstance(given, Iterable) else (given,)
+        each = tuple(whole_number(name, count) for count in listed)
+        demand(
+            min(each, default=0) >= 0,
+            InputError,
+            f"{name} {given}: a number of elements is not negative",
+        )
+        return each if listed is given else each[0]
+
+    return Converted(convert, REQUIRED)
+
+
+def whole_number(name: str, value: object) -> int:
+    """Return any integer as a Python one; InputError, by name, for what is none."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise InputError(f"{name} {value!r} is no whole number") from error
+
 
 _UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
 MAX_NUMBER = (1 << 32) - 1
@@ -95,8 +159,11 @@ class Request:
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: FLOW_ALGORITHMS}
-        if self.collective not in known:
-            raise InputError(f"collective {self.collective!r}: choose from {', '.join(known)}")
+        demand(
+            self.collective in known,
+            InputError,
+            f"collective {self.collective!r}: choose from {', '.join(known)}",
+        )
         if self.algorithm not in known[self.collective]:
             raise InputError(
                 f"{self.collective} algorithm {self.algorithm!r}: choose from "
@@ -106,17 +173,22 @@ class Request:
             self.flows is not None and self.dtype != "uint8"
         ):
             raise InputError(f"{self.collective}: flows have a graph, and bytes; nothing else has")
-        if self.cutoff not in CUTOFFS:
-            raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
-        if self.op not in OPS:
-            raise InputError(f"op {self.op!r}: choose from {', '.join(OPS)}")
+        demand(
+            self.cutoff in CUTOFFS,
+            InputError,
+            f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}",
+        )
+        demand(self.op in OPS, InputError, f"op {self.op!r}: choose from {', '.join(OPS)}")
         if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
             whose = "that of the root" if self.collective == "broadcast" else "of the vector"
             raise InputError(
                 f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
             )
-        if not is_number(self.dtype):
-            raise InputError(f"dtype {self.dtype!r} is no numpy type of numbers, like float32")
+        demand(
+            is_number(self.dtype),
+            InputError,
+            f"dtype {self.dtype!r} is no numpy type of numbers, like float32",
+        )
         demand(
             self.collective not in REDUCING or is_float(self.dtype) or is_integer(self.dtype),
             InputError,

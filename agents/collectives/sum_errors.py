@@ -22,14 +22,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, significand_bits, smallest_power
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.sum_orders import unit_exponents
-
-Floats = npt.NDArray[np.float64]
+from weft.agents.collectives.sum_orders import Floats, unit_exponents
 
 _EPSILON = float(np.finfo(np.float64).eps)
 _HIGH_BITS = np.int64(-1 << 27)

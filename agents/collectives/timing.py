@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 UD_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 4
 """Ethernet, IPv4, UDP, BTH, DETH, immediate and ICRC around a multicast chunk."""
@@ -107,3 +108,94 @@ class Pace:
             return 0
         packet = min(self.packet_bytes, max(self.shards, default=0))
         return send_time_ns(packet + UD_OVERHEAD_BYTES, self.rate_bps)
+
+
+PAPER_SCALING = 5
+QUIET_CHUNKS = 16
+"""Silence of so many chunk times (of the receiver's full link) means that no more is coming."""
+QUIET_MIN_NS = 2_000_000
+"""But never less than this: a few hops' queues, and a late process on a busy machine."""
+UNSTARTED_NS = 100_000_000
+"""How long to wait for roots that have not sent anything yet: an activation packet may have been
+lost, and its retry costs less than to fetch a whole shard."""
+
+
+class Cutoff(Protocol):
+    def first_check(self, start_ns: int) -> int:
+        """When to ``check`` for the first time, given when the data phase began."""
+
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        """Ask whether to go on waiting.
+
+        Args:
+            received: packets so far.
+            missing: packets that have not come.
+            unstarted: some root that has a turn still to come has sent nothing at all.
+
+        Returns:
+            when to ask again, or None: stop waiting now.
+        """
+
+
+class PaperCutoff:
+    """A fixed 5 times the expected time."""
+
+    def __init__(self, expected_ns: int) -> None:
+        self._expected_ns = max(expected_ns, QUIET_MIN_NS)
+
+    def first_check(self, start_ns: int) -> int:
+        return start_ns + PAPER_SCALING * self._expected_ns
+
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        return None
+
+
+class FetchOnlyCutoff:
+    """No waiting: for operations that multicast nothing."""
+
+    def first_check(self, start_ns: int) -> int:
+        return start_ns
+
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        return None
+
+
+class AdaptiveCutoff:
+    """Near the expected time, extended while there is progress.
+
+    What comes slower than expected, from a link at a part of its rate or on a busy machine, is
+    given longer, by the measured rate: an extension is some packets' time at the rate at which they
+    have come so far, and the extensions end at 5 times the time that all packets take at that rate.
+
+    Args:
+        expected_ns: of the data phase, from known rates.
+        packet_ns: time of one packet on the receiver's link.
+    """
+
+    def __init__(self, expected_ns: int, packet_ns: int) -> None:
+        self._quiet_ns = max(QUIET_MIN_NS, QUIET_CHUNKS * packet_ns)
+        self._expected_ns = expected_ns
+        self._start_ns = 0
+        self._latest_ns: int | None = None
+        self._unstarted_until_ns = 0
+        self._received = 0
+
+    def first_check(self, start_ns: int) -> int:
+        self._start_ns = start_ns
+        self._unstarted_until_ns = start_ns + self._expected_ns + self._quiet_ns + UNSTARTED_NS
+        return start_ns + self._expected_ns
+
+    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        if self._latest_ns is None:
+            measured_ns = (now_ns - self._start_ns) * (received + missing) // max(received, 1)
+            all_ns = max(measured_ns if received else 0, self._expected_ns + self._quiet_ns)
+            self._latest_ns = self._start_ns + PAPER_SCALING * all_ns
+        progress = received > self._received
+        self._received = received
+        if progress:
+            self._unstarted_until_ns = now_ns + UNSTARTED_NS
+        waiting_for_turn = unstarted and now_ns < self._unstarted_until_ns
+        if now_ns >= self._latest_ns or not (progress or waiting_for_turn):
+            return None
+        measured_ns = (now_ns - self._start_ns) // received if received >= QUIET_CHUNKS else 0
+        return now_ns + max(self._quiet_ns, QUIET_CHUNKS * measured_ns)

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.collectives.dtypes import (
     Array,
@@ -33,9 +32,8 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
+from weft.agents.collectives.unicast import Bytes
 from weft.base.errors import InputError, demand
-
-Bytes = npt.NDArray[np.uint8]
 
 SLICE_BYTES = 1 << 20
 """How much is filled or checked at a time."""

@@ -14,13 +14,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.receive import receive_chunks
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import swap16, swap32
 from weft.base.jit import (
+    Words,
     load8,
     load16,
     load32,
@@ -31,8 +31,6 @@ from weft.base.jit import (
     types,
     words_at,
 )
-
-Words = npt.NDArray[np.int64]
 
 NAME_BYTES = 16
 CONTROL_BYTES = 64

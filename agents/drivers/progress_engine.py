@@ -18,18 +18,68 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
-from weft.agents.drivers.compiled_udp import carry_ring, carry_sockets
-from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
+from weft.agents.drivers.compiled_udp import (
+    CONTROL_BYTES,
+    NAME_BYTES,
+    STACK_BYTES,
+    STACK_ROOM,
+    carry_ring,
+    carry_sockets,
+)
 from weft.agents.transport import ChunkSink, ReceiveWorker
 from weft.base.errors import MachineError
+from weft.base.jit import Words
+
+STRIDE = 4096 + 128
+"""Room for the largest RoCEv2 packet there is."""
+BATCH = 64
+"""Datagrams a system call, at most."""
+
+_SO_SNDBUFFORCE = 32
+_SO_RCVBUFFORCE = 33
+
+
+class Messages:
+    """mmsghdr structures for up to `BATCH` datagrams, each with a name, one iovec and room for
+    control. With `raw` the IPv4 and UDP headers of the datagrams are written here, so each has two
+    iovecs: headers and datagram. `headers` holds addresses of the other arrays: keep the object for
+    as long as it is used.
+
+    Args:
+        batch: where datagrams that arrive go; None for those that are sent.
+    """
+
+    def __init__(self, batch: Datagrams | None, *, raw: bool = False) -> None:
+        self.raw = raw
+        self.headers: Words = np.zeros((BATCH, 8), np.int64)
+        self._vectors: Words = np.zeros((BATCH, 4), np.int64)
+        self._names = np.zeros((BATCH, NAME_BYTES), np.uint8)
+        self._controls = np.zeros((BATCH, CONTROL_BYTES), np.uint8)
+        self._stacks = np.zeros((BATCH, STACK_ROOM), np.uint8)
+        for index in range(BATCH):
+            self.headers[index, 0] = self._names[index].ctypes.data
+            self.headers[index, 2] = self._vectors[index].ctypes.data
+            self.headers[index, 3] = 2 if raw else 1
+            if raw:
+                self._vectors[index, :2] = (self._stacks[index].ctypes.data, STACK_BYTES)
+            if batch is not None:
+                self.headers[index, 4] = self._controls[index].ctypes.data
+                self._vectors[index, :2] = (batch.data[index].ctypes.data, batch.stride)
+
+
+def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:
+    """Set a socket's SO_RCVBUF or SO_SNDBUF, beyond the machine's limit if the process may."""
+    forced = _SO_RCVBUFFORCE if option == socket.SO_RCVBUF else _SO_SNDBUFFORCE
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, forced, size_bytes)
+    except PermissionError:
+        opened.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+
 
 _IP_MULTICAST_ALL = 49
 _IP_RECVTOS = 13
-
-Words = npt.NDArray[np.int64]
 
 
 class Source(Protocol):
@@ -38,15 +88,12 @@ class Source(Protocol):
     def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
         """Hand packets to the worker until a sink is whole or `stop[0]` is set; False if there
         will be no more."""
-        ...
 
     def wake_with(self, descriptor: int) -> None:
         """Look at `stop` at once when this descriptor can be read."""
-        ...
 
     def close(self) -> None:
         """Give back what the source holds."""
-        ...
 
 
 class RingSource:

@@ -67,11 +67,14 @@ Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
 class ExitSource(Protocol):
     """Who knows that rank processes ended: the Launcher."""
 
-    def fileno(self) -> int: ...
+    def fileno(self) -> int:
+        """Return a descriptor that can be read when `poll` has news."""
 
-    def poll(self) -> Mapping[int, Exited]: ...
+    def poll(self) -> Mapping[int, Exited]:
+        """Return the processes that have ended so far, by rank."""
 
-    def last_words(self, rank: int) -> str: ...
+    def last_words(self, rank: int) -> str:
+        """Return the end of a rank's log."""
 
 
 @dataclass(frozen=True)

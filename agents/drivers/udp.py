@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
 from weft.agents.drivers.compiled_udp import (
@@ -36,11 +35,18 @@ from weft.agents.drivers.compiled_udp import (
     unicast_run,
     wait_ready,
 )
-from weft.agents.drivers.datagram_sockets import BATCH, STRIDE, Messages, force_buffer
-from weft.agents.drivers.lateness import Lateness
-from weft.agents.drivers.progress_engine import ProgressEngine, SocketSource, Source
+from weft.agents.drivers.progress_engine import (
+    BATCH,
+    STRIDE,
+    Messages,
+    ProgressEngine,
+    SocketSource,
+    Source,
+    force_buffer,
+)
 from weft.agents.transport import ChunkSink, ReceiveWorker
 from weft.base.errors import MachineError
+from weft.base.jit import Words
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""
@@ -59,23 +65,26 @@ _IP_PMTUDISC_DO = 2
 _IP_RECVTOS = 13
 _PR_SET_TIMERSLACK = 29
 
-Words = npt.NDArray[np.int64]
-
 
 class Driven(Protocol):
     """What is driven: an Endpoint, or an agent around one."""
 
     @property
-    def address(self) -> int: ...
+    def address(self) -> int:
+        """The IPv4 address of the host."""
 
     @property
-    def groups(self) -> Collection[int]: ...
+    def groups(self) -> Collection[int]:
+        """The multicast groups of which the host must be a member."""
 
-    def receive(self, batch: Datagrams, now_ns: int) -> None: ...
+    def receive(self, batch: Datagrams, now_ns: int) -> None:
+        """Take in datagrams that arrived."""
 
-    def transmit(self, now_ns: int) -> Datagrams: ...
+    def transmit(self, now_ns: int) -> Datagrams:
+        """Return what to send now."""
 
-    def deadline(self) -> int | None: ...
+    def deadline(self) -> int | None:
+        """Return when to call `transmit` if nothing arrives."""
 
 
 class UdpDriver:
@@ -444,3 +453,40 @@ def _udp_errors() -> dict[str, int]:
 
 def _text(number: int) -> str:
     return errno.errorcode.get(number, str(number))
+
+
+class Lateness:
+    """A distribution of times in ns; percentiles are right to an eighth."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self.samples = 0
+        self.maximum_ns = 0
+
+    def add(self, late_ns: int) -> None:
+        """Count one sample; what is negative counts as 0."""
+        late_ns = max(late_ns, 0)
+        shift = max(late_ns.bit_length() - 4, 0)
+        bucket = shift << 4 | late_ns >> shift
+        self._counts[bucket] = self._counts.get(bucket, 0) + 1
+        self.samples += 1
+        self.maximum_ns = max(self.maximum_ns, late_ns)
+
+    def percentile(self, fraction: float) -> int:
+        """The time (ns) that this fraction of the samples does not exceed, but for the width of a
+        bucket."""
+        left = fraction * self.samples
+        for bucket in sorted(self._counts):
+            left -= self._counts[bucket]
+            if left <= 0:
+                shift, leading = bucket >> 4, bucket & 15
+                return min(((leading + 1) << shift) - 1, self.maximum_ns)
+        return self.maximum_ns
+
+    def summary(self) -> dict[str, int]:
+        """`p50`, `p99` and `max` in ns; zeros without samples."""
+        return {
+            "p50": self.percentile(0.5),
+            "p99": self.percentile(0.99),
+            "max": self.maximum_ns,
+        }

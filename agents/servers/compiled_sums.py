@@ -10,16 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.wire.compiled import compiled, internal
-from weft.base.jit import items_at
+from weft.base.jit import Words, items_at
 
 BLOCK = 2048
 """Elements that are combined at a time."""
 SUM, MINIMUM, MAXIMUM = range(3)
-
-Words = npt.NDArray[np.int64]
 
 
 @internal

@@ -19,13 +19,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.collectives.names import OPS, REDUCING
 from weft.agents.servers.sums import DTYPES, Reduction
 from weft.base.errors import InputError, ProtocolError, demand
-
-Numbers = npt.NDArray[np.int64]
+from weft.base.jit import Words
 
 MAX_CHUNKS = 1 << 20
 MAX_SPLIT = 1 << 12
@@ -81,18 +79,21 @@ class Terms:
         Raises:
             ProtocolError: they are no terms, or no operation has such.
         """
-        if len(data) < _HEAD.size or (len(data) - _HEAD.size) % 8:
-            raise ProtocolError(f"OPEN with terms of {len(data)} bytes")
+        demand(
+            len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8),
+            ProtocolError,
+            f"OPEN with terms of {len(data)} bytes",
+        )
         collective, op, dtype, _, size, servers, *numbers = _HEAD.unpack_from(data)
-        if collective >= len(REDUCING) or op >= len(OPS) or dtype >= len(DTYPES):
-            raise ProtocolError(
-                f"OPEN for collective {collective}, op {op}, dtype {dtype}, which do not exist"
-            )
+        demand(
+            collective < len(REDUCING) and op < len(OPS) and (dtype < len(DTYPES)),
+            ProtocolError,
+            f"OPEN for collective {collective}, op {op}, dtype {dtype}, which do not exist",
+        )
         counts = tuple(np.frombuffer(data, ">u8", offset=_HEAD.size).tolist())
         terms = Terms(REDUCING[collective], OPS[op], DTYPES[dtype], counts, size, servers, *numbers)
         problem = terms.problem()
-        if problem:
-            raise ProtocolError(f"OPEN with {problem}")
+        demand(not problem, ProtocolError, f"OPEN with {problem}")
         return terms
 
     def problem(self) -> str:
@@ -223,7 +224,7 @@ class ReductionPlan:
     def _cut(self, shards: list[int]) -> None:
         """Cut all shards; number the chunks."""
         terms = self.terms
-        parts: list[list[Numbers]] = [[] for _ in range(5)]
+        parts: list[list[Words]] = [[] for _ in range(5)]
         for owner, size_bytes in enumerate(shards):
             packets = -(-size_bytes // terms.packet_bytes)
             for part in range(terms.split):
@@ -273,10 +274,10 @@ class ReductionPlan:
         end = -(-(group + 1) * servers // self.groups)
         return first + (self.terms.cursor + piece) % (end - first)
 
-    def servers_of(self, group: int) -> Numbers:
+    def servers_of(self, group: int) -> Words:
         """int64[chunks]: the server that takes a group's elements, by chunk."""
         table = [self.server_of(group, piece) for piece in range(self.terms.split)]
-        found: Numbers = np.array(table, np.int64)[self.pieces]
+        found: Words = np.array(table, np.int64)[self.pieces]
         return found
 
     def gets(self, chunk: int, first: int, end: int) -> bool:

@@ -17,9 +17,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.members import ServerMembers
 from weft.agents.servers.reduction_plan import ReductionPlan, Terms, plan_of
-from weft.agents.servers.server_operation import Post, ServerOperation
+from weft.agents.servers.server_operation import Post, ServerMembers, ServerOperation
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion, Posting

@@ -12,19 +12,48 @@ parent as a contributor does, and passes on the result.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from weft.agents.collectives.communicator import Members
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.servers.members import ServerMembers
 from weft.agents.servers.reduction_plan import Contributor, ReductionPlan
+from weft.agents.servers.sums import Bytes
+from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError
+from weft.base.errors import InputError, ProtocolError, demand
 
-Bytes = npt.NDArray[np.uint8]
+
+class ServerMembers(Members):
+    """One communicator's ranks and then its servers, numbered from 0; one of the servers knows
+    them.
+
+    Raises:
+        InputError: the endpoint is not that of the server's address.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, index: int, addresses: Sequence[int], servers: Sequence[int]
+    ) -> None:
+        demand(
+            0 <= index < len(servers),
+            InputError,
+            f"server {index}: the job has servers 0 to {len(servers) - 1}",
+        )
+        self.index = index
+        own = len(addresses) + index
+        others = (each for each in range(len(addresses) + len(servers)) if each != own)
+        super().__init__(endpoint, own, addresses, servers, others)
+        self.servers = len(servers)
+        self.path_mtu = endpoint.path_mtu
+
+    def send(self, member: int, message: Control) -> None:
+        """Send a control message."""
+        self.queue_pairs[member].post_send(message.encode())
+
+
 Register = Callable[[int], MemoryRegion]
 
 

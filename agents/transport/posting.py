@@ -20,9 +20,7 @@ from weft.agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
-from weft.base.jit import words_in
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import Words, words_in
 
 Work = tuple[int, ...]
 """The first words of a piece of work, in the order of `layout.Work`."""
@@ -56,27 +54,35 @@ class Owner(Protocol):
     state: at.EndpointState
 
     @property
-    def maximum_window(self) -> int: ...
+    def maximum_window(self) -> int:
+        """How many packets a queue pair has under way at most."""
 
-    def row_of(self, index: int) -> at.PairState: ...
+    def row_of(self, index: int) -> at.PairState:
+        """Return a queue pair's row."""
 
-    def first_ring_of(self, index: int) -> Words: ...
+    def first_ring_of(self, index: int) -> Words:
+        """Return the ring of posted work in a queue pair's row."""
 
-    def sinks_of(self, index: int) -> Words: ...
+    def sinks_of(self, index: int) -> Words:
+        """Return the addresses of a group's sinks, by operation."""
 
-    def changed(self, index: int) -> None: ...
+    def changed(self, index: int) -> None:
+        """Take note that a queue pair's row is not what compiled code last saw."""
 
-    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int: ...
+    def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
+        """Return where part of a region is in memory."""
 
-    def named_memory(
-        self, rkey: int, address: int, length: int
-    ) -> npt.NDArray[np.uint8] | None: ...
+    def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
+        """Return the registered memory that a peer names, or None."""
 
-    def local_pair(self, remote: RemoteQueuePair) -> Posting: ...
+    def local_pair(self, remote: RemoteQueuePair) -> Posting:
+        """Return the local queue pair that this names."""
 
-    def expect_repathing(self) -> None: ...
+    def expect_repathing(self) -> None:
+        """Have room for one more change of a path in a transmit."""
 
-    def complete(self, completion: Completion) -> None: ...
+    def complete(self, completion: Completion) -> None:
+        """Take something for `poll`."""
 
 
 def check_word(name: str, value: int) -> int:

@@ -11,7 +11,7 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from weft.base.errors import ProtocolError
+from weft.base.errors import ProtocolError, demand
 
 BTH_BYTES = 12
 RETH_BYTES = 16
@@ -161,8 +161,11 @@ class Packet:
     ) -> Packet:
         """The packet in a datagram; checks the ICRC if `source_port` is given. MalformedPacket if
         it is none."""
-        if len(data) < BTH_BYTES + ICRC_BYTES:
-            raise MalformedPacket(f"{len(data)} bytes are too few for BTH and ICRC")
+        demand(
+            len(data) >= BTH_BYTES + ICRC_BYTES,
+            MalformedPacket,
+            f"{len(data)} bytes are too few for BTH and ICRC",
+        )
         if source_port is not None:
             from weft.agents.wire.crc import icrc
 

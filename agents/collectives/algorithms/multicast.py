@@ -27,12 +27,20 @@ from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.cutoff import AdaptiveCutoff, Cutoff, FetchOnlyCutoff, PaperCutoff
 from weft.agents.collectives.fetch import FetchRing
 from weft.agents.collectives.operation import Operation, Report, Ticket
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.subgroups import Subgroups
-from weft.agents.collectives.timing import UD_OVERHEAD_BYTES, Pace, chain_of, frames_bytes
+from weft.agents.collectives.timing import (
+    UD_OVERHEAD_BYTES,
+    AdaptiveCutoff,
+    Cutoff,
+    FetchOnlyCutoff,
+    Pace,
+    PaperCutoff,
+    chain_of,
+    frames_bytes,
+)
 from weft.agents.collectives.transfers import Task
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.transport.types import MemoryRegion, TransportMisuse

@@ -18,19 +18,15 @@ values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 
 from __future__ import annotations
 
-import numpy as np
-import numpy.typing as npt
-
 from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.names import SWITCH_DTYPES
 from weft.agents.collectives.operation import Operation, Report, Ticket
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Bytes
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
 from weft.base.errors import InputError, demand
-
-Bytes = npt.NDArray[np.uint8]
 
 _KINDS = {
     "float32": (DataKind.FLOAT32, "float32"),

@@ -172,8 +172,8 @@ def give_up(
     add_event(endpoint, at.EVENT_FAILED, index, reason, work, 0, 0, 0)
 
 
-_OPCODE = 0x65
-_ROUND_MASK = 0xFFFFFFFF
+OPCODE = 0x65
+ROUND_MASK = 0xFFFFFFFF
 
 
 @internal
@@ -342,12 +342,12 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     size = at_job.HEADER_BYTES
     if flags & at_job.HAS_VALUES:
         size += 4 * job.values
-    used = put_bth(row, _OPCODE, size, 0, MULTICAST_QPN, round_number)
+    used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number)
     used = put_word(row, used, pair.qkey)
     used = put_word(row, used, pair.number)
     used = put_word(row, used, operation.number)
     used = put_word(row, used, job.epoch)
-    used = put_word(row, used, round_number & _ROUND_MASK)
+    used = put_word(row, used, round_number & ROUND_MASK)
     used = put_word(row, used, flags << 24 | owner)
     used = put_word(row, used, (exponent & 0xFFFF) << 16)
     if flags & at_job.HAS_VALUES:

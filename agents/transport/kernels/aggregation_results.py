@@ -10,6 +10,8 @@ import numpy as np
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import (
+    OPCODE,
+    ROUND_MASK,
     agreed_exponent,
     enqueue,
     factor_of,
@@ -36,8 +38,6 @@ from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import swap32
 from weft.base.jit import items_at, load32, words_at
 
-_OPCODE = 0x65
-_ROUND_MASK = 0xFFFFFFFF
 _MOST_EARLY_REPEATS = 2
 _REPEATED_BEFORE_WAITING_LONGER = 16
 
@@ -109,7 +109,7 @@ def receive_result(
     job = job_of(pair)
     header = row + fields.payload_offset
     length = fields.payload_length
-    if fields.opcode != _OPCODE or length < at_job.HEADER_BYTES:
+    if fields.opcode != OPCODE or length < at_job.HEADER_BYTES:
         job.statistics.malformed += 1
         return
     flags = swap32(np.int64(load32(header + 8))) >> 24
@@ -126,7 +126,7 @@ def receive_result(
         return
     low = swap32(np.int64(load32(header + 4)))
     near = pair.send_highest
-    round_number = near + ((low - near + 0x80000000) & _ROUND_MASK) - 0x80000000
+    round_number = near + ((low - near + 0x80000000) & ROUND_MASK) - 0x80000000
     number = round_number & (job.slots - 1)
     slot = slot_at(job, number)
     pair.last_progress = now

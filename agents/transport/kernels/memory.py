@@ -6,14 +6,11 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from weft.agents.transport import layout as at
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import PSN_MASK
-from weft.base.jit import types, words_at
-
-Words = npt.NDArray[np.int64]
+from weft.base.jit import Words, types, words_at
 
 calloc = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
 """calloc(count, size) of libc: as malloc, of zeros."""
