@@ -64,9 +64,7 @@ _errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
 @internal
 def _outcome(done: int) -> int:
     """Return how many datagrams a system call has done, or minus the errno."""
-    if done < 0:
-        return -int(np.int64(load32(_errno_location())))
-    return int(np.int64(done))
+    return -int(np.int64(load32(_errno_location()))) if done < 0 else int(np.int64(done))
 
 
 @compiled

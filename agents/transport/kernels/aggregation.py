@@ -28,24 +28,6 @@ from weft.base.jit import items_at, load32, words_at
 
 
 @internal
-def job_of(pair: at.PairState) -> at_job.JobState:
-    """The job of a queue pair's job."""
-    return at_job.JobState(pair.job)
-
-
-@internal
-def slot_at(job: at_job.JobState, number: int) -> at_job.Slot:
-    """The slot table of a job."""
-    return at_job.Slot(job.slot_table, number)
-
-
-@internal
-def operation_of(work: at.Work) -> at_job.AggregationOperation:
-    """The job of an operation, from its work."""
-    return at_job.AggregationOperation(work.address)
-
-
-@internal
 def agreed_exponent(operation: at_job.AggregationOperation, slot: at_job.Slot, block: int) -> int:
     """The exponent of a slot's block as all ranks have it, or UNKNOWN."""
     if block < operation.headers:
@@ -134,7 +116,7 @@ def offer(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, number: i
         current += 1
     slot.work = current
     work = work_at(pair, current)
-    operation = operation_of(work)
+    operation = at_job.AggregationOperation(work.address)
     block = round_number - work.first - operation.headers
     if (
         operation.data_kind != at_job.INT32
@@ -154,7 +136,7 @@ def finish_operations(endpoint: at.EndpointState, pair: at.PairState, index: int
     """Complete the operations that have all their results, in order."""
     done = 0
     while pair.first_work < pair.next_work:
-        if operation_of(work_at(pair, pair.first_work)).remaining:
+        if at_job.AggregationOperation(work_at(pair, pair.first_work).address).remaining:
             break
         pair.first_work += 1
         done += 1
@@ -187,17 +169,17 @@ def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, b
 @internal
 def needs_opening(pair: at.PairState) -> bool:
     """Whether operations have been posted that slots know nothing of."""
-    return pair.next_work != job_of(pair).opened_work
+    return pair.next_work != at_job.JobState(pair.job).opened_work
 
 
 @internal
 def open_rounds(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
     """Give the rounds of new operations to the slots that wait for them."""
-    job = job_of(pair)
+    job = at_job.JobState(pair.job)
     mask = job.slots - 1
     first = job.opened
     for round_number in range(first, min(pair.posted_end, first + job.slots)):
-        slot = slot_at(job, round_number & mask)
+        slot = at_job.Slot(job.slot_table, round_number & mask)
         if slot.state == at_job.IDLE and slot.round == round_number:
             offer(pair, job, slot, round_number & mask)
     job.opened = pair.posted_end
@@ -219,7 +201,7 @@ def response_timeout(endpoint: at.EndpointState, pair: at.PairState, retries: in
         timeout = pair.smoothed_rtt + 4 * pair.rtt_variation
     timeout = max(timeout, endpoint.minimum_timeout)
     if endpoint.rate_bps:
-        job = job_of(pair)
+        job = at_job.JobState(pair.job)
         size_bytes = job.slots * frame_size(24, at_job.HEADER_BYTES + 4 * job.values)
         flight_ns = size_bytes * 8_000_000_000 // endpoint.rate_bps
         timeout = max(timeout, endpoint.minimum_timeout + 2 * flight_ns)
@@ -234,13 +216,13 @@ def response_timeout(endpoint: at.EndpointState, pair: at.PairState, retries: in
 @internal
 def serve_slots(endpoint: at.EndpointState, pair: at.PairState, index: int, now: int) -> None:
     """Have what timed out sent again; give the job up if it has been silent for too long."""
-    job = job_of(pair)
+    job = at_job.JobState(pair.job)
     if job.outstanding and now - pair.last_progress >= job.silence:
         give_up(endpoint, pair, index, at.REASON_TIMEOUT, pair.first_work)
         return
     earliest = 0
     for number in range(job.slots):
-        slot = slot_at(job, number)
+        slot = at_job.Slot(job.slot_table, number)
         if slot.state != at_job.SENT:
             continue
         if slot.expires <= now:
@@ -264,9 +246,9 @@ def send_round(
 ) -> int:
     """The round of the slot that is next; returns its frame bytes, 0 if the budget does not take
     it, -1 if the slot has nothing to send any more."""
-    job = job_of(pair)
+    job = at_job.JobState(pair.job)
     number = words_at(job.queue_table, job.slots)[job.queue_head]
-    slot = slot_at(job, number)
+    slot = at_job.Slot(job.slot_table, number)
     state = slot.state
     due = state == at_job.TO_SEND or state == at_job.TO_REPEAT
     if due and budget < frame_size(24, at_job.HEADER_BYTES + 4 * job.values):
@@ -320,7 +302,7 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     """Write the packet of a slot's round, up to its ICRC; returns its size."""
     round_number = slot.round
     work = work_at(pair, slot.work)
-    operation = operation_of(work)
+    operation = at_job.AggregationOperation(work.address)
     floats = operation.data_kind != at_job.INT32
     place = round_number - work.first
     block = place - operation.headers

@@ -17,12 +17,9 @@ from weft.agents.transport.kernels.aggregation import (
     factor_of,
     finish_operations,
     give_up,
-    job_of,
     offer,
-    operation_of,
     own_values,
     owner_of,
-    slot_at,
     span_of,
 )
 from weft.agents.transport.kernels.memory import pair_at, work_at
@@ -54,7 +51,7 @@ def repeat_overtaken(job: at_job.JobState) -> None:
     end = max(job.highest_order - job.reordering + 1, first)
     for order in range(first, end):
         number = places[order & mask]
-        slot = slot_at(job, number)
+        slot = at_job.Slot(job.slot_table, number)
         if slot.order == order and slot.state == at_job.SENT and slot.repeats < _MOST_EARLY_REPEATS:
             slot.state = at_job.TO_REPEAT
             enqueue(job, slot, number)
@@ -106,7 +103,7 @@ def receive_result(
         endpoint.statistics.unknown_queue_pair += 1
         return
     pair = pair_at(endpoint, index)
-    job = job_of(pair)
+    job = at_job.JobState(pair.job)
     header = row + fields.payload_offset
     length = fields.payload_length
     if fields.opcode != OPCODE or length < at_job.HEADER_BYTES:
@@ -128,7 +125,7 @@ def receive_result(
     near = pair.send_highest
     round_number = near + ((low - near + 0x80000000) & ROUND_MASK) - 0x80000000
     number = round_number & (job.slots - 1)
-    slot = slot_at(job, number)
+    slot = at_job.Slot(job.slot_table, number)
     pair.last_progress = now
     if slot.round != round_number or (slot.state != at_job.SENT and slot.state != at_job.TO_REPEAT):
         job.statistics.duplicate_results += 1
@@ -152,7 +149,7 @@ def take_result(
     """The result of a slot's round is here: to its place, and on to the slot's next round."""
     round_number = slot.round
     work = work_at(pair, slot.work)
-    operation = operation_of(work)
+    operation = at_job.AggregationOperation(work.address)
     exponent = swap32(np.int64(load32(header + 12))) >> 16
     exponent = ((exponent + 0x8000) & 0xFFFF) - 0x8000
     if exponent == at_job.NOT_FINITE:
@@ -179,7 +176,7 @@ def take_result(
     if block < 0:
         agreed = round_number + operation.headers
         other = agreed & (job.slots - 1)
-        waiting = slot_at(job, other)
+        waiting = at_job.Slot(job.slot_table, other)
         if waiting.state == at_job.WAITING and waiting.round == agreed:
             offer(pair, job, waiting, other)
     if job.outstanding == 0:

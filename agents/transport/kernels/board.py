@@ -21,12 +21,6 @@ _KEPT_BYTES = at.Kept.dtype.itemsize
 
 
 @internal
-def board_of(pair: at.PairState) -> at.Board:
-    """The board of a queue pair that has one."""
-    return at.Board(pair.board)
-
-
-@internal
 def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Sent:
     """What the board of a queue pair knows of a packet that was sent."""
     return at.Sent(pair.board + _HEAD_BYTES, sequence & (endpoint.board_room - 1))
@@ -65,7 +59,7 @@ def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """The queue pair needs no board any more, another may have it; what it kept is forgotten."""
     if pair.board == 0:
         return
-    board = board_of(pair)
+    board = at.Board(pair.board)
     if board.kept_count:
         for sequence in range(endpoint.board_room):
             forget_kept(endpoint, board, kept_at(endpoint, pair, sequence))
@@ -77,7 +71,11 @@ def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
 @internal
 def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Give back a board on which nothing is."""
-    if pair.board and pair.unacknowledged == pair.send_highest and board_of(pair).kept_count == 0:
+    if (
+        pair.board
+        and pair.unacknowledged == pair.send_highest
+        and at.Board(pair.board).kept_count == 0
+    ):
         drop_board(endpoint, pair)
 
 
@@ -121,7 +119,7 @@ def packets_in_flight(endpoint: at.EndpointState, pair: at.PairState) -> int:
     outstanding: int = pair.send_highest - pair.unacknowledged
     if pair.board == 0:
         return outstanding
-    board = board_of(pair)
+    board = at.Board(pair.board)
     return outstanding - board.sacked_count - board.lost_count
 
 
@@ -130,7 +128,7 @@ def note_transmission(
     endpoint: at.EndpointState, pair: at.PairState, first: int, end: int, is_read: bool
 ) -> None:
     """The packets [first, end) leave: one, or as many as a READ request asks for."""
-    board = board_of(pair)
+    board = at.Board(pair.board)
     board.stamp += 1
     for sequence in range(first, end):
         sent = sent_at(endpoint, pair, sequence)
@@ -151,7 +149,7 @@ def seek(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Find what is to be sent next: the first packet that is lost, or what was never sent."""
     following = pair.send_highest
     if pair.board:
-        board = board_of(pair)
+        board = at.Board(pair.board)
         if board.lost_count:
             following = max(pair.send_next, pair.unacknowledged)
             while following < pair.send_highest:
@@ -190,7 +188,7 @@ def lose_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """A READ response is missing: ask again for all that READs have not brought (go-back-n)."""
     if pair.board == 0:
         return
-    board = board_of(pair)
+    board = at.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
         if sent_at(endpoint, pair, sequence).word & at.OF_READ:
             lose(endpoint, pair, board, sequence)
@@ -206,7 +204,7 @@ def lose_all(endpoint: at.EndpointState, pair: at.PairState) -> None:
     pair.timed_psn = -1
     if pair.board == 0:
         return
-    board = board_of(pair)
+    board = at.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
         state = sent_at(endpoint, pair, sequence).word & at.STATE_MASK
         if state != at.SACKED or sequence == pair.unacknowledged:
@@ -218,7 +216,7 @@ def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """A timeout was rash: what it took for lost is on its way after all."""
     if pair.board == 0:
         return
-    board = board_of(pair)
+    board = at.Board(pair.board)
     for sequence in range(pair.unacknowledged, pair.send_highest):
         sent = sent_at(endpoint, pair, sequence)
         if sent.word & at.STATE_MASK == at.LOST:
@@ -229,7 +227,7 @@ def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
 @internal
 def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Look for packets that must have arrived before others that have; whether there are any."""
-    board = board_of(pair)
+    board = at.Board(pair.board)
     limit = min(board.highest_sacked, pair.send_highest)
     latest = board.delivered - endpoint.reorder
     found = False
@@ -262,7 +260,7 @@ def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) 
     """A packet has arrived ahead of a gap; whether that was news of a packet that was sent once."""
     if not pair.unacknowledged <= sequence < pair.send_highest:
         return False
-    board = board_of(pair)
+    board = at.Board(pair.board)
     sent = sent_at(endpoint, pair, sequence)
     word = sent.word
     state = word & at.STATE_MASK
@@ -283,7 +281,7 @@ def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) 
 @internal
 def retire(endpoint: at.EndpointState, pair: at.PairState, reached: int) -> None:
     """Everything before `reached` is acknowledged: take it off the board."""
-    board = board_of(pair)
+    board = at.Board(pair.board)
     for sequence in range(pair.unacknowledged, reached):
         word = sent_at(endpoint, pair, sequence).word
         if word & at.STATE_MASK == at.SACKED:

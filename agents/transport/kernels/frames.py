@@ -47,9 +47,7 @@ def finish(
 @internal
 def service_of_data(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """The TOS of a connection's data: marked as ECN-capable where marks are asked for."""
-    if endpoint.ect:
-        return (pair.tos & ~3) | endpoint.ect
-    return pair.tos
+    return (pair.tos & ~3) | endpoint.ect if endpoint.ect else pair.tos
 
 
 @internal

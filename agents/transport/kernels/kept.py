@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
-    board_of,
     drop_idle_board,
     forget_kept,
     kept_at,
@@ -88,7 +87,7 @@ def keep_packet(
     kind = kind_to_keep(endpoint, fields)
     if kind == 0 or ahead >= endpoint.board_room or not take_board(endpoint, pair):
         return False
-    board = board_of(pair)
+    board = at.Board(pair.board)
     kept = kept_at(endpoint, pair, sequence)
     if kept.word:
         endpoint.statistics.duplicate_packets += 1
@@ -208,7 +207,7 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
     """The gap is closed: what follows it has its turn, up to the next one."""
     if pair.board == 0:
         return
-    board = board_of(pair)
+    board = at.Board(pair.board)
     while board.kept_count:
         expected = pair.expected
         kept = kept_at(endpoint, pair, expected)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
-    board_of,
     find_lost,
     lose_reads,
     note_arrival,
@@ -254,7 +253,7 @@ def receive_selective_acknowledgement(
             pair.probing = 0
     take_promise(endpoint, pair, index, reached, now)
     if pair.board:
-        if board_of(pair).sacked_count and find_lost(endpoint, pair):
+        if at.Board(pair.board).sacked_count and find_lost(endpoint, pair):
             pair.timed_psn = -1
             slow_down(pair)
         seek(endpoint, pair)
@@ -265,7 +264,7 @@ def take_promise(
     endpoint: at.EndpointState, pair: at.PairState, index: int, reached: int, now: int
 ) -> None:
     """Everything before `reached` has arrived at the peer; the data of READs may be missing."""
-    board = board_of(pair)
+    board = at.Board(pair.board)
     board.promised = max(board.promised, reached)
     if board.promised > pair.unacknowledged:
         acknowledge(endpoint, pair, index, board.promised, now)

@@ -6,7 +6,6 @@ Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
 from __future__ import annotations
 
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.board import board_of
 from weft.agents.transport.kernels.echo import echo_arrival, put_acknowledgement
 from weft.agents.transport.kernels.entropy import move_acknowledgements
 from weft.agents.transport.kernels.frames import (
@@ -164,7 +163,7 @@ def pass_behind(endpoint: at.EndpointState, pair: at.PairState, index: int, expe
         return
     packets = pair.expected - expected
     pair.expected = expected
-    pass_over(endpoint, pair, board_of(pair), packets)
+    pass_over(endpoint, pair, at.Board(pair.board), packets)
     take_kept(endpoint, pair, index)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import (
-    job_of,
     needs_opening,
     open_rounds,
     send_round,
@@ -98,7 +97,7 @@ def look_again(endpoint: at.EndpointState, pair: at.PairState, index: int, in_tu
         if pair.state == at.READY:
             if pair.timer:
                 timer = pair.timer
-            if job_of(pair).queue_count or needs_opening(pair):
+            if at_job.JobState(pair.job).queue_count or needs_opening(pair):
                 request = 0
     elif pair.state == at.READY:
         if pair.timer:
