@@ -37,9 +37,10 @@ class Team:
     addresses: tuple[str, ...]
     """IPv4 address of every rank, in order of ranks."""
     servers: tuple[str, ...] = ()
-    """Of every reduction server."""
+    """The IPv4 address of every reduction server."""
     groups: tuple[str, ...] = ()
-    """Multicast groups, spread over roots and workers. Empty: no multicast."""
+    """The multicast groups, spread over roots and workers. If there are none, nothing is
+    multicast."""
     aggregation: SwitchJob | None = None
     """What the switches know it as, if they add for it."""
 
@@ -55,12 +56,13 @@ class Cast:
 
     teams: tuple[Team, ...]
     roles: tuple[tuple[int, tuple[TeamMember, ...]], ...]
-    """By process, (number of the host in the topology, what runs there): the ranks first, team by
-    team, then hosts of servers alone."""
+    """For each process, (number of the host in the topology, what runs there). Ranks come first,
+    team by team, then hosts of servers alone."""
     lanes: Mapping[int, Mapping[int, tuple[Lane, ...]]] = field(default_factory=dict)
-    """By process, the lanes of its rank by peer, where data takes paths chosen for it."""
+    """For each process, the lanes of its rank to each peer to which data takes paths that were
+    chosen for it."""
     transport: TransportOptions = field(default_factory=TransportOptions)
-    """Of all endpoints."""
+    """The options of all endpoints."""
 
     def rank_of(self, process: int) -> TeamMember | None:
         """Which rank of which team a process is, if any."""
@@ -143,7 +145,7 @@ class AgentGroup(EndpointAgent):
 
     @property
     def due_ns(self) -> int | None:
-        """When it, apart from its endpoint, must be looked after; 0: now."""
+        """When the group, apart from its endpoint, must be looked after; 0 means now."""
         if self._pending:
             return 0
         times = [part.due_ns for part in self.parts]

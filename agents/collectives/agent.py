@@ -91,7 +91,7 @@ class HostAgent(EndpointAgent):
         self.failure = ""
         """Why the agent can start nothing more, or empty."""
         self._running: dict[int, _Running] = {}
-        """By number, in order."""
+        """The running operations by their numbers, in order."""
         self._next_number = 0
         self._probe_ns = 0
         self._idle_regions: deque[MemoryRegion] = deque()
@@ -176,7 +176,7 @@ class HostAgent(EndpointAgent):
         return len(self._running)
 
     def report(self, now_ns: int) -> Report:
-        """Of the running operations together: for a progress bar."""
+        """Return the sum of the running operations' reports, for a progress bar."""
         reports = (running.operation.report(now_ns) for running in self._running.values())
         return sum(reports, Report())
 

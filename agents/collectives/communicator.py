@@ -129,7 +129,7 @@ class Members:
             else queue_pair_to(endpoint, self.members, own, peer, self.size)
             for peer in peers
         }
-        """By member; with those that have lanes, the first of them."""
+        """The queue pair with each peer; for a peer with lanes, that of the first lane."""
 
     def introduction(self) -> dict[int, tuple[int, ...]]:
         """Return what each peer must be told, by member: the queue pair number and initial PSN of
@@ -247,15 +247,15 @@ class Communicator(Members):
         }
 
         self.writing_bytes = 0
-        """Of RDMA WRITEs of all operations that are posted and not acknowledged."""
+        """How many bytes of RDMA WRITEs, of all operations, are posted and not acknowledged."""
         self.server_cursor = 0
         """Where the next request's pieces begin among the servers (Optcast's rule)."""
         self.turns: list[int] = []
         """Operations, by number, of which this rank has multicast to send or to wait for before the
         next may have the link: each of them fills it."""
         self.receiving: list[int] = []
-        """Those that have had their turn to send, and whose multicast data this rank waits for; the
-        first one's are on their way, and the time until they are missed counts."""
+        """The operations that have had their turn to send, and whose multicast data this rank waits
+        for. The data of the first one are on their way, and the time runs until they are missed."""
 
     def check_peers(self, peers: Iterable[int], what: str) -> None:
         """Raise InputError if there is no queue pair with one of these members."""

@@ -11,10 +11,10 @@ import numpy.typing as npt
 Array = npt.NDArray[np.generic]
 
 _finfo: Any = ml_dtypes.finfo
-"""As `numpy.finfo`, and of bfloat16, too."""
+"""It does what `numpy.finfo` does, and knows bfloat16, too."""
 
 HALF_TYPES = ("float16", "bfloat16")
-"""Of 16 bits; added in float32 by who can (reduction servers, switches)."""
+"""The types of 16 bits. Reduction servers and switches add them in float32."""
 
 
 def dtype_of(name: str) -> np.dtype[np.generic]:

@@ -60,7 +60,7 @@ class FetchRing:
         self._remembered: set[int] = set()
         self._to_read: deque[Read] = deque()
         self._requested: dict[int, list[Range]] = {}
-        """By shard, what was or will be read."""
+        """The ranges of each shard that were read or will be read."""
         self._reads = 0
         self.chunks_fetched = 0
         """Chunks that only an RDMA READ brought."""

@@ -41,13 +41,14 @@ class FlowGraph:
     destination: tuple[int, ...]
     """The rank that a flow goes to; of a wait, the source."""
     size_bytes: tuple[int, ...]
-    """Of a flow, 1 at least; of a wait 0."""
+    """The size of a flow, at least 1; 0 for a wait."""
     delay_ns: tuple[int, ...]
     """From when a task could begin until a flow is sent or a wait is over."""
     needed: tuple[int, ...]
-    """How many events must have happened before a task can begin; 0: it can at the start."""
+    """How many events must have happened before a task can begin. 0 means that it can begin at the
+    start."""
     cause: tuple[int, ...] = ()
-    """Of each dependency: the task whose event is waited for..."""
+    """For each dependency, the task whose event is waited for..."""
     event: tuple[int, ...] = ()
     """... which event, `DONE` or `RECEIVED`..."""
     waiting: tuple[int, ...] = ()
@@ -145,8 +146,8 @@ class FlowGraph:
         return self._received.get(rank, self.flows[:0])
 
     def first_blocks(self, block_size: int) -> IntArray:
-        """Of each task that is a flow, its destination's number of its first block, if those of all
-        flows that come there are numbered through; int64 [tasks]."""
+        """Return for each task that is a flow which number its first block has at its destination,
+        where the blocks of all flows that come there are numbered through; int64 [tasks]."""
         if block_size not in self._first_blocks:
             blocks = -(-self.table.size_bytes // block_size)
             self._first_blocks[block_size] = _before(self._received, blocks)
@@ -154,7 +155,7 @@ class FlowGraph:
 
     @cached_property
     def target_bytes(self) -> IntArray:
-        """Of each task that is a flow, where its bytes begin at its destination; int64 [tasks]."""
+        """For each task that is a flow, where its bytes begin at its destination; int64 [tasks]."""
         return _before(self._received, self.table.size_bytes)
 
     @cached_property
@@ -176,7 +177,7 @@ class FlowGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Of all flows."""
+        """The bytes of all flows."""
         return int(self.table.size_bytes.sum())
 
     @cached_property
@@ -196,8 +197,8 @@ class FlowGraph:
         return found - {rank}
 
     def least_ns(self, rate_bps: int) -> list[int | None]:
-        """When each task ends at the earliest, from the start: as if a flow had its links to
-        itself.
+        """Return when each task ends at the earliest, counted from the start, as if a flow had its
+        links to itself.
 
         0 bit/s: as if bytes took no time. None: never.
         """
@@ -224,7 +225,7 @@ class FlowGraph:
         return ended
 
     def span_ns(self, rate_bps: int) -> int:
-        """When the last of `least_ns` ends."""
+        """Return the latest of the times of `least_ns`."""
         return max(time for time in self.least_ns(rate_bps) if time is not None)
 
     def _span_ns(self, task: int, rate_bps: int) -> int:

@@ -34,7 +34,8 @@ from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError
 
 BLOCKS_UNDER_WAY = 8
-"""Of each line of flows and lane: enough to fill a link, and not all, so that they share it."""
+"""How many blocks each line of flows has under way for each lane: enough to fill a link, but not
+all, so that the lines share it."""
 
 
 @dataclass
@@ -43,9 +44,9 @@ class _Sending:
 
     flow: int
     offset: int
-    """Of its first byte, in this rank's buffer."""
+    """Where its first byte is in this rank's buffer."""
     target: int
-    """The same, in the memory of its destination."""
+    """Where its first byte goes in the memory of its destination."""
     block: int
     """The destination's number of its first block."""
     size_bytes: int
@@ -58,7 +59,7 @@ class _Line:
     """Flows that go one after the other."""
 
     flows: deque[_Sending]
-    """Those that have blocks to be posted."""
+    """The flows that have blocks to be posted."""
     under_way: int = 0
     """Blocks of these and of those before."""
 
@@ -106,7 +107,7 @@ class FlowsOperation(Operation):
         self._schedule = Schedule(graph, rank)
         self._alone = request.algorithm == GIVEN
         self._lines: dict[int, _Line] = {}
-        """By the flow, or by its destination."""
+        """The lines by flow, or by destination."""
         self._turns: deque[_Line] = deque()
         """Lines that have a block to be posted, and may."""
         self._sending: dict[int, _Sending] = {}
@@ -325,7 +326,7 @@ class Schedule:
         return flows
 
     def deadline(self) -> int | None:
-        """When `due` has something next, if nothing happens."""
+        """Return when `due` has something next, if nothing happens."""
         return self._due[0][0] if self._due else None
 
     def waiting_for(self) -> str:

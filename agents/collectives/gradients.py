@@ -19,7 +19,8 @@ LARGEST = {"normal": 16.0, "heavy-tailed": 1024.0, "mixed": 16.0}
 """What is larger in magnitude is cut to this. No normal number is; of Student's t with two degrees
 of freedom, one in a million."""
 MOST_HALVINGS = 20
-"""Of mixed magnitudes: a parameter's gradients are 2**0 to 2**-20, six decades, times normal."""
+"""For mixed magnitudes, a parameter's gradients are normal numbers times a power of two from 2**0
+to 2**-20, which are six decades."""
 _PLACES = -1
 """In place of a rank, in the key of what all ranks have in common."""
 

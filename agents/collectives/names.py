@@ -32,7 +32,7 @@ MODULES = {
     "double-binary-tree": "double_binary_tree",
     "direct": "direct",
 }
-"""Of `weft.agents.collectives.algorithms`, which module an algorithm is in."""
+"""Which module of `weft.agents.collectives.algorithms` an algorithm is in."""
 
 
 def brought_algorithms() -> dict[str, Any]:
@@ -59,21 +59,22 @@ FLOW_ALGORITHMS = (GIVEN, "ring", "direct", "halving-doubling", "double-binary-t
 """How the collectives in such a workload are done; ``given``: it has none, and the flows are as the
 workload names them."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")
-"""When a multicast operation fetches what is missing: near the expected time; at the paper's five
-times it; or at once, without any multicast."""
+"""When a multicast operation fetches what is missing: near the expected time; at five times that
+time, as the paper does; or at once, without any multicast."""
 REDUCING = ("reduce-scatter", "allreduce")
 """The collectives that combine all ranks' elements."""
 VECTORS = ("allreduce", "alltoall")
-"""Those to which each rank contributes a vector, which has a part for every rank."""
+"""The collectives to which each rank contributes a vector that has a part for every rank."""
 ROOTED = ("broadcast", "many-to-one")
-"""Those in which one rank, the root, has another part than the others."""
+"""The collectives in which one rank, the root, has another part than the others."""
 OPS = ("sum", "min", "max", "average")
 """What those do with them."""
 DATA = ("exact", "normal", "heavy-tailed", "mixed")
 """What they are: integers whose sums are exact in any order, or numbers as gradients are
 (`weft.agents.collectives.gradients`)."""
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
-"""Of the algorithm switch, which adds in fixed point of 32 bits; it takes ops sum and average."""
+"""The types of the algorithm switch, which adds in fixed point of 32 bits; its ops are sum and
+average."""
 MAX_CHUNK_BYTES = 1 << 16
 MAX_AT_ONCE = 64
 """Operations that may run at the same time: data packets carry 8 bits of their number."""

@@ -29,7 +29,8 @@ def algorithm_of(collective: str, name: str) -> Algorithm:
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:
-    """With whom a rank needs a queue pair for an operation, beside what every communicator has."""
+    """Return with whom a rank needs a queue pair for an operation, beside those that every
+    communicator has."""
     if request.flows is not None:
         return request.flows.partners(rank)
     return algorithm_of(request.collective, request.algorithm).partners(request, rank, size)

@@ -118,7 +118,7 @@ class Request:
     """Elements of every rank, or of each by itself (MPI's Allgatherv); of Broadcast: of the
     root; of Allreduce and All-to-all: of the vector that each rank contributes."""
     dtype: str = "uint8"
-    """By numpy's name, or ``bfloat16``."""
+    """The element type by numpy's name, or ``bfloat16``."""
     op: str = "sum"
     """Reduce-Scatter and Allreduce: one of `OPS`. An average is the sum, divided once at the end;
     integers truncate toward zero."""
@@ -127,8 +127,8 @@ class Request:
     radix: int = whole(2, least=2)
     """k of the k-nomial tree."""
     block_bytes: int = whole(0)
-    """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets; 0: 64 KiB,
-    or an eighth of the largest shard where that is less."""
+    """Unicast algorithms pass on blocks of so many bytes, rounded up to whole packets. 0 means 64
+    KiB, or an eighth of the largest shard where that is less."""
     lanes: int = whole(1, least=1)
     """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
     possible, so that as many lanes of the communicator get equal parts of it."""
@@ -137,25 +137,27 @@ class Request:
     workers: int = whole(1, least=1)
     """Multicast: subgroups W, each with a part of every shard, groups and a bitmap of its own."""
     chunk_bytes: int = whole(0, most=MAX_CHUNK_BYTES)
-    """Multicast: bytes of a chunk, the unit of recovery; 0: the path MTU. A chunk larger than that
-    is a whole number of packets."""
+    """Multicast: the bytes of a chunk, which is the unit of recovery. 0 means the path MTU. A
+    larger chunk is a whole number of packets."""
     batch: int = whole(1, least=1)
     """Multicast: packets that leave back to back (the paper: 128)."""
     beside_bytes: int = whole(0)
     """Multicast: frame bytes that other operations put on the fullest link meanwhile. The roots
     leave room for them."""
     split: int = whole(0)
-    """Optcast: pieces that a request is cut into, dealt to the servers in turn; 0: one a server."""
+    """Optcast: how many pieces a request is cut into, which are dealt to the servers in turn. 0
+    means one for each server."""
     fan_in: int = whole(0)
-    """Optcast: most ranks or servers that one server takes contributions from; if ranks are more,
-    servers form a tree. 0: all ranks."""
+    """Optcast: the most ranks or servers that one server takes contributions from. If there are
+    more ranks, servers form a tree. 0 means all ranks."""
     cutoff: str = "adaptive"
     """Multicast: ``adaptive``, ``paper`` (5 x the expected time) or ``fetch-only`` (nothing is
     multicast)."""
     timeout_ns: int = whole(0)
-    """0: `operation_timeout_ns`, and of flows what they wait beside."""
+    """The time limit. 0 means `operation_timeout_ns`, and for flows the time that they wait in
+    addition."""
     flows: FlowGraph | None = None
-    """Of the collective flows: what they are; `counts` says nothing then."""
+    """The flows of the collective flows, for which `counts` says nothing."""
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: FLOW_ALGORITHMS}
@@ -197,7 +199,7 @@ class Request:
 
     @property
     def item_bytes(self) -> int:
-        """Of one element."""
+        """The size of one element."""
         return dtype_of(self.dtype).itemsize
 
     def elements(self, size: int) -> tuple[int, ...]:
@@ -239,14 +241,15 @@ class Request:
         return tuple(count * self.item_bytes for count in self.elements(size))
 
     def buffer_elements(self, rank: int, size: int) -> int:
-        """Of a rank's buffer."""
+        """Return how many elements a rank's buffer has."""
         elements = self.elements(size)
         if self.collective == FLOWS or (self.collective == "many-to-one" and rank != self.root):
             return elements[rank]
         return sum(elements)
 
     def output_elements(self, rank: int, size: int) -> int | None:
-        """Of a rank's output; None where the collective works in place."""
+        """Return how many elements a rank's output has; None where the collective works in
+        place."""
         if self.flows is not None:
             return sum(self.flows.sizes(self.flows.received_by(rank)))
         elements = self.elements(size)

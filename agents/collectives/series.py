@@ -59,13 +59,13 @@ class Series:
         self._begun = 0
         self._done = 0
         self._spans_ns: list[tuple[int, int | None]] = []
-        """Of each job that has begun, in order: when it began, and when it ended if it has."""
+        """When each job that has begun began, and when it ended if it has; in order."""
         self.error = ""
         """Why the series failed, or empty."""
         self.finished_ns = 0
         """When the last job ended."""
         self.total = Report()
-        """Of the jobs that ended; phases are summed up."""
+        """The sum of the reports of the jobs that ended."""
 
     @property
     def algorithm(self) -> str:
@@ -100,12 +100,12 @@ class Series:
                 self.finished_ns = now_ns
 
     def report(self, now_ns: int) -> Report:
-        """Of the jobs that ended, and of those that run."""
+        """Return the sum of the reports of the jobs that ended and of those that run."""
         return self.total if self.ended else self.total + self._agent.report(now_ns)
 
     def spans_since(self, start_ns: int) -> list[tuple[int, int]]:
-        """Of the jobs that have ended, in order, when each began and ended, counted from a
-        moment."""
+        """Return when each job that has ended began and ended, counted from `start_ns`; in
+        order."""
         return [
             (begun - start_ns, end - start_ns) for begun, end in self._spans_ns if end is not None
         ]

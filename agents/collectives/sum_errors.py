@@ -35,7 +35,7 @@ _HIGH_BITS = np.int64(-1 << 27)
 
 @dataclass(frozen=True)
 class SumErrors:
-    """Of some elements of one rank's result, r: their distances from the exact ones, s."""
+    """How far some elements of one rank's result, r, are from the exact ones, s."""
 
     max_relative: float = 0.0
     """The greatest |r - s| / |s|, of elements with s other than 0. Where terms cancel, s is small,
@@ -51,7 +51,7 @@ class SumErrors:
     """Sum of s**2."""
 
     def __add__(self, other: SumErrors) -> SumErrors:
-        """Of both."""
+        """Return the errors of both sets of elements together."""
         return SumErrors(
             max(self.max_relative, other.max_relative),
             max(self.max_of_terms, other.max_of_terms),
@@ -61,7 +61,8 @@ class SumErrors:
         )
 
     def figures(self) -> dict[str, float]:
-        """By the names that results have (`weft.experiments.results.results.Accuracy`)."""
+        """Return the figures by the names that results have
+        (`weft.experiments.results.results.Accuracy`)."""
         share = self.squared_error / self.squared_sum if self.squared_sum else 0.0
         return {
             "error_max_relative": self.max_relative,

@@ -51,7 +51,7 @@ def sums_of(request: Request, terms: Array, first: int, switch_values: int = 0) 
 
 
 def _added(request: Request, algorithm: Algorithm, terms: Array, order: Order) -> Array:
-    """Of a span. Reduction servers add half types in float32, and round once."""
+    """Return the sums of a span. Reduction servers add half types in float32, and round once."""
     size, name = len(terms), request.dtype
     wide = algorithm.serves and name in HALF_TYPES
     total = _evaluated(terms.astype(np.float32) if wide else terms, order)
@@ -84,7 +84,8 @@ def block_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
 
 
 def unit_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
-    """Of the units in which switches count every element: 2**u, u = e - (30 - ceil(log2 P))."""
+    """Return the exponents of the units in which switches count every element: a unit is 2**u, u =
+    e - (30 - ceil(log2 P))."""
     headroom = 30 - (len(terms) - 1).bit_length()
     return block_exponents(terms, switch_values) - headroom
 

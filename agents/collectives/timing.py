@@ -88,7 +88,8 @@ class Pace:
         return self.received_bytes + self.beside_bytes
 
     def rate_of(self, rank: int) -> int:
-        """Of what a root sends while it is active, in frame bits a second; 0: without limit."""
+        """Return the rate at which a root sends while it is active, in frame bits a second; 0 means
+        without limit."""
         if not self.rate_bps:
             return 0
         first, end = chain_of(rank, len(self.shards), self.chains)
@@ -97,13 +98,14 @@ class Pace:
 
     @property
     def expected_ns(self) -> int:
-        """Of the data phase without loss and latency; 0 if the rate is not known."""
+        """How long the data phase takes without loss and latency; 0 if the rate is not known."""
         if not self.rate_bps or len(self.shards) < 2:
             return 0
         return send_time_ns(self._carried, self.rate_bps)
 
     def packet_ns(self) -> int:
-        """Of one packet of the largest shard on a link; 0 if the rate is not known."""
+        """Return how long one packet of the largest shard takes on a link; 0 if the rate is not
+        known."""
         if not self.rate_bps:
             return 0
         packet = min(self.packet_bytes, max(self.shards, default=0))
@@ -122,7 +124,7 @@ lost, and its retry costs less than to fetch a whole shard."""
 
 class Cutoff(Protocol):
     def first_check(self, start_ns: int) -> int:
-        """When to ``check`` for the first time, given when the data phase began."""
+        """Return when to ``check`` for the first time, given when the data phase began."""
 
     def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
         """Ask whether to go on waiting.

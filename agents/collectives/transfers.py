@@ -44,11 +44,11 @@ class Task:
     item_bytes: int = 1
     """Elements of so many bytes stay whole where a vector is cut for other than P."""
     chains: int | None = None
-    """Of a multicast Allgather; None: as many as ranks."""
+    """How many chains a multicast Allgather has. None means as many as there are ranks."""
     block_bytes: int = 1 << 16
     """What unicast algorithms pass on at a time."""
     operations: int = 1
-    """Of a run, at once or one after the other."""
+    """How many operations a run has, at once or one after the other."""
     sizing: Sizing = payload
 
     @property
@@ -63,7 +63,7 @@ class Task:
 
     @property
     def vector_bytes(self) -> int:
-        """Of all shards."""
+        """The bytes of all shards."""
         return int(self.shards.sum())
 
     @property

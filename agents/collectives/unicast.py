@@ -41,7 +41,7 @@ message leaves behind them."""
 
 MAX_POSTED_IN_ROUNDS_BYTES = 256 * 1024
 MAX_POSTED_IN_ROUNDS_NS = 10_000_000
-"""The same of algorithms in which each round has another partner."""
+"""The same limits for algorithms in which each round has another partner."""
 
 TO_ONE = "many-to-one"
 """The collective in which all write to one rank from the beginning on. No queue holds the windows
@@ -209,7 +209,7 @@ class UnicastOperation(Operation):
         rate_bps = communicator.endpoint.rate_bps
         block = request.block_bytes or BLOCK_BYTES
         self._most_posted_bytes = most_posted(rate_bps, block)
-        """With one block under way there is room for the next, on the slowest link, too."""
+        """While one block is under way there is room for the next, even on the slowest link."""
         self._most_own_bytes = self._most_posted_bytes
         if in_rounds:
             self._most_own_bytes = most_posted(

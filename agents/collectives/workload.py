@@ -81,7 +81,7 @@ class Workload:
         self.request = request
         self.size = size
         self.errors: SumErrors | None = None
-        """Of the result that was checked last, where sums are rounded."""
+        """The errors of the result that was checked last, where sums are rounded."""
         self._seed = seed
         self._elements = request.elements(size)
         self._shards = request.shard_bytes(size)
@@ -126,11 +126,11 @@ class Workload:
             )
 
     def buffer_bytes(self, rank: int) -> int:
-        """Of a rank's buffer."""
+        """Return the size of a rank's buffer."""
         return self.request.buffer_elements(rank, self.size) * self.request.item_bytes
 
     def received_bytes(self, rank: int) -> int:
-        """Of others' data that the operation brings a rank, at least."""
+        """Return how many bytes of others' data the operation brings a rank, at least."""
         if self._reducing:
             return self._output_bytes(rank) * (self.size > 1)
         flows = self.request.flows
@@ -155,7 +155,7 @@ class Workload:
         return output
 
     def empty_output(self, rank: int) -> Array | None:
-        """The same, yet to be cleared."""
+        """Return the array for a rank's result, as `output` does, but before it is cleared."""
         count = self.request.output_elements(rank, self.size)
         return None if count is None else np.empty(count, self.request.dtype)
 
@@ -202,7 +202,7 @@ class Workload:
             yield "" if wrong is None else f"byte {wrong} of {part.what} is wrong"
 
     def _buffer_parts(self, rank: int) -> list[Part]:
-        """Of what reduces nothing: the parts of a rank's buffer, in order."""
+        """Return the parts of a rank's buffer, in order, for a collective that reduces nothing."""
         if self.request.flows is not None:
             return _flows(self.request.flows, self.request.flows.sent_by(rank).tolist())
         if self.request.collective == "alltoall":
@@ -216,7 +216,8 @@ class Workload:
         ]
 
     def _output_parts(self, rank: int) -> list[Part]:
-        """Of what reduces nothing: the parts of a rank's output, in order; none if in place."""
+        """Return the parts of a rank's output, in order, for a collective that reduces nothing;
+        there are none if it works in place."""
         if self.request.flows is not None:
             return _flows(self.request.flows, self.request.flows.received_by(rank).tolist())
         if self.request.collective != "alltoall":

@@ -49,9 +49,11 @@ from weft.base.errors import MachineError, RunError, demand
 from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
-"""Of `Effort`. The first start on a machine compiles; later ones take a second or two."""
+"""How much `Effort` the launcher may take to get warm. The first start on a machine compiles; later
+ones take a second or two."""
 ANSWER_LIMIT_S = 60.0
-"""The same, from one word to the next: for ranks to be forked, or to be gone."""
+"""How much `Effort` the launcher may take from one word to the next, until ranks are forked or
+gone."""
 LOOK_S = 1.0
 """Between two looks at what the launcher does."""
 

@@ -40,7 +40,7 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
     @property
     def kind(self) -> str:
-        """Its name on the wire."""
+        """The name of the message on the wire."""
         return str(self.__struct_config__.tag)
 
 
@@ -68,7 +68,7 @@ class Working(_Message, frozen=True, tag="working"):
 
     rank: int
     slices: int
-    """That it has done so far, of all operations."""
+    """How many slices it has done so far, of all operations."""
 
 
 class Finished(_Message, frozen=True, tag="finished"):
@@ -117,7 +117,8 @@ class Spawn(_Message, frozen=True, tag="spawn"):
     """Runner to launcher: fork a rank process."""
 
     namespace: str
-    """Path of the network namespace; empty: the launcher's own."""
+    """The path of the network namespace. If it is empty, the process stays in the launcher's
+    own."""
     config: RankConfig
 
 
@@ -174,7 +175,7 @@ def decode(line: bytes) -> Message:
 
 
 SEND_SILENCE_S = 60.0
-"""For the peer to take any more of a message."""
+"""How long the peer may take nothing of a message."""
 
 
 class LineChannel:

@@ -12,11 +12,13 @@ import os
 from collections.abc import Iterable
 
 SILENCE_S = 30.0
-"""In which a process must get on by one step: a MiB of a buffer, some milliseconds' work."""
+"""The time within which a process must get on by one step: a MiB of a buffer, which is some
+milliseconds' work."""
 SHARE_S = 1.0
-"""More for each process that shares a processor with it."""
+"""How much longer it may take for each process that shares a processor with it."""
 MOST_STEP_S = 2.0
-"""That passes between two looks: beyond that the runner was stopped itself, and maybe everyone."""
+"""The longest time that counts between two looks. If more has passed, the runner was stopped
+itself, and maybe everyone."""
 
 
 def silence_s(processes: int) -> float:
@@ -50,7 +52,7 @@ class Patience:
         self._passed_s = 0.0
         """Since it was made and since `until_s`, as far as the runner was awake."""
         self._moved_s = dict.fromkeys(processes, 0.0)
-        """When each was last heard to get on, of those who are waited for still."""
+        """When each process that is still waited for was last heard to get on."""
         self._reached: dict[tuple[int, str], int] = {}
 
     @property

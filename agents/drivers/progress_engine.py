@@ -97,8 +97,8 @@ class Source(Protocol):
 
 
 class RingSource:
-    """A ring of prepared packets in memory, handed over `rounds` times (None: for ever), `batch`
-    at a time."""
+    """A ring of prepared packets in memory, which is handed over `rounds` times (None means for
+    ever), `batch` packets at a time."""
 
     def __init__(self, packets: Datagrams, rounds: int | None = 1, batch: int = BATCH) -> None:
         self._packets = packets
@@ -235,8 +235,8 @@ class ProgressEngine:
         self._times: list[WorkerTime | None] = [None] * len(self._parts)
         self._begin = threading.Barrier(len(self._parts))
         self._ended = [threading.Event() for _ in self._parts]
-        """Of every thread. `Thread.join` does not serve: where Ctrl-C interrupts it, Python 3.10
-        and 3.11 take the thread for one that has ended."""
+        """An event for the end of each thread. `Thread.join` does not serve: where Ctrl-C
+        interrupts it, Python 3.10 and 3.11 take the thread for one that has ended."""
         for _, source in self._parts:
             source.wake_with(self._wake)
         self._threads = [

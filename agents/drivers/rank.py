@@ -104,7 +104,7 @@ class _Rank:
         self._work: Iterator[None] | None = None
         """Filling or checking buffers, a slice at a time."""
         self._slices = 0
-        """Of buffers filled or checked so far."""
+        """How many slices of buffers have been filled or checked so far."""
         self._start_ns: int | None = None
         """The common start, until it has come."""
         self._common_start_ns = 0

@@ -59,7 +59,7 @@ LOOK_S = 1.0
 """Between two looks at who stands still, if nothing comes."""
 CLOSE_TIMEOUT_S = 2.0
 WORD_TIMEOUT_S = 60.0
-"""For the launcher to say how a rank ended that has closed its connection."""
+"""How long to wait until the launcher says how a rank ended that has closed its connection."""
 
 Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
 
@@ -82,15 +82,15 @@ class RunProgress:
     """How far an operation is, for a progress bar."""
 
     received_bytes: list[int]
-    """By rank."""
+    """The bytes that each rank has received."""
     expected_bytes: list[int]
-    """By rank, of all operations: the others' data."""
+    """The bytes of others' data that each rank receives in all operations."""
     finished_ranks: int
     elapsed_s: float
 
     @property
     def fraction(self) -> float:
-        """Of all the bytes that all ranks wait for, 0 to 1."""
+        """The part of all the bytes that all ranks wait for, 0 to 1."""
         total = sum(self.expected_bytes)
         return min(1.0, sum(self.received_bytes) / total) if total else 1.0
 

@@ -55,7 +55,8 @@ MOST_SENDERS = 16
 ATTENTIVE_NS = 1_000_000
 """How long a host that must look at every arrival waits, where arrivals are other threads'."""
 LOOK_AFTER_NS = 50_000_000
-"""And how long any other: a chunk may arrive at the moment when the last other one is marked."""
+"""How long any other host waits there: a chunk may arrive at the moment when the last other one is
+marked."""
 
 _SO_NO_CHECK = 11
 _IP_PKTINFO = 8

@@ -36,7 +36,8 @@ first all of them send at full rate, and a switch's queue has to hold it."""
 FEWEST_SLOTS, MOST_SLOTS = 4, 32
 LARGEST_BLOCK_BYTES = 64 * 1024
 BLOCKS_PER_PIECE = 64
-"""By default: the first and the last chunks of a piece are all that does not overlap."""
+"""How many chunks a piece has by default: only its first and its last chunks do not overlap with
+others."""
 
 _HEAD = struct.Struct("!BBBBIIIIIII")
 
@@ -64,7 +65,7 @@ class Terms:
     packet_bytes: int
 
     def encode(self) -> bytes:
-        """As bytes for `decode`."""
+        """Return the terms as bytes for `decode`."""
         head = _HEAD.pack(
             REDUCING.index(self.collective), OPS.index(self.op), DTYPES.index(self.dtype), 0,
             self.size, self.servers, self.split, self.fan_in, self.block_bytes, self.cursor,
@@ -182,7 +183,7 @@ class Role:
     """What it combines: its own group's ranks; then, on each level where it takes others' partial
     results, those of the level in order, its own among them."""
     parent: int | None
-    """The member that takes its result; None: it is the root."""
+    """The member that takes its result. None means that this server is the root."""
 
     def others(self, own: int) -> list[Contributor]:
         """All that send something."""
@@ -194,7 +195,7 @@ class Share:
     """What a server has to do in an operation; chunks are in the order in which they are sent."""
 
     roles: dict[int, Role]
-    """By piece."""
+    """The server's part in each piece."""
     incoming: dict[int, list[int]]
     """Chunks that a member sends to it."""
     outgoing: dict[int, list[int]]
@@ -246,7 +247,7 @@ class ReductionPlan:
         order = np.lexsort((pieces, turns))
         self.pieces = pieces[order]
         self.owners = owners[order]
-        """Of a Reduce-Scatter: the rank that gets the sum."""
+        """The rank that gets the sum of each chunk in a Reduce-Scatter."""
         self.targets = starts[order]
         """Offsets in the owner's result, in bytes; of an Allreduce, in everybody's."""
         self.lengths = (ends - starts)[order]

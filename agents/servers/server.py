@@ -33,7 +33,7 @@ class ServedCommunicator:
     members: ServerMembers
     operations: dict[int, ServerOperation] = field(default_factory=dict)
     last_number: int = 0
-    """Of the operations so far."""
+    """The number of the last operation so far."""
     opened: dict[int, int] = field(default_factory=dict)
     """The number of the last operation that each rank has opened."""
     failure: str = ""
@@ -120,7 +120,7 @@ class ReductionServer(EndpointAgent):
 
     @property
     def due_ns(self) -> int | None:
-        """When it, apart from its endpoint, must be looked after."""
+        """When the server, apart from its endpoint, must be looked after."""
         times = [each for each, _ in self._lingering[:1]]
         if self.running:
             times.append(self._probe_ns)

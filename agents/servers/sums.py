@@ -53,7 +53,7 @@ class Reduction:
         self.item_bytes = wanted.itemsize
         self.is_half = self.dtype in HALF_TYPES
         self.partial_bytes = 4 if self.is_half else self.item_bytes
-        """Of an element of a partial result."""
+        """The bytes of an element of a partial result."""
         self._type = wanted
         self._like = np.zeros(0, wanted) if not self.is_half else np.zeros(0, np.uint16)
         self._code = _CODES[op]

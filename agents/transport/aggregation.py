@@ -39,7 +39,7 @@ class DataKind(enum.IntEnum):
 
     @property
     def item_bytes(self) -> int:
-        """Of one value."""
+        """The size of one value."""
         return 2 if self in (DataKind.FLOAT16, DataKind.BFLOAT16) else 4
 
 
@@ -55,7 +55,8 @@ def make_job(
     address: int, epoch: int, slots: int, values: int, ranks: int, rank: int, path_mtu: int,
     silence_ns: int,
 ) -> _Job:  # fmt: skip
-    """For the endpoint: the arrays of a new job; TransportMisuse for values that make no sense."""
+    """For the endpoint: make the arrays of a new job; TransportMisuse for values that make no
+    sense."""
     demand(
         address >> 28 == 14,
         TransportMisuse,
@@ -151,7 +152,7 @@ class AggregationQueuePair(Posting):
         self._ring = np.zeros((_FIRST_RING, words_in(at.Work)), np.int64)
 
     def set_row(self, row: at.PairState) -> None:
-        """For the endpoint: fill what a new row of its table has of the job."""
+        """For the endpoint: fill in what a new row of its table has of the job."""
         assert self._ring is not None
         row.fill(
             state=at.READY,
@@ -274,7 +275,7 @@ class AggregationQueuePair(Posting):
         )
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
         if event[0] == at.EVENT_WORK_DONE:
             ended = self._posted[: event[2]]
             del self._posted[: event[2]]

@@ -47,7 +47,7 @@ class JobState(Record):
     searched_order: int
     """Everything before this was looked at for losses."""
     highest_order: int
-    """Of the packets that were not repetitions and whose results have come."""
+    """The highest place among the packets that were no repetitions and whose results have come."""
     reordering: int
     """A packet is taken for lost when results have come of packets sent so much later."""
     repeated_results: int
@@ -78,9 +78,9 @@ class Slot(Record):
 
 
 IDLE = 0
-"""Its round is of no posted operation."""
+"""The slot's round belongs to no posted operation."""
 WAITING = 1
-"""Its block's exponent is not agreed yet."""
+"""The ranks have not agreed on the exponent of the slot's block yet."""
 TO_SEND = 2
 TO_REPEAT = 3
 SENT = 4
@@ -99,7 +99,7 @@ class AggregationOperation(Record):
     """Addresses of the values."""
     output: int
     count: int
-    """Of elements of the input."""
+    """How many elements the input has."""
     headers: int
     """Rounds that carry exponents alone."""
     blocks: int
@@ -135,11 +135,11 @@ IS_RESULT = 2
 IS_SCATTER = 4
 IS_SATURATED = 8
 NO_EXPONENT = -32768
-"""Of a block of zeros, and where there is no block."""
+"""The exponent of a block of zeros, and where there is no block."""
 NOT_FINITE = 32767
 UNKNOWN = 1 << 20
 LARGEST_EXPONENT = 160
 """No finite value of any kind has a larger one, or a smaller one than its negative."""
 
 REASON_NOT_FINITE = -1
-"""Of a failed queue pair, beside those of `layout`."""
+"""A reason why a queue pair failed, beside those of `layout`."""

@@ -118,7 +118,7 @@ class Endpoint:
         """How many events there may be in one transmit: what is here for each queue pair, and of
         the batch."""
         self._held_rows = 0
-        """And how many more for what was kept ahead of gaps."""
+        """How many more events there may be for what was kept ahead of gaps."""
         self._stale = True
         self._echoes: Table = np.zeros(0, at.Echo.dtype)
         self._set_state()
@@ -311,7 +311,7 @@ class Endpoint:
         return self._locals[index]
 
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
-        """For local queue pairs: the registered memory that a peer names, or None."""
+        """For local queue pairs: return the registered memory that a peer names, or None."""
         region = self._registered.get(rkey & at.KEY_INDEX_MASK)
         if region is None or region.rkey != rkey:
             return None
@@ -453,23 +453,24 @@ class Endpoint:
             self._set_tables()
 
     def row_of(self, index: int) -> at.PairState:
-        """For queue pairs: their row; valid until the next queue pair is made."""
+        """For queue pairs: return their row, which is valid until the next queue pair is made."""
         row = at.PairState.at(self.state.queue_pair_table, index)
         row.memory = self._pairs
         return row
 
     def first_ring_of(self, index: int) -> Words:
-        """For queue pairs: the ring of posted work in their row, a row of words for each piece;
-        valid like `row_of`."""
+        """For queue pairs: return the ring of posted work in their row, a row of words for each
+        piece; it is valid for as long as `row_of`."""
         ring: Words = self._first_rings[index]
         return ring
 
     def sinks_of(self, index: int) -> Words:
-        """For queue pairs: the addresses of a group's sinks by operation; valid like `row_of`."""
+        """For queue pairs: return the addresses of a group's sinks by operation, which are valid
+        for as long as `row_of`."""
         return at.Group.at(self.state.group_table, index).sinks
 
     def changed(self, index: int) -> None:
-        """For queue pairs: their row is not what compiled code last saw."""
+        """For queue pairs: take note that their row is not what compiled code last saw."""
         self._stale = True
         if not self._is_changed[index]:
             self._is_changed[index] = 1
@@ -478,12 +479,12 @@ class Endpoint:
             self.state.changed = count + 1
 
     def expect_repathing(self) -> None:
-        """For queue pairs: one more may change its path in a transmit."""
+        """For queue pairs: have room for one more that may change its path in a transmit."""
         self._event_rows += 1
         self._make_event_room(self._event_rows + self._held_rows)
 
     def complete(self, completion: Completion) -> None:
-        """For queue pairs: something for `poll`."""
+        """For queue pairs: take something for `poll`."""
         self._completions.append(completion)
 
     @property
@@ -541,7 +542,7 @@ class Endpoint:
         return sending
 
     def deadline(self) -> int | None:
-        """When to call `transmit` if nothing arrives (ns; a time in the past means now), or
+        """Return when to call `transmit` if nothing arrives (ns; a time in the past means now), or
         None."""
         if self._stale:
             deadline_of(self.state_address)

@@ -63,7 +63,7 @@ class EndpointState(Record):
     """Address of the fields of the packet at hand."""
     acknowledge_interval: int
     tree_rows: int
-    """For how many rows of the queue pair table the trees have leaves: a power of 2."""
+    """How many rows of the queue pair table the trees have leaves for: a power of 2."""
     timer_tree: int
     """Addresses of the trees. A tree of n leaves has 2n words: word n + i is leaf i's time, word i
     the earlier of words 2i and 2i + 1, so word 1 the earliest of all. A leaf is the row of a queue
@@ -203,7 +203,8 @@ class PairState(Record):
     echo_port: int
     """The UDP source port that it came from."""
     marked: int
-    """Of the round at hand, how many packets are acknowledged, and how many of them were marked."""
+    """How many of the acknowledged packets of the round at hand were marked, and how many were
+    acknowledged."""
     acked: int
     round_end: int
     """A round ends when this is acknowledged."""
@@ -260,7 +261,7 @@ class Work(Record):
 
     kind: int
     address: int
-    """Of local memory."""
+    """The address of local memory."""
     length: int
     remote_address: int
     rkey_or_batch: int
@@ -338,7 +339,7 @@ IN_FLIGHT = 0
 SACKED = 1
 LOST = 2
 ASKED = 3
-"""Of a READ: its request has arrived, or it is no packet of its own."""
+"""The state of a READ's response whose request has arrived, or that is no packet of its own."""
 STATE_MASK = 3
 RESENT = 4
 OF_READ = 8
@@ -353,7 +354,7 @@ class Kept(Record):
     """Kind, whether it begins a message, property bits, length and immediate; or for a READ kind,
     key and length. 0 where there is none."""
     address: int
-    """Of a READ."""
+    """The virtual address that a READ names."""
 
 
 KEPT_WRITE = 1
@@ -453,7 +454,8 @@ EVENT_CHUNKS_RECEIVED = 4
 EVENT_FAILED = 5
 """Reason, PSN."""
 EVENT_FRAGMENT_KEPT = 6
-"""As EVENT_FRAGMENT, but ahead of a gap; then its sequence number."""
+"""The same as EVENT_FRAGMENT, but for a part that came ahead of a gap; its sequence number
+follows."""
 EVENT_FRAGMENT_DUE = 7
 """The turn of a fragment that was kept: its sequence number."""
 EVENT_REPATHED = 8

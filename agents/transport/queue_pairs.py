@@ -58,7 +58,7 @@ class RcQueuePair(Posting):
         self.error = ""
         """Why the queue pair failed, or empty."""
         self._parts: list[bytes] | None = None
-        """Of a message that has not ended."""
+        """The parts of a message that has not ended."""
         self._kept: dict[int, tuple[bytes, int, int]] | None = None
         """Parts of messages that came ahead of a gap, with bits and immediate, by sequence
         number."""
@@ -197,7 +197,7 @@ class RcQueuePair(Posting):
         )
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
         kind, _, first, second, *_ = event
         match kind:
             case at.EVENT_WORK_DONE:
@@ -389,7 +389,7 @@ class UdQueuePair(Posting):
                 self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
 
     def serve_by(self, worker: ReceiveWorker, group: int) -> None:
-        """For the endpoint: what arrives is the worker's from now on."""
+        """For the endpoint: leave what arrives to the worker from now on."""
         if self._worker is not None or self._sinks:
             why = "sinks already" if self._sinks else "a receive worker already"
             raise TransportMisuse(f"queue pair {self.number:#x} has {why}")
@@ -405,7 +405,7 @@ class UdQueuePair(Posting):
         return True
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: what compiled code found; rows of `layout`'s event table."""
+        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
         if event[0] == at.EVENT_CHUNKS_SENT:
             _, context, count, _memory = self._posted.pop(0)
             self._endpoint.complete(

@@ -30,7 +30,7 @@ MAXIMUM_CHUNKS = 1 << 24
 """The immediate has 24 bits for the chunk."""
 
 MAXIMUM_OPERATIONS = 256
-"""And 8 bits for the operation."""
+"""The immediate has 8 bits for the operation."""
 
 
 _LINE_WORDS = 16
@@ -248,9 +248,9 @@ class ChunkSink:
         return gaps
 
     def feed(self, receiver: object) -> None:
-        """For who attaches it: packets may arrive from now on, all in one place, the endpoint or
-        worker `receiver`. Marking until then was setting up. TransportMisuse if they may arrive
-        in another place already."""
+        """For whoever attaches the sink: from now on packets may arrive, all in one place, the
+        endpoint or worker `receiver`. What was marked until then belongs to setting up.
+        TransportMisuse if packets may arrive in another place already."""
         if self._receiver is not None and self._receiver() is not receiver:
             raise TransportMisuse(
                 f"the sink of operation {self.operation} is fed by another endpoint or receive"

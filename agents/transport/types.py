@@ -119,7 +119,8 @@ class TransportOptions:
     """What is sent again after a loss: everything from there on, or only what is missing (IRN,
     SIGCOMM 2018). READs are repeated from the loss on either way. The same at both ends."""
     reorder_packets: int = 3
-    """With selective repeat: what has not arrived when a packet sent this much later has."""
+    """With selective repeat, a packet counts as lost if it has not arrived when one that was sent
+    this much later has."""
     entropy: Literal["fixed", "reps", "plb"] = "fixed"
     """The UDP source port of data: a queue pair's own, one for each packet (REPS, arXiv
     2407.21625), or a new one when its path is congested (PLB, SIGCOMM 2022). The same at both
@@ -134,7 +135,8 @@ class TransportOptions:
     freeze_ns: int = 10_000_000
     """How long after a timeout REPS uses only paths that it knows to work."""
     port_seed: int = 0
-    """Of the UDP source ports that are drawn for queue pairs (`Endpoint.source_port_to`)."""
+    """The seed of the UDP source ports that are drawn for queue pairs
+    (`Endpoint.source_port_to`)."""
     alternates: int = 1
     """How many source ports a queue pair has that `Endpoint.create_rc_to` makes: where nothing is
     acknowledged, or acknowledgements seem to be lost, it goes on with the next."""
@@ -218,7 +220,7 @@ class Statistics:
     congestion_marks: int = 0
     """Packets that arrived with ECN congestion experienced."""
     marks_received: int = 0
-    """Of them, data of connections: requests with payload and READ responses."""
+    """How many of these were data of connections: requests with payload and READ responses."""
     marks_echoed: int = 0
     """Acknowledgements sent that tell of a mark."""
     reordered_packets: int = 0
@@ -246,13 +248,13 @@ class AggregationStatistics:
     rounds_repeated: int = 0
     results: int = 0
     duplicate_results: int = 0
-    """Of rounds whose result was there already, or that this host has not sent."""
+    """Results of rounds whose result was there already, or that this host has not sent."""
     other_epoch: int = 0
     """Packets of a job that had the address before."""
     malformed: int = 0
     """Packets with a wrong ICRC are the endpoint's `bad_icrc`."""
     saturated_blocks: int = 0
-    """Of this rank's results."""
+    """Blocks of this rank's results in which a sum left the range."""
 
 
 @dataclass(frozen=True, slots=True)

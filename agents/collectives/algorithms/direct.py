@@ -30,7 +30,7 @@ class Exchange:
 
     def __init__(self, parts: Sequence[int], block_size: int, rank: int, lanes: int = 1) -> None:
         self.blocks = Blocks(parts, block_size)
-        """Of one rank's vector."""
+        """The blocks of one rank's vector."""
         self._rank = rank
         self._lanes = lanes
         self._size = len(parts)
@@ -169,7 +169,7 @@ class DirectAllreduce(Pattern):
         staged = len(buffer) + (size - 1) * parts[rank] if size > 1 else 0
         self.memories = (buffer, np.empty(staged, np.uint8), output)
         self._missing = [size - 1] * exchange.own
-        """Of each block of this rank's part, how many ranks' have not come."""
+        """For each block of this rank's part, how many ranks' blocks have not come."""
         counts = {peer: exchange.own + exchange.count(peer) for peer in self._others}
         self.expected = {peer: count for peer, count in counts.items() if count}
         self.targets = tuple(self.expected)

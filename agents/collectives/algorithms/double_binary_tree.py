@@ -37,7 +37,7 @@ class Tree:
     parent: int | None
     children: Sequence[int]
     blocks: range
-    """Of its half."""
+    """The blocks of the tree's half."""
 
 
 class DoubleBinaryTreeAllreduce(Pattern):

@@ -89,7 +89,7 @@ class MulticastOperation(Operation):
         self._own_start_ns = 0
         self._own_posted = False
         self._runs_left = 0
-        """Of this rank's own chunks, one a worker, that have not left."""
+        """How many runs of this rank's own chunks, one for each worker, have not left yet."""
         self._own_sent = False
         self._cutoff = self._make_cutoff()
         self._cutoff_check_ns: int | None = None

@@ -76,7 +76,7 @@ class OptcastOperation(Operation):
         communicator.server_cursor += terms.split
         self._plan: ReductionPlan = plan_of(terms)
         self._servers = {} if self._alone else self._my_servers()
-        """By member, in the order in which they are written to."""
+        """The servers by member, in the order in which they are written to."""
         communicator.check_peers(self._servers, f"{request.collective} by optcast")
         self._expected = sum(each.missing for each in self._servers.values())
         self._data, self._result = register(data), register(result)

@@ -131,7 +131,8 @@ class RecursiveDoublingAllgather(Pattern):
 
 
 def folded_partners(rank: int, size: int) -> set[int]:
-    """With whom a rank exchanges: its partners of all rounds, and its neighbour in a pair."""
+    """Return with whom a rank exchanges: its partners of all rounds, and its neighbour in a
+    pair."""
     folding = Folding(size)
     place = folding.place(rank)
     if place is None:

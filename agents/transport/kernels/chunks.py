@@ -175,7 +175,7 @@ def deliver_chunk(
 
 @internal
 def chunk_time(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """When the next chunk may leave by its queue pair's own rate; NEVER if there is none."""
+    """Return when the next chunk may leave by its queue pair's own rate; NEVER if there is none."""
     if pair.first_work == pair.next_work:
         return NEVER
     if pair.chunks_before_pause:

@@ -140,7 +140,8 @@ def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: 
 CONGESTED_ROUNDS = 3
 """PLB: so many congested rounds in a row are reason to take another path."""
 SMALLEST_WINDOW = 256
-"""Of DCTCP, in 1/256 packets: many senders to one receiver may each have one packet on its way."""
+"""DCTCP's smallest window, in 1/256 packets: many senders to one receiver may each have one packet
+on its way."""
 
 
 @internal

@@ -61,7 +61,7 @@ def finish_from(
     source_port: int,
     tos: int,
 ) -> int:
-    """As `finish`, from another source port and with another TOS."""
+    """Do what `finish` does, but from another source port and with another TOS."""
     row = row_address(batch, count)
     source = endpoint.address
     destination = pair.peer_address

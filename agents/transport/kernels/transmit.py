@@ -147,7 +147,7 @@ def take_changed(endpoint: at.EndpointState, now: int) -> None:
 
 @internal
 def find_deadline(endpoint: at.EndpointState) -> int:
-    """When transmit must be called next, by the trees; 0 for at once, NEVER for not at all."""
+    """Return when transmit must be called next, by the trees; 0 means at once, NEVER not at all."""
     control = min(words_at(endpoint.timer_tree, 2)[1], words_at(endpoint.control_tree, 2)[1])
     if endpoint.echoes > endpoint.echoes_sent:
         control = 0
@@ -214,8 +214,8 @@ def next_lane(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
 
 @compiled
 def deadline_of(state: int) -> int:
-    """When transmit must be called next, for an endpoint whose state, at an address, changed since
-    its last transmit."""
+    """Return when transmit must be called next, for an endpoint whose state, at an address, has
+    changed since its last transmit."""
     endpoint = at.EndpointState(state)
     look_at_changed(endpoint)
     return find_deadline(endpoint)
