@@ -24,12 +24,12 @@ too."""
 
 
 def ipv4(text: str) -> int:
-    """The address `a.b.c.d` as an integer in host order."""
+    """Return the address `a.b.c.d` as an integer in host order."""
     return int(ipaddress.IPv4Address(text))
 
 
 def ipv4_text(address: int) -> str:
-    """An integer IPv4 address as `a.b.c.d`."""
+    """Return an integer IPv4 address as `a.b.c.d`."""
     return str(ipaddress.IPv4Address(int(address)))
 
 
@@ -102,7 +102,7 @@ class Datagrams:
 
     @staticmethod
     def allocate(capacity: int, stride: int) -> Datagrams:
-        """An empty batch with room for `capacity` datagrams of at most `stride` bytes."""
+        """Return an empty batch with room for `capacity` datagrams of at most `stride` bytes."""
         return Datagrams(
             data=np.zeros((capacity, stride), np.uint8),
             length=np.zeros(capacity, np.int32),
@@ -115,7 +115,7 @@ class Datagrams:
 
     @staticmethod
     def of(datagrams: Iterable[Datagram], stride: int = 0) -> Datagrams:
-        """A batch with these datagrams; `stride` is at least the longest of them."""
+        """Return a batch with these datagrams; `stride` is at least the longest of them."""
         listed = list(datagrams)
         widest = max([stride, *(len(datagram.data) for datagram in listed)])
         batch = Datagrams.allocate(max(len(listed), 1), max(widest, 1))
@@ -139,7 +139,7 @@ class Datagrams:
         self.count = row + 1
 
     def row(self, index: int) -> Datagram:
-        """A copy of one datagram."""
+        """Return a copy of one datagram."""
         if not 0 <= index < self.count:
             raise IndexError(f"datagram {index} of a batch of {self.count}")
         return Datagram(
@@ -151,9 +151,9 @@ class Datagrams:
         )
 
     def rows(self) -> list[Datagram]:
-        """Copies of all the datagrams, in order."""
+        """Return copies of all the datagrams, in order."""
         return [self.row(index) for index in range(self.count)]
 
     def frame_bytes(self) -> int:
-        """The bytes that the batch takes on a link: Ethernet frames without FCS."""
+        """Return the bytes that the batch takes on a link: Ethernet frames without FCS."""
         return int(self.length[: self.count].sum()) + FRAME_OVERHEAD_BYTES * self.count

@@ -65,7 +65,7 @@ class Cast:
     """The options of all endpoints."""
 
     def rank_of(self, process: int) -> TeamMember | None:
-        """Which rank of which team a process is, if any."""
+        """Return which rank of which team a process is, if any."""
         for team, member in self.roles[process][1]:
             if member < len(self.teams[team].addresses):
                 return team, member
@@ -129,7 +129,7 @@ class AgentGroup(EndpointAgent):
             self._completed[number].append(completion)
 
     def completions_of(self, number: int) -> list[Completion]:
-        """What the agent at a place has not been told yet."""
+        """Return what the agent at a place has not been told yet."""
         self._sort()
         completions, self._completed[number] = self._completed[number], []
         return completions
@@ -152,7 +152,7 @@ class AgentGroup(EndpointAgent):
         return min((each for each in times if each is not None), default=None)
 
     def has_event(self) -> bool:
-        """Whether the rank's agent has an event."""
+        """Return whether the rank's agent has an event."""
         return any(part.has_event() for part in self.parts)
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
@@ -173,7 +173,7 @@ class AgentGroup(EndpointAgent):
 
 
 def _poll(home: weakref.ref[AgentGroup], number: int) -> list[Completion]:
-    """An agent's completions; none once its host is gone."""
+    """Return an agent's completions; none once its host is gone."""
     host = home()
     return [] if host is None else host.completions_of(number)
 
@@ -235,7 +235,7 @@ class Participant:
         return self.agent
 
     def introductions(self) -> Introductions:
-        """What the others must be told of this host's queue pairs."""
+        """Return what the others must be told of this host's queue pairs."""
         return {
             f"{team}:{member}:{peer}": [*entry]
             for team, member in self._members

@@ -162,11 +162,11 @@ class HostAgent(EndpointAgent):
         return self._events.popleft() if self._events else None
 
     def has_event(self) -> bool:
-        """Whether `next_event` has something."""
+        """Return whether `next_event` has something."""
         return bool(self._events)
 
     def has_room(self, number: int) -> bool:
-        """Whether the operation of this number may start beside those that run."""
+        """Return whether the operation of this number may start beside those that run."""
         oldest = next(iter(self._running), number)
         return len(self._running) < MAX_AT_ONCE and number - oldest < 256
 
@@ -188,7 +188,7 @@ class HostAgent(EndpointAgent):
     def _limited(
         self, request: Request, operation: Operation, now_ns: int, regions: list[MemoryRegion]
     ) -> _Running:
-        """A new operation, with a time limit; it and those that run share the link."""
+        """Return a new operation with a time limit; it and those that run share the link."""
         size, rate_bps = self.communicator.size, self.endpoint.rate_bps or 10**9
         total_bytes = sum(request.shard_bytes(size))
         data_ns = operation_timeout_ns(size, total_bytes, rate_bps) - TIMEOUT_BASE_NS
@@ -199,7 +199,8 @@ class HostAgent(EndpointAgent):
         return _Running(operation, now_ns, limit_ns, data_ns, regions)
 
     def _register(self, memory: npt.NDArray[np.uint8], regions: list[MemoryRegion]) -> MemoryRegion:
-        """The memory's region, and note that it is in use; memory used again is registered once."""
+        """Return the memory's region and note that it is in use; memory used again is registered
+        once."""
         place = memory.ctypes.data, len(memory)
         for region in self._idle_regions:
             if (region.buffer.ctypes.data, region.length) == place:
@@ -354,7 +355,7 @@ def build(
     output: Array | None,
     register: Register,
 ) -> Operation:
-    """The operation of a request on this rank.
+    """Return the operation of a request on this rank.
 
     Args:
         buffer, output: as `HostAgent.start` has them.

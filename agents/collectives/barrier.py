@@ -8,7 +8,7 @@ from __future__ import annotations
 
 
 def barrier_peers(rank: int, size: int) -> set[int]:
-    """The ranks with which this one exchanges tokens."""
+    """Return the ranks with which this one exchanges tokens."""
     distances = [1 << k for k in range(rounds(size))]
     return {(rank + d) % size for d in distances} | {(rank - d) % size for d in distances}
 
@@ -30,12 +30,12 @@ class DisseminationBarrier:
         self._heard: set[int] = set()
 
     def enter(self) -> list[tuple[int, int]]:
-        """Begin. Returns the tokens to send now, as (peer, round)."""
+        """Begin; return the tokens to send now, as (peer, round)."""
         self.entered = True
         return [] if self.done else [self._token(), *self._proceed()]
 
     def hear(self, round_: int) -> list[tuple[int, int]]:
-        """A token of that round has come. Returns the tokens to send now."""
+        """Take a token of that round that has come; return the tokens to send now."""
         self._heard.add(round_)
         return self._proceed()
 

@@ -267,7 +267,7 @@ class Communicator(Members):
             )
 
     def pair_for(self, peer: int, size_bytes: int) -> RcQueuePair:
-        """The queue pair that so many bytes of data for a peer go by."""
+        """Return the queue pair that so many bytes of data for a peer go by."""
         lanes = self._lanes.get(peer)
         return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
 
@@ -277,7 +277,7 @@ class Communicator(Members):
             pair.share_window(writers)
 
     def peer_of(self, pair: Posting) -> int:
-        """The member at the other end of an RC queue pair."""
+        """Return the member at the other end of an RC queue pair."""
         return self._peers[pair]
 
 
@@ -299,7 +299,8 @@ class Lanes:
         self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
 
     def take(self, size_bytes: int) -> RcQueuePair:
-        """The lane that was given least, and now gets so many bytes; of several the first."""
+        """Return the lane that was given least, and now gets so many bytes; of several the
+        first."""
         if not self._given_bytes:
             return self.pairs[0]
         index = min(self._given_bytes, key=self._given_bytes.__getitem__)
@@ -310,8 +311,8 @@ class Lanes:
 def queue_pair_to(
     endpoint: Endpoint, members: Sequence[int], own: int, peer: int, size: int
 ) -> RcQueuePair:
-    """A queue pair of one member of a group of `size` ranks with another; a server on a rank's own
-    host is reached without packets."""
+    """Make a queue pair of one member of a group of `size` ranks with another; a server on a rank's
+    own host is reached without packets."""
     if members[peer] == endpoint.address:
         return endpoint.create_local()
     number = 0

@@ -90,7 +90,7 @@ class Control:
 
     @staticmethod
     def decode(data: bytes) -> Control:
-        """The message in a SEND's payload.
+        """Return the message in a SEND's payload.
 
         Raises:
             ProtocolError: it is none.

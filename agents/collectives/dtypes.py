@@ -18,7 +18,7 @@ HALF_TYPES = ("float16", "bfloat16")
 
 
 def dtype_of(name: str) -> np.dtype[np.generic]:
-    """The dtype of a name, such as ``float32`` or ``bfloat16``.
+    """Return the dtype of a name, such as ``float32`` or ``bfloat16``.
 
     Raises TypeError, ValueError or SyntaxError, as numpy does, if there is none.
     """
@@ -26,17 +26,17 @@ def dtype_of(name: str) -> np.dtype[np.generic]:
 
 
 def is_float(name: str) -> bool:
-    """Whether elements are floating-point numbers."""
+    """Return whether elements are floating-point numbers."""
     return dtype_of(name).kind == "f" or name == "bfloat16"
 
 
 def is_integer(name: str) -> bool:
-    """Whether elements are integers."""
+    """Return whether elements are integers."""
     return dtype_of(name).kind in "iu"
 
 
 def is_number(name: str) -> bool:
-    """Whether a name is that of a type of numbers."""
+    """Return whether a name is that of a type of numbers."""
     try:
         return is_float(name) or dtype_of(name).kind in "biuc"
     except (TypeError, ValueError, SyntaxError):
@@ -50,12 +50,12 @@ def significand_bits(name: str) -> int:
 
 
 def smallest_power(name: str) -> int:
-    """The power of two that a floating-point type's smallest positive number is."""
+    """Return the power of two that a floating-point type's smallest positive number is."""
     return int(np.frexp(np.float64(_finfo(dtype_of(name)).smallest_subnormal))[1]) - 1
 
 
 def largest_power(name: str) -> int:
-    """The power of two that a floating-point type's finite numbers are below."""
+    """Return the power of two that a floating-point type's finite numbers are below."""
     return int(_finfo(dtype_of(name)).maxexp)
 
 

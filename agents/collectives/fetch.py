@@ -113,7 +113,7 @@ class FetchRing:
                 self._send(self._communicator.previous, Kind.HOLD, shard)
 
     def completed(self, ticket: Ticket) -> None:
-        """An RDMA READ is complete: its chunks are in place."""
+        """Take note that an RDMA READ is complete: its chunks are in place."""
         read = ticket.detail
         assert isinstance(read, Read)
         worker, first, end = read.part
@@ -124,7 +124,7 @@ class FetchRing:
         self._read()
 
     def waiting_for(self) -> str:
-        """What recovery cannot go on without."""
+        """Return what recovery cannot go on without."""
         name = self._communicator.name(self._communicator.next)
         if self._reads:
             return f"{name} to answer an RDMA READ"

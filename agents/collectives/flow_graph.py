@@ -138,11 +138,12 @@ class FlowGraph:
         return np.flatnonzero(self.table.source != self.table.destination)
 
     def sent_by(self, rank: int) -> IntArray:
-        """The flows of a source; their bytes follow each other in its buffer in this order."""
+        """Return the flows of a source; their bytes follow each other in its buffer in this
+        order."""
         return self._sent.get(rank, self.flows[:0])
 
     def received_by(self, rank: int) -> IntArray:
-        """The flows to a destination; their bytes follow each other there in this order."""
+        """Return the flows to a destination; their bytes follow each other there in this order."""
         return self._received.get(rank, self.flows[:0])
 
     def first_blocks(self, block_size: int) -> IntArray:
@@ -171,7 +172,7 @@ class FlowGraph:
         return _by_rank(self.flows, self.table.destination)
 
     def sizes(self, flows: IntArray) -> list[int]:
-        """Bytes of each of some flows."""
+        """Return bytes of each of some flows."""
         sizes: list[int] = self.table.size_bytes[flows].tolist()
         return sizes
 
@@ -188,7 +189,7 @@ class FlowGraph:
         return np.where(table.event == RECEIVED, *ends)
 
     def partners(self, rank: int) -> set[int]:
-        """The ranks that one sends to, or hears from."""
+        """Return the ranks that one sends to, or hears from."""
         table = self.table
         found: set[int] = set()
         told = table.source[table.waiting]
@@ -243,7 +244,7 @@ def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
 
 
 def _before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
-    """The sum of the amounts of those before each task in its group."""
+    """Return the sum of the amounts of those before each task in its group."""
     sums = np.zeros(len(amounts), np.int64)
     for tasks in groups.values():
         sums[tasks] = np.cumsum(amounts[tasks]) - amounts[tasks]
@@ -291,7 +292,7 @@ class GraphBuilder:
         return self._add((rank, rank, 0, delay_ns), after, needed)
 
     def build(self) -> FlowGraph:
-        """The graph; raises InputError as `FlowGraph` does."""
+        """Return the graph; raises InputError as `FlowGraph` does."""
         tasks = list(zip(*self._tasks, strict=True)) or [()] * 5
         edges = list(zip(*self._edges, strict=True)) or [()] * 3
         return FlowGraph(*tasks, *edges)

@@ -250,7 +250,7 @@ class FlowsOperation(Operation):
 
 
 def _outgoing(graph: FlowGraph, rank: int, block_size: int) -> dict[int, _Sending]:
-    """A rank's flows: where their bytes are, and where they go."""
+    """Return a rank's flows: where their bytes are, and where they go."""
     flows = graph.sent_by(rank)
     sizes = graph.table.size_bytes[flows]
     columns = (
@@ -284,13 +284,13 @@ class Schedule:
         """Tasks of this rank that are not done."""
 
     def start(self, now_ns: int) -> None:
-        """The operation starts, and with it the tasks that wait for nothing."""
+        """Start the operation, and with it the tasks that wait for nothing."""
         for task in sorted(self._own):
             if not self._graph.needed[task]:
                 self._begin(task, now_ns)
 
     def happened(self, task: int, event: int, now_ns: int) -> None:
-        """An event has happened on this rank: once each."""
+        """Take note that an event has happened on this rank, once for each event."""
         self.unfinished -= event == DONE
         for edge in self._after.get((task, event), ()):
             waiting = self._graph.waiting[edge]
@@ -300,7 +300,7 @@ class Schedule:
                 self.notices.append((self._graph.source[waiting], edge))
 
     def hear(self, rank: int, edge: int, now_ns: int) -> None:
-        """Another rank says that the event of a dependency has happened there.
+        """Hear from another rank that the event of a dependency has happened there.
 
         Raises:
             ProtocolError: that is not for this rank to hear from it, or not again.
@@ -315,7 +315,7 @@ class Schedule:
         self._release(graph.waiting[edge], now_ns)
 
     def due(self, now_ns: int) -> list[int]:
-        """The flows that begin now, in order; waits that are over have happened."""
+        """Return the flows that begin now, in order; waits that are over have happened."""
         flows = []
         while self._due and self._due[0][0] <= now_ns:
             due_ns, task = heapq.heappop(self._due)
@@ -330,7 +330,7 @@ class Schedule:
         return self._due[0][0] if self._due else None
 
     def waiting_for(self) -> str:
-        """What keeps a task of this rank from beginning, or empty."""
+        """Return what keeps a task of this rank from beginning, or empty."""
         for task in sorted(self._own):
             if self._left[task] > 0:
                 return f"{self._left[task]} events before flow {task} can begin"

@@ -18,7 +18,7 @@ _BLOCK_WORDS = 1 << 15
 
 
 def shard_key(seed: int, operation: int, rank: int) -> int:
-    """The 64-bit key of one shard's bytes."""
+    """Return the 64-bit key of one shard's bytes."""
     key = 0
     for part in (seed, operation, rank):
         key = int(_mix(np.array([(key ^ (part & _MASK)) & _MASK], dtype=np.uint64), _GOLDEN)[0])

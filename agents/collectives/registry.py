@@ -13,7 +13,8 @@ from weft.base.errors import InputError
 
 @cache
 def algorithm_of(collective: str, name: str) -> Algorithm:
-    """The algorithm of a collective. Raises `InputError` where there is none of that name."""
+    """Return the algorithm of a collective. Raises `InputError` where there is none of that
+    name."""
     known = algorithms()
     if name not in known.get(collective, ()):
         raise InputError(

@@ -260,7 +260,7 @@ class Request:
         return None
 
     def limit_ns(self, size: int, rate_bps: int) -> int:
-        """The time limit on each rank, from its own start."""
+        """Return the time limit on each rank, from its own start."""
         if self.timeout_ns:
             return self.timeout_ns
         limit_ns = operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
@@ -275,7 +275,7 @@ class Request:
 def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, what: str) -> (
     npt.NDArray[np.uint8]
 ):  # fmt: skip
-    """The memory of a caller's array as uint8[bytes], not copied.
+    """Return the memory of a caller's array as uint8[bytes], not copied.
 
     Raises:
         InputError: the array has another dtype or number of elements, is not C-contiguous, or may

@@ -111,7 +111,7 @@ class Series:
         ]
 
     def _may_begin(self, place: int) -> bool:
-        """Whether all that a job waits for is done."""
+        """Return whether all that a job waits for is done."""
         if not self._waits:
             return True
         waits = self._waits[place % len(self._waits)]

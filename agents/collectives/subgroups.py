@@ -101,7 +101,7 @@ class Subgroups:
                 pair.detach(sink)
 
     def parts(self, shard: int) -> Iterator[Part]:
-        """What each worker has of a shard, those that have nothing left out."""
+        """Yield what each worker has of a shard, those that have nothing left out."""
         for worker, (sink, pairs) in enumerate(zip(self.sinks, self._groups, strict=True)):
             chunks = sink.chunks_of(shard)
             if chunks:
@@ -145,7 +145,7 @@ class Subgroups:
         )
 
     def gaps(self, shard: int) -> list[Range]:
-        """The runs of whole chunks of a shard that are not there, in order."""
+        """Return the runs of whole chunks of a shard that are not there, in order."""
         return [
             (worker, gap.first_chunk, gap.first_chunk + gap.count)
             for worker, sink in enumerate(self.sinks)
@@ -153,7 +153,7 @@ class Subgroups:
         ]
 
     def packets(self, shard: int) -> int:
-        """How many packets a shard has."""
+        """Return how many packets a shard has."""
         return sum(len(sink.chunks_of(shard)) for sink in self.sinks)
 
     def span(self, shard: int, part: Range) -> tuple[int, int]:
@@ -166,13 +166,14 @@ class Subgroups:
         return start + begin, min((end - base) * self.packet_bytes, size) - begin
 
     def mark_shard(self, shard: int) -> None:
-        """A whole shard is in the buffer."""
+        """Take note that a whole shard is in the buffer."""
         for sink in self.sinks:
             sink.mark_shard(shard)
 
 
 def without(ranges: Sequence[Range], others: Sequence[Range]) -> list[Range]:
-    """What of `ranges` is in none of `others`; both in order and disjoint, and so is the result."""
+    """Return what of `ranges` is in none of `others`; both in order and disjoint, and so is the
+    result."""
     left = []
     for worker, first, end in ranges:
         index = max(0, bisect.bisect_right(others, (worker, first, first)) - 1)

@@ -73,7 +73,7 @@ class SumErrors:
 
 
 def exact_sums(terms: Array) -> tuple[Floats, Floats]:
-    """The sums over all ranks of [ranks, count] numbers, high and low parts."""
+    """Return the sums over all ranks of [ranks, count] numbers, high and low parts."""
     high = np.zeros(terms.shape[1])
     low = np.zeros(terms.shape[1])
     for row in terms:
@@ -84,14 +84,14 @@ def exact_sums(terms: Array) -> tuple[Floats, Floats]:
 
 
 def _two_sum(one: Floats, other: Floats) -> tuple[Floats, Floats]:
-    """A sum, and by what its rounding is off (Knuth)."""
+    """Return a sum, and by what its rounding is off (Knuth)."""
     total = one + other
     part = total - one
     return total, (one - (total - part)) + (other - part)
 
 
 def error_bound(request: Request, terms: Array, switch_values: int = 0) -> Floats:
-    """What |r - s| is at most, element by element; see the module."""
+    """Return what |r - s| is at most, element by element; see the module."""
     size = len(terms)
     magnitudes = np.abs(terms.astype(np.float64)).sum(axis=0)
     divisor = size if request.op == "average" else 1
@@ -116,7 +116,8 @@ def half_smallest(dtype: str) -> float:
 
 
 def _roundings(request: Request, size: int) -> tuple[str, list[str]]:
-    """The type in which an algorithm adds, and those to which it rounds afterwards, in order."""
+    """Return the type in which an algorithm adds, and those to which it rounds afterwards, in
+    order."""
     name, half = request.dtype, request.dtype in HALF_TYPES
     averaging = request.op == "average" and size > 1
     algorithm = algorithm_of(request.collective, request.algorithm)
@@ -143,7 +144,7 @@ def distances(request: Request, terms: Array, result: Array) -> Floats:
 
 
 def errors_of(request: Request, terms: Array, result: Array, switch_values: int = 0) -> SumErrors:
-    """The errors of a result, [count], of what `terms` [ranks, count] come to.
+    """Return the errors of a result, [count], of what `terms` [ranks, count] come to.
 
     `switch_values` and blocks as `sum_orders.sums_of` has them.
     """
@@ -161,6 +162,6 @@ def errors_of(request: Request, terms: Array, result: Array, switch_values: int 
 
 
 def _greatest(errors: Floats, of: Floats) -> float:
-    """The greatest quotient; infinite for an error where none may be."""
+    """Return the greatest quotient; infinite for an error where none may be."""
     none = np.where(errors > 0, np.inf, 0.0)
     return float(np.divide(errors, of, out=none, where=of > 0).max(initial=0.0))

@@ -26,7 +26,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def sums_of(request: Request, terms: Array, first: int, switch_values: int = 0) -> Array:
-    """The sums or averages of some elements, [count] of the request's type.
+    """Return the sums or averages of some elements, [count] of the request's type.
 
     Args:
         terms: what the ranks contribute, [ranks, count] of a floating-point type.
@@ -72,8 +72,8 @@ def _evaluated(terms: Array, order: Order) -> Array:
 
 
 def block_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
-    """The exponent of every element's block, int64[count]: the smallest integer e with all |x| <
-    2**e, of the block on all ranks."""
+    """Return the exponent of every element's block, int64[count]: the smallest integer e with all
+    |x| < 2**e, of the block on all ranks."""
     count = terms.shape[1]
     if not count:
         return np.zeros(0, np.int64)

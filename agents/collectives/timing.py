@@ -26,12 +26,12 @@ def frames_bytes(size_bytes: int, chunk_bytes: int, overhead_bytes: int) -> int:
 
 
 def send_time_ns(size_bytes: int, rate_bps: int) -> int:
-    """How long a link takes to send so many frame bytes."""
+    """Return how long a link takes to send so many frame bytes."""
     return -(-size_bytes * 8_000_000_000 // rate_bps)
 
 
 def operation_timeout_ns(size: int, total_bytes: int, rate_bps: int) -> int:
-    """The default time limit of an operation, counted from its start on each rank.
+    """Return the default time limit of an operation, counted from its start on each rank.
 
     10 s and 10 times what a link takes for all ranks' data. Past it every rank that has not
     finished fails. A peer that does not answer is usually found earlier, by the retry limit of the

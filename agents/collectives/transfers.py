@@ -27,7 +27,7 @@ class Transfers(NamedTuple):
 
 
 def payload(size_bytes: IntArray) -> IntArray:
-    """The `Sizing` that counts payload alone."""
+    """Count payload alone: a `Sizing`."""
     return size_bytes
 
 
@@ -102,7 +102,8 @@ def at_once(rounds: Iterable[Transfers], each: int) -> Iterator[Transfers]:
 
 
 def even_parts(size_bytes: int, parts: int, item_bytes: int = 1) -> IntArray:
-    """Bytes of nearly equal parts of a vector: the first have one element more, int64 [parts]."""
+    """Return bytes of nearly equal parts of a vector: the first have one element more, int64
+    [parts]."""
     each, more = divmod(size_bytes // item_bytes, parts)
     return (each + (np.arange(parts, dtype=np.int64) < more)) * item_bytes
 
@@ -144,7 +145,8 @@ def exchanges(active: IntArray, held: IntArray) -> Iterator[Transfers]:
 
 
 def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
-    """The least time of rounds of pairwise exchanges, in bytes that one link could carry meanwhile.
+    """Return the least time of rounds of pairwise exchanges, in bytes that one link could carry
+    meanwhile.
 
     A rank may send in a round when it has all that comes to it in the rounds before. Its uplink
     carries its messages since then one after the other; its downlink has carried all that came.
@@ -164,7 +166,7 @@ def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
 
 
 def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
-    """The most that any host's link carries in one direction."""
+    """Return the most that any host's link carries in one direction."""
     links = np.zeros((2, hosts), np.int64)
     for source, destination, size_bytes in rounds:
         np.add.at(links[0], source, size_bytes)

@@ -62,7 +62,7 @@ class Write:
 
 
 def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> int:
-    """Bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
+    """Return bytes of a block: whole packets, and large enough for 24 bits to number all blocks."""
     largest = max(shard_bytes, default=0)
     wanted = request.block_bytes or min(BLOCK_BYTES, -(-largest // BLOCKS_PER_SHARD))
     if request.lanes > 1 and largest:
@@ -101,11 +101,11 @@ class Blocks:
         return int(self._first[-1])
 
     def of(self, part: int) -> range:
-        """The numbers of one range's blocks."""
+        """Return the numbers of one range's blocks."""
         return range(int(self._first[part]), int(self._first[part + 1]))
 
     def part_of(self, block: int) -> int:
-        """Which range a block belongs to."""
+        """Return which range a block belongs to."""
         return int(np.searchsorted(self._first, block, "right")) - 1
 
     def span(self, block: int) -> tuple[int, int]:

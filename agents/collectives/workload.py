@@ -141,14 +141,14 @@ class Workload:
         return self.buffer_bytes(rank) - self._shards[rank]
 
     def buffer(self, rank: int) -> Array:
-        """A filled buffer."""
+        """Return a filled buffer."""
         buffer = np.empty(self.buffer_bytes(rank), np.uint8)
         for _ in self.fill(rank, buffer):
             pass
         return buffer.view(self.request.dtype)
 
     def output(self, rank: int) -> Array | None:
-        """The array for a rank's result, where the operation is not in place."""
+        """Return the array for a rank's result, where the operation is not in place."""
         output = self.empty_output(rank)
         for _ in self.clear(output):
             pass
@@ -185,7 +185,7 @@ class Workload:
             yield
 
     def check(self, rank: int, buffer: Array, output: Array | None) -> str:
-        """What is wrong with a rank's result, or nothing."""
+        """Return what is wrong with a rank's result, or nothing."""
         return next((wrong for wrong in self.checks(rank, buffer, output) if wrong), "")
 
     def checks(self, rank: int, buffer: Array, output: Array | None) -> Iterator[str]:
@@ -299,7 +299,8 @@ class Workload:
             yield ""
 
     def _sums(self, first: int, count: int) -> tuple[Array, SumErrors]:
-        """What elements come to by the algorithm, and how far that is from the exact sums."""
+        """Return what elements come to by the algorithm, and how far that is from the exact
+        sums."""
         if first in self._kept_sums:
             return self._kept_sums[first]
         terms = self._terms(first, count)
@@ -310,11 +311,11 @@ class Workload:
         return found
 
     def _terms(self, first: int, count: int) -> Array:
-        """What all ranks contribute to some elements, [ranks, count]."""
+        """Return what all ranks contribute to some elements, [ranks, count]."""
         return np.stack([self._values(rank, first, count) for rank in range(self.size)])
 
     def _expected(self, first: int, count: int) -> Array:
-        """What elements of all ranks' contributions come to."""
+        """Return what elements of all ranks' contributions come to."""
         total = self._values(0, first, count)
         for rank in range(1, self.size):
             self.request.ufunc(total, self._values(rank, first, count), out=total)
@@ -340,8 +341,8 @@ class Workload:
 
 
 def accuracy_of(workloads: Iterable[Workload]) -> dict[str, float]:
-    """How accurate the sums are of the results that were checked last, of all operations; empty if
-    none is rounded. By the names that results have."""
+    """Return how accurate the sums are of the results that were checked last, of all operations;
+    empty if none is rounded. By the names that results have."""
     errors = [each.errors for each in workloads if each.errors is not None]
     return sum(errors, SumErrors()).figures() if errors else {}
 
@@ -357,7 +358,7 @@ def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[Part]:
 
 
 def _slices(parts: Iterable[Part], buffer: Bytes) -> Iterator[tuple[Part, int, Bytes]]:
-    """The parts that a buffer consists of, in slices: (part, offset in it, bytes)."""
+    """Yield the parts that a buffer consists of, in slices: (part, offset in it, bytes)."""
     start = 0
     for part in parts:
         for offset in range(0, part.size_bytes, SLICE_BYTES):

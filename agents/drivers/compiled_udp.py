@@ -116,7 +116,8 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
 
 @compiled
 def run_length(rows: int, first: int, count: int) -> int:
-    """How many datagrams from row `first` on leave by one socket: same source port and TOS."""
+    """Return how many datagrams from row `first` on leave by one socket: same source port and
+    TOS."""
     batch = at.Batch(rows)
     ports = batch.source_port
     services = batch.tos
@@ -132,7 +133,7 @@ def run_length(rows: int, first: int, count: int) -> int:
 
 @compiled
 def unicast_run(rows: int, first: int, count: int) -> int:
-    """How many datagrams from row `first` on are not for multicast groups."""
+    """Return how many datagrams from row `first` on are not for multicast groups."""
     batch = at.Batch(rows)
     index = first
     while index < count and load32(batch.destination + 4 * index) >> 28 != 0xE:

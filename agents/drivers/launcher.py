@@ -180,7 +180,7 @@ class Launcher:
         return self.exited
 
     def _how_it_ended(self) -> str:
-        """All there is to say of it, as its log goes with the run's folder."""
+        """Return all there is to say of it, as its log goes with the run's folder."""
         try:
             how = how_it_ended(self._process.wait(5.0))
         except subprocess.TimeoutExpired:
@@ -204,7 +204,7 @@ class Launcher:
                         self.exited[rank] = message
 
     def last_words(self, rank: int) -> str:
-        """The end of a rank's log; empty if it said nothing."""
+        """Return the end of a rank's log; empty if it said nothing."""
         return tail(self.run_dir / f"rank-{rank}.log")
 
     def _wait(
@@ -249,7 +249,7 @@ class Launcher:
 
 
 def tail(path: Path, lines: int = 12) -> str:
-    """The last lines of a log, or why it cannot be read."""
+    """Return the last lines of a log, or why it cannot be read."""
     try:
         text = path.read_text(errors="replace").splitlines()
     except OSError as error:
@@ -286,7 +286,7 @@ def enter_network_namespace(path: str) -> None:
 
 
 def _rank_process(spawn: Spawn, launcher: int) -> int:
-    """What the forked child does; returns its exit status."""
+    """Do what the forked child does; return its exit status."""
     from weft.agents.drivers.rank import run_rank
 
     die_with_parent(launcher)

@@ -158,12 +158,12 @@ _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:
-    """One line of JSON."""
+    """Return one line of JSON."""
     return _ENCODER.encode(message) + b"\n"
 
 
 def decode(line: bytes) -> Message:
-    """The message of one line.
+    """Return the message of one line.
 
     Raises:
         ProtocolError: the line is not a message, or one with fields that make no sense.
@@ -220,8 +220,8 @@ class LineChannel:
             self._deaf = True
 
     def receive(self) -> list[Message]:
-        """The messages that have arrived since the last call; sets ``closed`` at the end of the
-        stream."""
+        """Return the messages that have arrived since the last call; sets ``closed`` at the end of
+        the stream."""
         chunks = []
         while not self.closed:
             try:

@@ -22,7 +22,7 @@ itself, and maybe everyone."""
 
 
 def silence_s(processes: int) -> float:
-    """The patience with each of so many processes on this machine."""
+    """Return the patience with each of so many processes on this machine."""
     return SILENCE_S + SHARE_S * processes / len(os.sched_getaffinity(0))
 
 
@@ -61,13 +61,14 @@ class Patience:
         return list(self._moved_s)
 
     def reported(self, process: int, what: str, how_far: int) -> None:
-        """A process says how far it is with something; only to be further is to get on."""
+        """Take note how far a process says that it is with something; only to be further is to get
+        on."""
         if how_far > self._reached.get((process, what), -1):
             self._reached[process, what] = how_far
             self._moved(process)
 
     def ended(self, process: int) -> None:
-        """A process has given what it was waited for."""
+        """Take note that a process has given what it was waited for."""
         self._moved(process)
         self._moved_s.pop(process, None)
 
@@ -78,7 +79,8 @@ class Patience:
             self._moved_s[process] = self._passed_s
 
     def overdue(self, now_s: float) -> list[int]:
-        """Who has stood still for too long; to be asked every second or so, with all news told."""
+        """Return who has stood still for too long; to be asked every second or so, with all news
+        told."""
         step_s = now_s - max(self._looked_s, self._until_s)
         self._passed_s += min(max(0.0, step_s), MOST_STEP_S)
         self._looked_s = now_s

@@ -183,7 +183,7 @@ class SocketSource:
 
 
 def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket.socket:
-    """A socket that receives what is sent to one group, on the interface with an address."""
+    """Make a socket that receives what is sent to one group, on the interface with an address."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -258,13 +258,13 @@ class _Rank:
         self._channel.send(Result(self._rank, result.checked(error, self._workloads)))
 
     def _counters(self) -> dict[str, int]:
-        """All counters of transport and driver; they only grow, the most there was of something
-        too."""
+        """Return all counters of transport and driver; they only grow, the most there was of
+        something too."""
         return {**asdict(self._participant.endpoint.statistics), **self._driver.counters()}
 
 
 def participant_of(config: RankConfig) -> Participant:
-    """What runs on the host of a rank."""
+    """Return what runs on the host of a rank."""
     endpoint = Endpoint(
         ipv4(config.address),
         config.path_mtu,
@@ -276,8 +276,8 @@ def participant_of(config: RankConfig) -> Participant:
 
 
 def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:
-    """What receives the groups of each subgroup of a multicast operation with so many workers, for
-    threads of their own; none where there is only one."""
+    """Return what receives the groups of each subgroup of a multicast operation with so many
+    workers, for threads of their own; none where there is only one."""
     if workers == 1 or participant.agent is None:
         return []
     pairs = participant.agent.communicator.multicast

@@ -326,7 +326,8 @@ class Rendezvous:
             self._selector.register(channel, selectors.EVENT_READ)
 
     def _news(self) -> list[tuple[int, Message]]:
-        """What has arrived, by rank; a connection belongs to the rank that says hello on it."""
+        """Return what has arrived, by rank; a connection belongs to the rank that says hello on
+        it."""
         news: list[tuple[int, Message]] = []
         for channel in list(self._strangers):
             messages = channel.receive()

@@ -221,7 +221,7 @@ class UdpDriver:
         self._engine.__enter__()
 
     def _note_whole(self, index: int, sink: ChunkSink) -> None:
-        """In a worker's thread: a sink is whole."""
+        """Take note, in a worker's thread, that a sink is whole."""
         self._workers[index].finished.append(sink)
         os.eventfd_write(self._whole, 1)
 
@@ -381,7 +381,8 @@ class UdpDriver:
         )
 
     def _sends_raw(self, port: int) -> bool:
-        """Whether unicast leaves by the raw socket, which is made when there are many ports."""
+        """Return whether unicast leaves by the raw socket, which is made when there are many
+        ports."""
         if self._raw is None and self._may_be_raw:
             if port in self._senders or len(self._senders) < MOST_SENDERS:
                 return False
@@ -413,7 +414,7 @@ class UdpDriver:
         return sender
 
     def lateness_ns(self) -> dict[str, int]:
-        """How late the host was called for its deadlines, since the last reset: p50, p99 and
+        """Return how late the host was called for its deadlines, since the last reset: p50, p99 and
         max."""
         return self._lateness.summary()
 
@@ -422,7 +423,7 @@ class UdpDriver:
         self._lateness = Lateness()
 
     def counters(self) -> dict[str, int]:
-        """What has been counted since the driver was made, by name; all of it only grows.
+        """Return what has been counted since the driver was made, by name; all of it only grows.
 
         `socket_drops` are datagrams that a receive buffer of the namespace had no room for,
         `receive_errors` all that the namespace's UDP refused, `send_errors` datagrams that the
@@ -441,8 +442,8 @@ class UdpDriver:
 
 
 def _udp_errors() -> dict[str, int]:
-    """The UDP counters of the process's network namespace (/proc/net/snmp); zeros where there are
-    none."""
+    """Return the UDP counters of the process's network namespace (/proc/net/snmp); zeros where
+    there are none."""
     counters = {"RcvbufErrors": 0, "InErrors": 0}
     with contextlib.suppress(OSError):
         lines = Path("/proc/thread-self/net/snmp").read_text().splitlines()
@@ -474,8 +475,8 @@ class Lateness:
         self.maximum_ns = max(self.maximum_ns, late_ns)
 
     def percentile(self, fraction: float) -> int:
-        """The time (ns) that this fraction of the samples does not exceed, but for the width of a
-        bucket."""
+        """Return the time (ns) that this fraction of the samples does not exceed, but for the width
+        of a bucket."""
         left = fraction * self.samples
         for bucket in sorted(self._counts):
             left -= self._counts[bucket]

@@ -98,7 +98,7 @@ class Terms:
         return terms
 
     def problem(self) -> str:
-        """What is wrong with the numbers, or nothing."""
+        """Return what is wrong with the numbers, or nothing."""
         shards = 1 if self.collective == "allreduce" else self.size
         if self.size < 1 or self.servers < 1 or len(self.counts) != shards:
             return f"{len(self.counts)} counts for {self.size} ranks on {self.servers} servers"
@@ -186,7 +186,7 @@ class Role:
     """The member that takes its result. None means that this server is the root."""
 
     def others(self, own: int) -> list[Contributor]:
-        """All that send something."""
+        """Return all that send something."""
         return [each for level in self.levels for each in level if each.member != own]
 
 
@@ -265,11 +265,11 @@ class ReductionPlan:
         return -(-self.terms.size // self.terms.fan_in)
 
     def group_of(self, server: int) -> int:
-        """The group of ranks that a server belongs to."""
+        """Return the group of ranks that a server belongs to."""
         return server * self.groups // self.terms.servers
 
     def server_of(self, group: int, piece: int) -> int:
-        """The server that takes a group's elements of a piece."""
+        """Return the server that takes a group's elements of a piece."""
         servers = self.terms.servers
         first = -(-group * servers // self.groups)
         end = -(-(group + 1) * servers // self.groups)
@@ -282,11 +282,12 @@ class ReductionPlan:
         return found
 
     def gets(self, chunk: int, first: int, end: int) -> bool:
-        """Whether any of the ranks from `first` to before `end` gets the result of a chunk."""
+        """Return whether any of the ranks from `first` to before `end` gets the result of a
+        chunk."""
         return self.terms.collective == "allreduce" or first <= int(self.owners[chunk]) < end
 
     def share(self, server: int) -> Share:
-        """What a server has to do."""
+        """Return what a server has to do."""
         if server not in self._shares:
             roles: dict[int, Role] = {}
             incoming: dict[int, list[int]] = {}
@@ -304,7 +305,7 @@ class ReductionPlan:
         return self._shares[server]
 
     def role(self, server: int, piece: int) -> Role:
-        """A server's part in a piece that its group's ranks send it."""
+        """Return a server's part in a piece that its group's ranks send it."""
         terms, size = self.terms, self.terms.size
         group = self.group_of(server)
         width = terms.fan_in
@@ -338,5 +339,5 @@ class ReductionPlan:
 
 @lru_cache(maxsize=64)
 def plan_of(terms: Terms) -> ReductionPlan:
-    """The plan of an operation, which may be that of many members."""
+    """Return the plan of an operation, which may be that of many members."""
     return ReductionPlan(terms)

@@ -40,8 +40,8 @@ class ServedCommunicator:
     """Why the job does nothing more, or empty."""
 
     def operation_of(self, low_bits: int, member: int) -> ServerOperation | None:
-        """The oldest operation with these low 8 bits of its number to which a member has more to
-        say."""
+        """Return the oldest operation with these low 8 bits of its number to which a member has
+        more to say."""
         for number, operation in self.operations.items():
             if number & 0xFF == low_bits and operation.expects(member):
                 return operation
@@ -105,7 +105,7 @@ class ReductionServer(EndpointAgent):
         )
 
     def introduction(self, job: int) -> dict[int, tuple[int, ...]]:
-        """What each member must be told: (queue pair number, initial PSN) by member."""
+        """Return what each member must be told: (queue pair number, initial PSN) by member."""
         return self.jobs[job].members.introduction()
 
     def connect(self, job: int, introductions: Mapping[int, Sequence[int]]) -> None:
@@ -127,7 +127,7 @@ class ReductionServer(EndpointAgent):
         return min(times, default=None)
 
     def serves(self, completion: Completion) -> bool:
-        """Whether a completion of the endpoint is of one of its queue pairs."""
+        """Return whether a completion of the endpoint is of one of its queue pairs."""
         return completion.qp in self._places
 
     def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
@@ -221,7 +221,7 @@ class ReductionServer(EndpointAgent):
         operation.open(member, message)
 
     def _lacks(self, plan: ReductionPlan, job: ServedCommunicator) -> str:
-        """Why an operation cannot be admitted, or nothing."""
+        """Return why an operation cannot be admitted, or nothing."""
         needed = ServerOperation.memory_bytes(plan, job.members.index)
         free = self.memory_bytes - self.used_bytes
         if needed > free:

@@ -151,7 +151,7 @@ class ServerOperation:
 
     @staticmethod
     def memory_bytes(plan: ReductionPlan, index: int) -> int:
-        """What an operation takes on a server."""
+        """Return what an operation takes on a server."""
         share = plan.share(index)
         block_bytes, size = plan.terms.block_bytes, plan.terms.size
         partial = block_bytes // plan.reduction.item_bytes * plan.reduction.partial_bytes
@@ -193,7 +193,8 @@ class ServerOperation:
         )
 
     def admitted(self, member: int, message: Control) -> None:
-        """A parent says where to write. Raises ProtocolError if it is none, or has done so."""
+        """Take note where a parent has us write. Raises ProtocolError if it is none, or has done
+        so."""
         outgoing = self._outgoing.get(member)
         if outgoing is None or outgoing.window is not None:
             raise ProtocolError(f"ADMIT of operation {self.number}, which was not asked for")
@@ -201,14 +202,15 @@ class ServerOperation:
         self._proceed()
 
     def expects(self, member: int) -> bool:
-        """Whether a member has more to write."""
+        """Return whether a member has more to write."""
         incoming, outgoing = self._incoming.get(member), self._outgoing.get(member)
         return (incoming is not None and incoming.next < len(incoming.chunks)) or (
             outgoing is not None and bool(outgoing.unanswered)
         )
 
     def written(self, member: int, chunk: int, length_bytes: int) -> None:
-        """A member's RDMA WRITE has announced a chunk: a contribution, or a parent's answer.
+        """Take a chunk that a member's RDMA WRITE has announced: a contribution, or a parent's
+        answer.
 
         Raises ProtocolError if it is not due.
         """
@@ -223,7 +225,7 @@ class ServerOperation:
         self._proceed()
 
     def acknowledged(self, slots: list[int], slot: int) -> None:
-        """An RDMA WRITE that read a slot is complete."""
+        """Take note that an RDMA WRITE that read a slot is complete."""
         self._posted -= 1
         slots[slot] -= 1
         if slots is self._results_posted and not slots[slot]:
@@ -231,7 +233,7 @@ class ServerOperation:
         self._proceed()
 
     def waits_on(self) -> set[int]:
-        """The members that must do something before the operation can end."""
+        """Return the members that must do something before the operation can end."""
         late = {
             member
             for member, incoming in self._incoming.items()
@@ -243,7 +245,7 @@ class ServerOperation:
         return late
 
     def behind(self) -> int | None:
-        """A member that has not contributed what others have, if there is one."""
+        """Return a member that has not contributed what others have, if there is one."""
         for chunk in self._arrived:
             for each in self._roles[int(self.plan.pieces[chunk])].others(self._members.own):
                 incoming = self._incoming[each.member]
@@ -253,7 +255,7 @@ class ServerOperation:
         return next(closed, None)
 
     def opened(self) -> list[int]:
-        """The members that contribute and have opened the operation."""
+        """Return the members that contribute and have opened the operation."""
         return [member for member, one in self._incoming.items() if one.window is not None]
 
     def _items(self, chunk: int) -> int:

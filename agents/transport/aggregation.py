@@ -315,8 +315,8 @@ class AggregationQueuePair(Posting):
 def scatter_order(
     shards: Sequence[int], values: int
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
-    """The blocks of a Reduce-Scatter, round robin over their owners, so that no rank's link is idle
-    while its own shard is summed: int32[blocks] owners, int64[blocks] first elements."""
+    """Return the blocks of a Reduce-Scatter, round robin over their owners, so that no rank's link
+    is idle while its own shard is summed: int32[blocks] owners, int64[blocks] first elements."""
     counts = np.asarray(shards, np.int64)
     blocks = -(-counts // values)
     owners = np.repeat(np.arange(len(counts)), blocks)

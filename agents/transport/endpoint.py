@@ -267,7 +267,7 @@ class Endpoint:
     def create_rc(
         self, source_port: int | None = None, tos: int = 0, initial_psn: int | None = None
     ) -> RcQueuePair:
-        """A new RC queue pair; its first PSN is drawn if it is not given.
+        """Make a new RC queue pair; its first PSN is drawn if it is not given.
 
         `source_port` is the UDP source port of its packets (path entropy; by default from its
         number).
@@ -294,7 +294,7 @@ class Endpoint:
         return pair
 
     def create_local(self) -> LocalQueuePair:
-        """A new queue pair to another one of this endpoint; nothing of it becomes a packet."""
+        """Make a new queue pair to another one of this endpoint; nothing of it becomes a packet."""
         pair = LocalQueuePair(self, FIRST_LOCAL_NUMBER + len(self._locals))
         self._locals.append(pair)
         return pair
@@ -323,7 +323,7 @@ class Endpoint:
     def create_ud(
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
-        """A new UD queue pair on a multicast group. The driver joins `groups`."""
+        """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
         demand(
             group_address >> 28 == 14,
             TransportMisuse,
@@ -359,7 +359,7 @@ class Endpoint:
         tos: int = 0,
         silence_ns: int | None = None,
     ) -> AggregationQueuePair:
-        """A new queue pair on an aggregation job in switches: this host is `rank` of `ranks`.
+        """Make a new queue pair on an aggregation job in switches: this host is `rank` of `ranks`.
 
         The job's `address` is an IPv4 multicast address, its `epoch` positive (32 bits); `slots`
         (a power of 2) is N of its pool, `values` V of its packets. The driver joins `groups`. The
@@ -496,13 +496,13 @@ class Endpoint:
         return [group for group in groups if group]
 
     def source_port_to(self, destination: int, number: int = 0) -> int:
-        """The UDP source port, drawn by `TransportOptions.port_seed`, of queue pair `number` among
-        those from here to a host; no two have the same."""
+        """Return the UDP source port, drawn by `TransportOptions.port_seed`, of queue pair `number`
+        among those from here to a host; no two have the same."""
         return source_port(self.options.port_seed, self.address, destination, number)
 
     def create_rc_to(self, destination: int, number: int = 0) -> RcQueuePair:
-        """A queue pair for a connection to a host, from the source ports to it that are drawn from
-        `number` on, as many as `TransportOptions.alternates` says."""
+        """Make a queue pair for a connection to a host, from the source ports to it that are drawn
+        from `number` on, as many as `TransportOptions.alternates` says."""
         numbers = range(number, number + self.options.alternates)
         ports = [self.source_port_to(destination, each) for each in numbers]
         pair = self.create_rc(source_port=ports[0])
@@ -529,7 +529,7 @@ class Endpoint:
             self.take_events(batch)
 
     def transmit(self, now_ns: int, budget_bytes: int = at.UNLIMITED) -> Datagrams:
-        """What to send now: at most `budget_bytes` of frames, at most one batch.
+        """Return what to send now: at most `budget_bytes` of frames, at most one batch.
 
         Control (ACK, NAK, READ requests) goes first, then data, round robin over queue pairs. The
         batch belongs to the endpoint and is valid until the next `transmit`.
@@ -556,7 +556,7 @@ class Endpoint:
         return bool(self._completions)
 
     def poll(self) -> list[Completion]:
-        """What completed, failed or arrived since the last poll, in order."""
+        """Return what completed, failed or arrived since the last poll, in order."""
         for worker, pairs in self._workers:
             while worker.finished:
                 sink = worker.finished.popleft()

@@ -86,7 +86,7 @@ class Owner(Protocol):
 
 
 def check_word(name: str, value: int) -> int:
-    """A number that goes out in 32 bits; TransportMisuse if it does not fit."""
+    """Return a number that goes out in 32 bits; TransportMisuse if it does not fit."""
     if not 0 <= value < 1 << 32:
         raise TransportMisuse(f"{name} {value} does not fit 32 bits")
     return value

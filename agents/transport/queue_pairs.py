@@ -36,7 +36,7 @@ _REFUSALS = {
 
 
 def _signed(address: int) -> int:
-    """A 64-bit address as the int64 with the same bits."""
+    """Return a 64-bit address as the int64 with the same bits."""
     return (address + (1 << 63)) % (1 << 64) - (1 << 63)
 
 

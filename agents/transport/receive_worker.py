@@ -148,7 +148,7 @@ class ReceiveWorker:
         receive_chunks(self.state_address, batch.address, batch.count, now_ns)
 
     def poll(self) -> list[ChunkSink]:
-        """The sinks of which a packet brought the last missing chunk since the last poll, in
+        """Return the sinks of which a packet brought the last missing chunk since the last poll, in
         order. For the thread that receives."""
         count = self.state.endpoint.events
         if not count:

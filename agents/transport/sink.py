@@ -38,8 +38,8 @@ _LINE_WORDS = 16
 
 
 def own_lines(words: int) -> npt.NDArray[np.int64]:
-    """A zeroed array that shares no cache line with another: what one thread writes does not slow
-    down another's."""
+    """Return a zeroed array that shares no cache line with another: what one thread writes does not
+    slow down another's."""
     lines = -(-words // _LINE_WORDS) * _LINE_WORDS
     memory = np.zeros(lines + _LINE_WORDS, np.int64)
     skipped = -(memory.ctypes.data // 8) % _LINE_WORDS
@@ -205,32 +205,32 @@ class ChunkSink:
         return self.operation << 24
 
     def missing_in(self, shard: int) -> int:
-        """How many chunks of a shard are not there yet."""
+        """Return how many chunks of a shard are not there yet."""
         if self._marked[0]:
             chunks = self.chunks_of(shard)
             return int(count_missing(self.state.location, chunks.start, chunks.stop))
         return int(self._missing[shard])
 
     def chunks_of(self, shard: int) -> range:
-        """The numbers of a shard's chunks."""
+        """Return the numbers of a shard's chunks."""
         return range(int(self._first[shard]), int(self._first[shard + 1]))
 
     def shard_region(self, shard: int) -> tuple[int, int]:
-        """A shard's offset in the buffer and its length, in bytes."""
+        """Return a shard's offset in the buffer and its length, in bytes."""
         return int(self._offset[shard]), int(self._size[shard])
 
     def has(self, chunk: int) -> bool:
-        """Whether a chunk is there."""
+        """Return whether a chunk is there."""
         there = 0 <= chunk < self.chunks and self._present[chunk] | self._fetched[chunk]
         return bool(there)
 
     def gaps(self, shard: int) -> list[Gap]:
-        """The runs of chunks of a shard that are not there, in order; what is between two that
-        `packets_per_chunk` brings together is part of them."""
+        """Return the runs of chunks of a shard that are not there, in order; what is between two
+        that `packets_per_chunk` brings together is part of them."""
         return self._runs(shard, self.packets_per_chunk)
 
     def _runs(self, shard: int, packets: int) -> list[Gap]:
-        """The missing chunks of a shard, widened to whole groups of `packets`."""
+        """Return the missing chunks of a shard, widened to whole groups of `packets`."""
         if not self.missing_in(shard):
             return []
         first, end = int(self._first[shard]), int(self._first[shard + 1])

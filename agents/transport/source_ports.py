@@ -27,7 +27,7 @@ _ROUNDS = 4
 
 
 def source_port(seed: int, source: Number, destination: Number, number: Number) -> Number:
-    """The port of a queue pair from one host to another.
+    """Return the port of a queue pair from one host to another.
 
     Args:
         seed: of all ports of a run.
@@ -43,7 +43,8 @@ def source_port(seed: int, source: Number, destination: Number, number: Number) 
 
 
 def _mixed(word: Number) -> Number:
-    """A word of 32 bits of which each depends on all of the given one's; products fit 63 bits."""
+    """Return a word of 32 bits of which each depends on all of the given one's; products fit 63
+    bits."""
     word = word & _WORD
     word = ((word ^ word >> 16) * 0x21F0AAAD) & _WORD
     word = ((word ^ word >> 15) * 0x735A2D97) & _WORD

@@ -115,7 +115,7 @@ TABLES = _make_tables()
 
 @internal
 def crc_block(register: Word, low: Word, high: Word) -> Word:
-    """The CRC register (not inverted) after 16 bytes, given as two little-endian words."""
+    """Return the CRC register (not inverted) after 16 bytes, given as two little-endian words."""
     mixed = low ^ register
     byte = np.uint64(0xFF)
     return np.uint64(
@@ -140,7 +140,8 @@ def crc_block(register: Word, low: Word, high: Word) -> Word:
 
 @internal
 def crc_by_tables(register: Word, address: int, size: int) -> Word:
-    """The CRC register (not inverted) after `size` bytes at an address, 16 at a time by tables."""
+    """Return the CRC register (not inverted) after `size` bytes at an address, 16 at a time by
+    tables."""
     at = address
     end = address + size
     while at + 16 <= end:
@@ -169,13 +170,13 @@ crc_bytes = _crc_by_folding if AVAILABLE else crc_by_tables
 
 @internal
 def swap16(value: int) -> int:
-    """The two bytes of a 16-bit number, exchanged."""
+    """Return the two bytes of a 16-bit number, exchanged."""
     return ((value & 0xFF) << 8) | ((value >> 8) & 0xFF)
 
 
 @internal
 def swap32(value: int) -> int:
-    """The four bytes of a 32-bit number, reversed."""
+    """Return the four bytes of a 32-bit number, reversed."""
     return (
         ((value & 0xFF) << 24)
         | ((value & 0xFF00) << 8)
@@ -186,7 +187,8 @@ def swap32(value: int) -> int:
 
 @internal
 def icrc_at(address: int, size: int, source: int, destination: int, source_port: int) -> int:
-    """The ICRC of a datagram whose `size` bytes from BTH to pad (at least 12) are at an address."""
+    """Return the ICRC of a datagram whose `size` bytes from BTH to pad (at least 12) are at an
+    address."""
     udp_length = size + 12
     low = np.uint64(0xFFFFFFFFFFFFFFFF)
     high = np.uint64(0x004000000000FF45) | np.uint64(swap16(udp_length + 20) << 16)
@@ -221,7 +223,8 @@ def crc32(data: bytes | npt.NDArray[np.uint8]) -> int:
 
 
 def icrc(data: bytes, source: int, destination: int, source_port: int) -> int:
-    """The ICRC of a datagram without its own last 4 bytes (at least a BTH: ValueError if shorter).
+    """Return the ICRC of a datagram without its own last 4 bytes (at least a BTH: ValueError if
+    shorter).
 
     It is sent least significant byte first.
     """

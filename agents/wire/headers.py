@@ -129,7 +129,7 @@ class Packet:
     begins_message: bool = False
 
     def encode(self, source: int, destination: int, source_port: int) -> bytes:
-        """The datagram: from BTH to ICRC."""
+        """Return the datagram: from BTH to ICRC."""
         has = PROPERTIES[self.opcode]
         pad = -len(self.payload) % 4
         parts = [
@@ -159,8 +159,8 @@ class Packet:
     def decode(
         data: bytes, source: int = 0, destination: int = 0, source_port: int | None = None
     ) -> Packet:
-        """The packet in a datagram; checks the ICRC if `source_port` is given. MalformedPacket if
-        it is none."""
+        """Return the packet in a datagram; checks the ICRC if `source_port` is given.
+        MalformedPacket if it is none."""
         demand(
             len(data) >= BTH_BYTES + ICRC_BYTES,
             MalformedPacket,

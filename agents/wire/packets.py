@@ -71,7 +71,7 @@ for _opcode, _bits in PROPERTIES.items():
 
 @internal
 def swap64(value: Word) -> Word:
-    """The eight bytes of a 64-bit number, reversed."""
+    """Return the eight bytes of a 64-bit number, reversed."""
     low = np.uint64(swap32(np.int64(value & np.uint64(0xFFFFFFFF))))
     return (low << np.uint64(32)) | np.uint64(swap32(np.int64(value >> np.uint64(32))))
 

@@ -43,11 +43,12 @@ class Exchange:
         return len(self.blocks.of(rank))
 
     def others(self) -> Iterator[int]:
-        """All other ranks, beginning behind this one."""
+        """Return all other ranks, beginning behind this one."""
         return ((self._rank + distance) % self._size for distance in range(1, self._size))
 
     def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> Iterator[Write]:
-        """What this rank writes from its memory 0: a block for each lane to each other in turn.
+        """Yield what this rank writes from its memory 0: a block for each lane to each other in
+        turn.
 
         Blocks are smaller with lanes, so turns are as long as without.
 
@@ -67,7 +68,7 @@ class Exchange:
                     yield Write(peer, self._rank * count + place, 0, offset, length, target)
 
     def place_of(self, peer: int, block: int) -> int:
-        """Which of its blocks a peer has written; raises ProtocolError if none."""
+        """Return which of its blocks a peer has written; raises ProtocolError if none."""
         require(self.own > 0 and block // self.own == peer != self._rank, block)
         return block % self.own
 
@@ -196,7 +197,7 @@ class DirectAllreduce(Pattern):
 
     @staticmethod
     def _slot(source: int, destination: int) -> int:
-        """Where a rank's part is among those of all others."""
+        """Return where a rank's part is among those of all others."""
         return source - (source > destination)
 
     def _take_result(self, peer: int, block: int, number: int) -> int:
@@ -219,7 +220,7 @@ class DirectAllreduce(Pattern):
             before = total
 
     def _term(self, source: int, offset: int, within: int, length: int) -> Bytes:
-        """A rank's part of a sum."""
+        """Return a rank's part of a sum."""
         if source == self._rank:
             return self.memories[BUFFER][offset : offset + length]
         start = self._vector_bytes + self._slot(source, self._rank) * self._own_bytes + within
@@ -304,7 +305,7 @@ class Linear(Algorithm):
         return at_once(super().steps(task), task.ranks - 1)
 
     def least_bytes(self, task: Task) -> int:
-        """The fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r."""
+        """Return the fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r."""
         sizes = task.sizes
         fullest = max((task.ranks - 1) * sizes.max(), sizes.sum() - sizes.min())
         return task.operations * int(fullest)

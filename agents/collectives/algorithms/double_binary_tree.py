@@ -150,8 +150,8 @@ class DoubleBinaryTreeAllreduce(Pattern):
 
 
 def staged_child(rank: int, size: int) -> int | None:
-    """The child whose sums do not arrive in a rank's output, where it has two: the second, but not
-    one that is its parent in the other tree, whose results arrive there."""
+    """Return the child whose sums do not arrive in a rank's output, where it has two: the second,
+    but not one that is its parent in the other tree, whose results arrive there."""
     links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
     for (_, children), (other, _) in zip(links, reversed(links), strict=True):
         if len(children) == 2:
@@ -160,8 +160,8 @@ def staged_child(rank: int, size: int) -> int | None:
 
 
 def in_order_parents(ranks: int) -> IntArray:
-    """The parent of each place of a binary tree that is numbered in order, the root's own at the
-    root, int64 [P].
+    """Return the parent of each place of a binary tree that is numbered in order, the root's own at
+    the root, int64 [P].
 
     The root of a range has the largest complete tree below it on its left that the range has room
     for.
@@ -197,7 +197,7 @@ class DoubleBinaryTree(Algorithm):
 
     @staticmethod
     def _trees(ranks: int) -> tuple[IntArray, IntArray]:
-        """The rank at each place, of both trees."""
+        """Return the rank at each place, of both trees."""
         places = np.arange(ranks, dtype=np.int64)
         return places, (places + 1) % ranks if ranks % 2 else ranks - 1 - places
 

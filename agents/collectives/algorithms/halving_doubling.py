@@ -104,7 +104,7 @@ class HalvingDoublingAllreduce(Pattern):
         raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not its writer's")
 
     def _range(self, place: int, round_: int) -> range:
-        """The blocks of a place's group of 2^round places."""
+        """Return the blocks of a place's group of 2^round places."""
         start = place >> round_ << round_
         return range(self._blocks.of(start).start, self._blocks.of(start + (1 << round_) - 1).stop)
 
@@ -145,7 +145,7 @@ class HalvingDoublingAllreduce(Pattern):
         return self._vector_bytes + sum(end - begin for begin, end in sums)
 
     def _sends(self) -> Iterator[Send]:
-        """All that this rank sends, in order."""
+        """Yield all that this rank sends, in order."""
         folding, place, rank = self._folding, self._place, self._rank
         if place is None:
             yield from self._sends_to(rank + 1, range(self._blocks.total), 0)
@@ -198,7 +198,7 @@ class HalvingDoublingAllreduce(Pattern):
         self._stages[block] = WHOLE if whole else self._stages[block] + 1
 
     def _proceed(self) -> Iterable[Write]:
-        """What has become possible, in the order of the program."""
+        """Return what has become possible, in the order of the program."""
         writes = []
         while self._program and self._stages[self._program[0].block] >= self._program[0].stage:
             send = self._program.popleft()

@@ -252,7 +252,7 @@ class MulticastOperation(Operation):
             self._communicator.receiving.append(self._request.number)
 
     def _head_start_ns(self) -> int:
-        """How long the chains before this one may send their first chunk by themselves.
+        """Return how long the chains before this one may send their first chunk by themselves.
 
         Roots that all began at once would stay in step, and at every receiver's link the chunks of
         all would meet, time after time. So each chain begins one chunk after the other; all end as

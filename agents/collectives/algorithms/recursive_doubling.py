@@ -40,21 +40,22 @@ class Folding:
         return self.size - (1 << self.rounds)
 
     def place(self, rank: int) -> int | None:
-        """The place that a rank has; None if it leaves its part to the next rank."""
+        """Return the place that a rank has; None if it leaves its part to the next rank."""
         if rank >= 2 * self.pairs:
             return rank - self.pairs
         return rank // 2 if rank % 2 else None
 
     def rank(self, place: int) -> int:
-        """The rank that has a place."""
+        """Return the rank that has a place."""
         return 2 * place + 1 if place < self.pairs else place + self.pairs
 
     def first(self, place: int) -> int:
-        """The first rank whose part belongs to this place or a later one (place Q: P)."""
+        """Return the first rank whose part belongs to this place or a later one (place Q: P)."""
         return 2 * place if place < self.pairs else place + self.pairs
 
     def ranks(self, place: int, round_: int) -> range:
-        """The ranks whose parts a place and the others of its group of 2^round have together."""
+        """Return the ranks whose parts a place and the others of its group of 2^round have
+        together."""
         start = place >> round_ << round_
         return range(self.first(start), self.first(start + (1 << round_)))
 
@@ -117,7 +118,8 @@ class RecursiveDoublingAllgather(Pattern):
         return len(self._blocks.of(shard))
 
     def _proceed(self) -> Iterable[Write]:
-        """The sending of all steps that have become possible: all before them is received."""
+        """Return the sending of all steps that have become possible: all before them is
+        received."""
         possible: list[Iterator[Write]] = []
         while self._sent < len(self._steps) and not any(self._left[: self._sent]):
             possible.append(self._send(*self._steps[self._sent][:2]))
@@ -154,7 +156,7 @@ class Recursive(Folded):
     """One in which a round begins when all that comes in the rounds before is there."""
 
     def least_bytes(self, task: Task) -> int:
-        """The critical path of one operation, or what the fullest link carries of all."""
+        """Return the critical path of one operation, or what the fullest link carries of all."""
         path = critical_path_bytes(task.ranks, self.rounds(task))
         return max(path, super().least_bytes(task))
 

@@ -125,7 +125,7 @@ class RecursiveHalvingReduceScatter(Pattern):
         return areas
 
     def _program(self) -> Iterator[Send | int]:
-        """What this rank does, in order: sends, and the adding of areas by their number."""
+        """Yield what this rank does, in order: sends, and the adding of areas by their number."""
         folding, place, ends, rank = self._folding, self._place, self._ends, self._rank
         if place is None:
             yield Send(rank + 1, 0, ends[-1])

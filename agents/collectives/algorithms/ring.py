@@ -166,7 +166,7 @@ class Ring(Algorithm):
         return max(task.operations * int(sizes.sum() - sizes.min()), around)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
-        """A part's sum begins behind its owner, where it ends."""
+        """Return the order around the ring: a part's sum begins behind its owner, where it ends."""
         return tuple((place + 1 + step) % size for step in range(size))
 
     def sum_spans(self, request: Request, size: int) -> Sequence[int]:

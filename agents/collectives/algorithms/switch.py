@@ -90,7 +90,8 @@ class SwitchOperation(Operation):
         self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
-        """All ranks must contribute: around the ring, each is asked by two others."""
+        """Return the neighbours in the ring: all ranks must contribute, and each is asked by
+        two."""
         if self.done:
             return set()
         return {self._communicator.next, self._communicator.previous} - {self._communicator.rank}

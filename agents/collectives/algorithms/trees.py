@@ -140,7 +140,7 @@ class Tree(Algorithm):
     patterns: Mapping[str, type[Pattern]] = {"broadcast": TreeBroadcast}
 
     def parents(self, ranks: int, radix: int) -> IntArray:
-        """The parent of places 1 to P - 1, int64 [P - 1]; the root is place 0."""
+        """Return the parent of places 1 to P - 1, int64 [P - 1]; the root is place 0."""
         raise NotImplementedError
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
@@ -153,21 +153,21 @@ class Tree(Algorithm):
         yield self._down(task, places, task.sizing(task.shards[task.root : task.root + 1])[0])
 
     def steps(self, task: Task) -> Iterator[Transfers]:
-        """A step for each level of the tree."""
+        """Yield a step for each level of the tree."""
         depth = depths(np.concatenate([[0], self.parents(task.ranks, task.radix)]))
         places = np.arange(task.ranks, dtype=np.int64)
         for level in range(1, int(depth.max()) + 1):
             yield self._down(task, places[depth == level], task.shards[task.root])
 
     def _down(self, task: Task, children: IntArray, size_bytes: int) -> Transfers:
-        """A message to each of these places from its parent."""
+        """Return a message to each of these places from its parent."""
         parents = self.parents(task.ranks, task.radix)[children - 1]
         source, destination = ((each + task.root) % task.ranks for each in (parents, children))
         return Transfers(source, destination, np.full(len(children), size_bytes))
 
 
 def depths(parents: IntArray) -> IntArray:
-    """How far each place is from the root, which is its own parent; int64 [P]."""
+    """Return how far each place is from the root, which is its own parent; int64 [P]."""
     depth = np.zeros(len(parents), np.int64)
     above = parents.copy()
     own = np.arange(len(parents))

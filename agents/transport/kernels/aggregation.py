@@ -29,7 +29,7 @@ from weft.base.jit import items_at, load32, words_at
 
 @internal
 def agreed_exponent(operation: at_job.AggregationOperation, slot: at_job.Slot, block: int) -> int:
-    """The exponent of a slot's block as all ranks have it, or UNKNOWN."""
+    """Return the exponent of a slot's block as all ranks have it, or UNKNOWN."""
     if block < operation.headers:
         return int(words_at(operation.first_exponents, operation.headers)[block])
     return slot.exponent
@@ -37,7 +37,7 @@ def agreed_exponent(operation: at_job.AggregationOperation, slot: at_job.Slot, b
 
 @internal
 def owner_of(operation: at_job.AggregationOperation, block: int) -> int:
-    """The rank that owns the sum of a block."""
+    """Return the rank that owns the sum of a block."""
     return int(np.int64(np.int32(load32(operation.owners + 4 * block))))
 
 
@@ -45,7 +45,7 @@ def owner_of(operation: at_job.AggregationOperation, block: int) -> int:
 def span_of(
     job: at_job.JobState, operation: at_job.AggregationOperation, block: int
 ) -> tuple[int, int]:
-    """A block's first element and how many it has."""
+    """Return a block's first element and how many it has."""
     size = job.values
     if operation.owners == 0:
         first = block * size
@@ -57,7 +57,7 @@ def span_of(
 
 @internal
 def scale_of(job: at_job.JobState, exponent: int) -> float:
-    """What the values of a block are multiplied by; 0 if all are zero."""
+    """Return what the values of a block are multiplied by; 0 if all are zero."""
     if exponent == at_job.NO_EXPONENT:
         return 0.0
     return float(2.0 ** np.float64(job.headroom_bits - exponent))
@@ -65,7 +65,7 @@ def scale_of(job: at_job.JobState, exponent: int) -> float:
 
 @internal
 def factor_of(job: at_job.JobState, exponent: int) -> float:
-    """What the sums of a block are multiplied by; 0 if all are zero."""
+    """Return what the sums of a block are multiplied by; 0 if all are zero."""
     if exponent == at_job.NO_EXPONENT:
         return 0.0
     return float(2.0 ** np.float64(exponent - job.headroom_bits))
@@ -160,7 +160,7 @@ ROUND_MASK = 0xFFFFFFFF
 
 @internal
 def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, block: int) -> int:
-    """The exponent of this rank's part of a block."""
+    """Return the exponent of this rank's part of a block."""
     first, count = span_of(job, operation, block)
     kind = operation.data_kind
     return block_exponent(kind, operation.input + first * item_bytes(kind), count)
@@ -168,7 +168,7 @@ def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, b
 
 @internal
 def needs_opening(pair: at.PairState) -> bool:
-    """Whether operations have been posted that slots know nothing of."""
+    """Return whether operations have been posted that slots know nothing of."""
     return pair.next_work != at_job.JobState(pair.job).opened_work
 
 
@@ -189,7 +189,7 @@ def open_rounds(endpoint: at.EndpointState, pair: at.PairState, index: int) -> N
 
 @internal
 def response_timeout(endpoint: at.EndpointState, pair: at.PairState, retries: int) -> int:
-    """How long to wait for a result, back-off included (RFC 6298, without its coarse clock).
+    """Return how long to wait for a result, back-off included (RFC 6298, without its coarse clock).
 
     All that the slots hold may be on its way through one link, though the rounds that were measured
     were short ones: no timeout is less than twice that. `RETRIES` of the row says how often all
@@ -244,8 +244,8 @@ def send_round(
     budget: int,
     now: int,
 ) -> int:
-    """The round of the slot that is next; returns its frame bytes, 0 if the budget does not take
-    it, -1 if the slot has nothing to send any more."""
+    """Send the round of the slot that is next; return its frame bytes, 0 if the budget does not
+    take it, -1 if the slot has nothing to send any more."""
     job = at_job.JobState(pair.job)
     number = words_at(job.queue_table, job.slots)[job.queue_head]
     slot = at_job.Slot(job.slot_table, number)

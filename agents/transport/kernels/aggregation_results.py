@@ -60,7 +60,8 @@ def repeat_overtaken(job: at_job.JobState) -> None:
 
 @internal
 def note_response(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, now: int) -> None:
-    """A slot's result has come: measure how long it took, find what it has overtaken."""
+    """Take note that a slot's result has come: measure how long it took, find what it has
+    overtaken."""
     if slot.repeats == 0:
         pair.timed_at = slot.sent_at
         measure(pair, now)
@@ -78,7 +79,7 @@ def note_response(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, n
 
 @internal
 def find_job(endpoint: at.EndpointState, destination: int) -> int:
-    """The row of the job with this address, or -1."""
+    """Return the row of the job with this address, or -1."""
     index: int = endpoint.first_aggregation - 1
     while index >= 0 and pair_at(endpoint, index).peer_address != destination:
         index = pair_at(endpoint, index).next_aggregation - 1
@@ -94,7 +95,7 @@ def receive_result(
     destination: int,
     now: int,
 ) -> None:
-    """A packet of an aggregation job has arrived."""
+    """Take a packet of an aggregation job that has arrived."""
     if source == endpoint.address:
         endpoint.statistics.own_loopback += 1
         return
@@ -146,7 +147,7 @@ def take_result(
     flags: int,
     now: int,
 ) -> None:
-    """The result of a slot's round is here: to its place, and on to the slot's next round."""
+    """Take the result of a slot's round to its place, and go on to the slot's next round."""
     round_number = slot.round
     work = work_at(pair, slot.work)
     operation = at_job.AggregationOperation(work.address)

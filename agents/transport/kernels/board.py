@@ -22,13 +22,13 @@ _KEPT_BYTES = at.Kept.dtype.itemsize
 
 @internal
 def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Sent:
-    """What the board of a queue pair knows of a packet that was sent."""
+    """Return what the board of a queue pair knows of a packet that was sent."""
     return at.Sent(pair.board + _HEAD_BYTES, sequence & (endpoint.board_room - 1))
 
 
 @internal
 def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Kept:
-    """What the board of a queue pair keeps of a packet that came ahead of a gap."""
+    """Return what the board of a queue pair keeps of a packet that came ahead of a gap."""
     room = endpoint.board_room
     return at.Kept(pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1))
 
@@ -56,7 +56,7 @@ def take_board(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 
 @internal
 def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """The queue pair needs no board any more, another may have it; what it kept is forgotten."""
+    """Give up the board of a queue pair, for another to have it; what it kept is forgotten."""
     if pair.board == 0:
         return
     board = at.Board(pair.board)
@@ -107,7 +107,7 @@ def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.Kept) -> N
 
 @internal
 def makes_event(word: int) -> bool:
-    """Whether a kept packet becomes an event at its turn, by the first of its words."""
+    """Return whether a kept packet becomes an event at its turn, by the first of its words."""
     kind = word & at.KEPT_KIND_MASK
     immediate = (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE
     return kind == at.KEPT_SEND or (kind == at.KEPT_WRITE and immediate != 0)
@@ -115,7 +115,7 @@ def makes_event(word: int) -> bool:
 
 @internal
 def packets_in_flight(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """How many packets are on their way, by what acknowledgements have told."""
+    """Return how many packets are on their way, by what acknowledgements have told."""
     outstanding: int = pair.send_highest - pair.unacknowledged
     if pair.board == 0:
         return outstanding
@@ -127,7 +127,7 @@ def packets_in_flight(endpoint: at.EndpointState, pair: at.PairState) -> int:
 def note_transmission(
     endpoint: at.EndpointState, pair: at.PairState, first: int, end: int, is_read: bool
 ) -> None:
-    """The packets [first, end) leave: one, or as many as a READ request asks for."""
+    """Take note that the packets [first, end) leave: one, or as many as a READ request asks for."""
     board = at.Board(pair.board)
     board.stamp += 1
     for sequence in range(first, end):
@@ -250,7 +250,8 @@ def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 
 @internal
 def note_delivery(board: at.Board, word: int) -> None:
-    """A packet with this word has arrived; of one that was sent twice the stamp tells nothing."""
+    """Take note that a packet with this word has arrived; of one that was sent twice the stamp
+    tells nothing."""
     if word & (at.RESENT | at.OF_READ) == 0:
         board.delivered = max(board.delivered, word >> at.STAMP_SHIFT)
 
@@ -280,7 +281,7 @@ def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) 
 
 @internal
 def retire(endpoint: at.EndpointState, pair: at.PairState, reached: int) -> None:
-    """Everything before `reached` is acknowledged: take it off the board."""
+    """Take off the board everything before `reached`: it is acknowledged."""
     board = at.Board(pair.board)
     for sequence in range(pair.unacknowledged, reached):
         word = sent_at(endpoint, pair, sequence).word

@@ -36,8 +36,8 @@ _ONES = np.uint64(0x0101010101010101)
 
 @internal
 def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
-    """The shard of a chunk of `length` bytes and where it goes in the buffer; (-1, 0) if there is
-    no such chunk."""
+    """Return the shard of a chunk of `length` bytes and where it goes in the buffer; (-1, 0) if
+    there is no such chunk."""
     shards = sink.shards
     if chunk >= sink.chunks:
         return -1, 0
@@ -80,7 +80,7 @@ def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int) -> int
 
 @internal
 def is_whole(sink: at.SinkState) -> bool:
-    """Whether no chunk is missing, marked ones included; for where packets arrive."""
+    """Return whether no chunk is missing, marked ones included; for where packets arrive."""
     missing = sink.missing
     if missing == 0:
         return True
@@ -95,8 +95,8 @@ def is_whole(sink: at.SinkState) -> bool:
 
 @compiled
 def count_missing(address: int, first: int, end: int) -> int:
-    """How many of the chunks `first` to `end - 1` neither arrived nor were marked, of the sink at
-    an address."""
+    """Return how many of the chunks `first` to `end - 1` neither arrived nor were marked, of the
+    sink at an address."""
     sink = at.SinkState(address)
     present = sink.present
     fetched = sink.fetched
@@ -113,7 +113,8 @@ def count_missing(address: int, first: int, end: int) -> int:
 
 @internal
 def is_chunk(endpoint: at.EndpointState, fields: wire.Fields, source: int) -> bool:
-    """Whether a packet to the multicast QP number is somebody else's chunk; counts what is not."""
+    """Return whether a packet to the multicast QP number is somebody else's chunk; counts what is
+    not."""
     if source == endpoint.address:
         endpoint.statistics.own_loopback += 1
         return False
@@ -125,7 +126,8 @@ def is_chunk(endpoint: at.EndpointState, fields: wire.Fields, source: int) -> bo
 
 @internal
 def is_member(endpoint: at.EndpointState, destination: int, qkey: int) -> bool:
-    """Whether there is a queue pair on a group with this Q_Key; counts what there is none for."""
+    """Return whether there is a queue pair on a group with this Q_Key; counts what there is none
+    for."""
     for index in range(endpoint.groups):
         group = at.Group(endpoint.group_table, index)
         if group.address == destination and group.qkey == qkey:
@@ -143,7 +145,7 @@ def deliver_chunk(
     payload: int,
     length: int,
 ) -> None:
-    """A chunk whose payload is at an address: to the sink of its group, Q_Key and operation."""
+    """Take a chunk whose payload is at an address to the sink of its group, Q_Key and operation."""
     operation = immediate >> 24
     chunk = immediate & 0xFFFFFF
     member = False
@@ -193,7 +195,8 @@ def send_chunk(
     budget: int,
     now: int,
 ) -> int:
-    """The next chunk of the first run, at its time; returns its frame bytes, or 0 for the budget.
+    """Send the next chunk of the first run, at its time; return its frame bytes, or 0 for the
+    budget.
 
     A run that has no chunk (left) is completed instead (-1).
     """

@@ -114,8 +114,8 @@ def put_acknowledgement(
 
 @internal
 def send_echo(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int) -> int:
-    """The acknowledgement that has waited longest; returns its frame bytes, or 0 if its queue pair
-    has failed."""
+    """Send the acknowledgement that has waited longest; return its frame bytes, or 0 if its queue
+    pair has failed."""
     row = at.Echo(endpoint.echo_table, endpoint.echoes_sent & (at.ECHO_ROOM - 1))
     endpoint.echoes_sent += 1
     pair = pair_at(endpoint, row.pair)

@@ -24,7 +24,8 @@ _PORT_MASK = 0x3FFF
 
 @internal
 def draw(endpoint: at.EndpointState, limit: int) -> int:
-    """A random number below `limit`: the upper bits of Knuth's linear congruential generator."""
+    """Return a random number below `limit`: the upper bits of Knuth's linear congruential
+    generator."""
     state = endpoint.random * 6364136223846793005 + 1442695040888963407
     endpoint.random = state
     return ((state >> 33) & 0x7FFFFFFF) % limit
@@ -32,14 +33,14 @@ def draw(endpoint: at.EndpointState, limit: int) -> int:
 
 @internal
 def first_entropy(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """Where the range of a pair of hosts begins among the dynamic ports."""
+    """Return where the range of a pair of hosts begins among the dynamic ports."""
     mixed = endpoint.address * 0x9E3779B1 + pair.peer_address * 0x85EBCA77
     return (mixed >> 15) & _PORT_MASK
 
 
 @internal
 def draw_port(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """A random port of the pair of hosts."""
+    """Return a random port of the pair of hosts."""
     endpoint.statistics.entropies_drawn += 1
     entropy = first_entropy(endpoint, pair) + draw(endpoint, endpoint.entropies)
     return _FIRST_PORT | (entropy & _PORT_MASK)
@@ -47,13 +48,13 @@ def draw_port(endpoint: at.EndpointState, pair: at.PairState) -> int:
 
 @internal
 def cached_port(pair: at.PairState, place: int) -> int:
-    """The port at a place of REPS's ring."""
+    """Return the port at a place of REPS's ring."""
     return int((pair.cache[place >> 2] >> (16 * (place & 3))) & 0xFFFF)
 
 
 @internal
 def keep_entropy(endpoint: at.EndpointState, pair: at.PairState, port: int) -> None:
-    """Data from this port came through without a mark: use the port once more."""
+    """Keep a port whose data came through without a mark, to use it once more."""
     distance = (port - first_entropy(endpoint, pair)) & _PORT_MASK
     if port < _FIRST_PORT or distance >= endpoint.entropies:
         return
@@ -68,7 +69,7 @@ def keep_entropy(endpoint: at.EndpointState, pair: at.PairState, port: int) -> N
 
 @internal
 def next_port(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
-    """The port that the next packet leaves from (REPS).
+    """Return the port that the next packet leaves from (REPS).
 
     Random ones for the first window; then the oldest fresh one, once; a random one if there is
     none. While frozen, what is known goes round instead of random ones.
@@ -167,7 +168,8 @@ def end_round(endpoint: at.EndpointState, pair: at.PairState, now: int) -> None:
 def take_feedback(
     endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, before: int, now: int
 ) -> None:
-    """An acknowledgement or a READ response has come; `before` it, that was unacknowledged."""
+    """Take what an acknowledgement or a READ response says of congestion; `before` it, that was
+    unacknowledged."""
     response = fields.property_bits & HAS_PAYLOAD
     mark = fields.marked if response else fields.congested
     packets = pair.unacknowledged - before

@@ -18,19 +18,19 @@ _BILLION = 1_000_000_000
 
 @internal
 def pacing_ns(frame_bytes: int, rate_bps: int) -> int:
-    """How long a frame occupies a link, rounded up."""
+    """Return how long a frame occupies a link, rounded up."""
     return (frame_bytes * 8 * _BILLION + rate_bps - 1) // rate_bps
 
 
 @internal
 def frame_size(headers: int, payload: int) -> int:
-    """The frame bytes of a packet with these bytes of headers (BTH included) and payload."""
+    """Return the frame bytes of a packet with these bytes of headers (BTH included) and payload."""
     return headers + ((payload + 3) & -4) + ICRC_BYTES + FRAME_OVERHEAD_BYTES
 
 
 @internal
 def row_address(batch: at.Batch, index: int) -> int:
-    """Where row `index` of a batch's data is; `batch` is `Datagrams.addresses`."""
+    """Return where row `index` of a batch's data is; `batch` is `Datagrams.addresses`."""
     return batch.data + index * batch.stride
 
 
@@ -46,7 +46,7 @@ def finish(
 
 @internal
 def service_of_data(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """The TOS of a connection's data: marked as ECN-capable where marks are asked for."""
+    """Return the TOS of a connection's data: marked as ECN-capable where marks are asked for."""
     return (pair.tos & ~3) | endpoint.ect if endpoint.ect else pair.tos
 
 

@@ -38,7 +38,7 @@ from weft.base.jit import memcpy
 
 @internal
 def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
-    """What a request ahead of a gap would be kept as; 0 if it cannot be."""
+    """Return what a request ahead of a gap would be kept as; 0 if it cannot be."""
     bits = fields.property_bits
     length = fields.payload_length
     if length > endpoint.path_mtu:
@@ -57,7 +57,7 @@ def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
 
 @internal
 def word_to_keep(fields: wire.Fields, kind: int) -> int:
-    """What is kept of a packet in one word."""
+    """Return what is kept of a packet in one word."""
     word: int = kind
     if kind == at.KEPT_READ:
         word |= fields.rkey << at.KEPT_SHIFT
@@ -153,7 +153,7 @@ def receive_ahead(
     number: int,
     sequence: int,
 ) -> None:
-    """A request ahead of a gap: keep and acknowledge it."""
+    """Keep and acknowledge a request that came ahead of a gap."""
     if not keep_packet(endpoint, pair, fields, row, index, number, sequence):
         endpoint.statistics.out_of_order_packets += 1
         drop_idle_board(endpoint, pair)
@@ -170,7 +170,7 @@ def receive_ahead(
 
 @internal
 def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, word: int) -> None:
-    """The turn of an RDMA WRITE's packet, whose bytes are in place."""
+    """Take an RDMA WRITE's packet whose turn it is, and whose bytes are in place."""
     if word & at.KEPT_BEGINS:
         pair.write_length = 0
     pair.write_length += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
@@ -189,8 +189,8 @@ def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, 
 
 @internal
 def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.Kept) -> int:
-    """The turn of a READ; returns how many sequence numbers it has, or 0 if there is no room for
-    it or it is refused."""
+    """Take a READ whose turn it is; return how many sequence numbers it has, or 0 if there is no
+    room for it or it is refused."""
     address = kept.address
     key = (kept.word >> at.KEPT_SHIFT) & at.KEPT_KEY_MASK
     size = kept.word >> at.KEPT_READ_SHIFT
@@ -204,7 +204,7 @@ def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.Kept
 
 @internal
 def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
-    """The gap is closed: what follows it has its turn, up to the next one."""
+    """Give what follows a gap that is closed its turn, up to the next gap."""
     if pair.board == 0:
         return
     board = at.Board(pair.board)

@@ -23,13 +23,13 @@ free = types.ExternalFunction("free", types.void(types.intp))
 
 @internal
 def pair_at(endpoint: at.EndpointState, index: int) -> at.PairState:
-    """A row of the queue pair table."""
+    """Return a row of the queue pair table."""
     return at.PairState(endpoint.queue_pair_table, index)
 
 
 @internal
 def event_at(endpoint: at.EndpointState, index: int) -> Words:
-    """The words of a row of the event table."""
+    """Return the words of a row of the event table."""
     return words_at(endpoint.event_table + index * (8 * at.EVENT_WORDS), at.EVENT_WORDS)
 
 
@@ -61,13 +61,13 @@ def add_event(
 
 @internal
 def extend(psn: int, near: int) -> int:
-    """The unbounded sequence number next to `near` that has this PSN."""
+    """Return the unbounded sequence number next to `near` that has this PSN."""
     return near + ((psn - near + 0x800000) & PSN_MASK) - 0x800000
 
 
 @internal
 def work_at(pair: at.PairState, number: int) -> at.Work:
-    """The words of a piece of posted work."""
+    """Return the words of a piece of posted work."""
     ring = pair.work_ring
     if ring == 0:
         ring = np.int64(pair.first_ring.ctypes.data)
@@ -76,5 +76,5 @@ def work_at(pair: at.PairState, number: int) -> at.Work:
 
 @internal
 def packets_of(length: int, path_mtu: int) -> int:
-    """How many packets, and so PSNs, a message of `length` bytes takes."""
+    """Return how many packets, and so PSNs, a message of `length` bytes takes."""
     return max(1, (length + path_mtu - 1) // path_mtu)

@@ -61,13 +61,13 @@ _swapped: Any = intrinsic(_swap)
 
 @internal
 def item_bytes(kind: int) -> int:
-    """The size of a value."""
+    """Return the size of a value."""
     return 2 if kind == at_job.FLOAT16 or kind == at_job.BFLOAT16 else 4
 
 
 @internal
 def exponent_of(top: int, mantissa_bits: int, bias: int) -> int:
-    """The smallest e with |x| < 2**e, from the bits of |x| in a format of IEEE 754."""
+    """Return the smallest e with |x| < 2**e, from the bits of |x| in a format of IEEE 754."""
     if top == 0:
         return at_job.NO_EXPONENT
     exponent = top >> mantissa_bits
@@ -83,8 +83,8 @@ def exponent_of(top: int, mantissa_bits: int, bias: int) -> int:
 
 @internal
 def block_exponent(kind: int, address: int, count: int) -> int:
-    """The exponent of `count` values at an address; NO_EXPONENT if all are zero, NOT_FINITE if one
-    is not."""
+    """Return the exponent of `count` values at an address; NO_EXPONENT if all are zero, NOT_FINITE
+    if one is not."""
     if kind == at_job.INT32:
         return at_job.NO_EXPONENT
     if kind == at_job.FLOAT32:
@@ -159,7 +159,7 @@ def add_saturating(to: Integers, other: Integers, count: int) -> bool:
 
 @internal
 def rounded(value: float, bits: int, smallest: int) -> float:
-    """A double rounded to so many significant bits, but not finer than 2**smallest; ties to
+    """Return a double rounded to so many significant bits, but not finer than 2**smallest; ties to
     even."""
     exponent = ((_float64_bits(value) >> 52) & 0x7FF) - 1023
     quantum = max(exponent - bits + 1, smallest)
@@ -169,7 +169,7 @@ def rounded(value: float, bits: int, smallest: int) -> float:
 
 @internal
 def half_bits(value: float) -> int:
-    """The float16 of a double that is one, or too large for one."""
+    """Return the float16 of a double that is one, or too large for one."""
     single = np.float32(value)
     bits = np.int64(_float32_bits(single))
     sign = (bits >> 16) & 0x8000

@@ -49,7 +49,8 @@ _WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
 
 @internal
 def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.Work) -> int:
-    """How many responses the next request of a READ asks for; segments keep their boundaries."""
+    """Return how many responses the next request of a READ asks for; segments keep their
+    boundaries."""
     segment = endpoint.read_segment
     offset = pair.send_next - work.first
     left = work.end - pair.send_next
@@ -58,7 +59,7 @@ def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.W
 
 @internal
 def can_request(endpoint: at.EndpointState, pair: at.PairState) -> bool:
-    """Whether there is a request to send and the window takes it."""
+    """Return whether there is a request to send and the window takes it."""
     if pair.state != at.READY or pair.send_next >= pair.posted_end:
         return False
     flight = pair.send_next - pair.unacknowledged
@@ -84,7 +85,7 @@ def can_request(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 
 @internal
 def request_is_read(pair: at.PairState) -> bool:
-    """Whether the next request is a READ."""
+    """Return whether the next request is a READ."""
     work = work_at(pair, pair.send_work)
     return work.kind == at.READ
 
@@ -126,7 +127,7 @@ def send_request(
     budget: int,
     now: int,
 ) -> int:
-    """The next packet of posted work; returns its frame bytes, or 0 if the budget does not take
+    """Send the next packet of posted work; return its frame bytes, or 0 if the budget does not take
     it."""
     selective = endpoint.recovery == at.SELECTIVE
     if selective and not take_board(endpoint, pair):
@@ -209,7 +210,7 @@ def go_back_once(pair: at.PairState) -> None:
 def receive_acknowledgement(
     endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
-    """An ACK or a NAK for the requester side, and what it says of congestion."""
+    """Take an ACK or a NAK for the requester side, and what it says of congestion."""
     before = pair.unacknowledged
     if endpoint.recovery == at.SELECTIVE:
         receive_selective_acknowledgement(endpoint, pair, fields, index, now)
@@ -223,7 +224,7 @@ def receive_acknowledgement(
 def receive_selective_acknowledgement(
     endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
-    """An ACK, or a NAK that names a packet that came ahead of a gap.
+    """Take an ACK, or a NAK that names a packet that came ahead of a gap.
 
     It may arrive before the READ responses that were sent before it; so it is kept in mind, and
     nothing is asked for again.
@@ -272,7 +273,7 @@ def take_promise(
 
 @internal
 def ask_again(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """READ responses are missing."""
+    """Ask again for READ responses that are missing."""
     if endpoint.recovery != at.SELECTIVE:
         go_back_once(pair)
     elif pair.rewound_at != pair.unacknowledged:
@@ -286,7 +287,7 @@ def ask_again(endpoint: at.EndpointState, pair: at.PairState) -> None:
 def receive_cumulative_acknowledgement(
     endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, index: int, now: int
 ) -> None:
-    """An ACK or a NAK for the requester side (specification, 9.7.5)."""
+    """Take an ACK or a NAK for the requester side (specification, 9.7.5)."""
     sequence = extend(fields.psn, pair.unacknowledged)
     if sequence >= pair.send_highest:
         endpoint.statistics.out_of_order_packets += 1
@@ -319,7 +320,7 @@ def receive_response(
     index: int,
     now: int,
 ) -> None:
-    """A READ response for the requester side; it acknowledges what was sent before it, too."""
+    """Take a READ response for the requester side; it acknowledges what was sent before it, too."""
     sequence = extend(fields.psn, pair.unacknowledged)
     if sequence >= pair.send_highest:
         endpoint.statistics.out_of_order_packets += 1

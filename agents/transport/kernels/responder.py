@@ -50,7 +50,7 @@ _RESPONSE_FIRST, _RESPONSE_MIDDLE, _RESPONSE_LAST, _RESPONSE_ONLY = 0x0D, 0x0E, 
 def receive_write(
     endpoint: at.EndpointState, pair: at.PairState, fields: wire.Fields, row: int, index: int
 ) -> bool:
-    """The expected packet of an RDMA WRITE; False if it was refused."""
+    """Take the expected packet of an RDMA WRITE; return False if it was refused."""
     bits = fields.property_bits
     length = fields.payload_length
     if bits & IS_FIRST:
@@ -101,7 +101,7 @@ def receive_expected(
     index: int,
     number: int,
 ) -> bool:
-    """The request with the expected PSN; `number` is its row of the batch. False if it was
+    """Take the request with the expected PSN; `number` is its row of the batch. False if it was
     refused."""
     bits = fields.property_bits
     expected = pair.expected
@@ -176,7 +176,7 @@ def receive_request(
     index: int,
     number: int,
 ) -> None:
-    """A request for the responder side (specification, 9.7.4)."""
+    """Take a request for the responder side (specification, 9.7.4)."""
     sequence = extend(fields.psn, pair.expected)
     expected = pair.expected
     unacknowledged = pair.since_acknowledge
@@ -213,7 +213,7 @@ def receive_request(
 def send_acknowledgement(
     endpoint: at.EndpointState, pair: at.PairState, batch: at.Batch, count: int, now: int
 ) -> int:
-    """An ACK of all that came in order, or a NAK of what did not; returns its frame bytes."""
+    """Send an ACK of all that came in order, or a NAK of what did not; return its frame bytes."""
     syndrome = pair.nak_pending
     psn = pair.expected
     if syndrome:
@@ -232,7 +232,7 @@ def send_acknowledgement(
 
 @internal
 def drop_first_read(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """The first waiting READ is answered: close up the others."""
+    """Close up the waiting READs behind the first, which is answered."""
     if pair.reads == 1:
         drop_reads(endpoint, pair)
         return
@@ -249,7 +249,7 @@ def send_response(
     budget: int,
     now: int,
 ) -> int:
-    """The next packet of the first waiting READ; returns its frame bytes, or 0 for the budget.
+    """Send the next packet of the first waiting READ; return its frame bytes, or 0 for the budget.
 
     If its memory was deregistered in between, a NAK follows in its place (-1).
     """
@@ -297,5 +297,5 @@ def send_response(
 
 @internal
 def acknowledgement_waits(pair: at.PairState) -> bool:
-    """Whether an ACK or NAK may go: not before the READ responses that come before it."""
+    """Return whether an ACK or NAK may go: not before the READ responses that come before it."""
     return pair.reads == 0 and (pair.acknowledge_pending != 0 or pair.nak_pending != 0)

@@ -29,7 +29,7 @@ SMALL = 256
 
 @internal
 def find_memory(endpoint: at.EndpointState, address: int, rkey: int, size: int) -> int:
-    """Where `size` bytes at a virtual address are in memory; 0 if the key or the bounds are
+    """Return where `size` bytes at a virtual address are in memory; 0 if the key or the bounds are
     wrong."""
     index = rkey & at.KEY_INDEX_MASK
     if index >= endpoint.regions or size < 0:
@@ -54,7 +54,7 @@ def note_change(endpoint: at.EndpointState, pair: at.PairState, index: int) -> N
 
 @internal
 def read_at(pair: at.PairState, place: int) -> at.Read:
-    """A READ that waits to be answered; there is a block of them as long as any wait."""
+    """Return a READ that waits to be answered; there is a block of them as long as any wait."""
     return at.Read(pair.read_block + _HEAD_BYTES, place)
 
 
@@ -109,7 +109,8 @@ def free_read_blocks(state: int) -> None:
 
 @internal
 def is_cheap_to_repeat(pair: at.PairState) -> bool:
-    """Whether the oldest packet that is not acknowledged is a READ request or a small message."""
+    """Return whether the oldest packet that is not acknowledged is a READ request or a small
+    message."""
     if pair.first_work == pair.next_work:
         return False
     work = work_at(pair, pair.first_work)
@@ -118,7 +119,7 @@ def is_cheap_to_repeat(pair: at.PairState) -> bool:
 
 @internal
 def timeout_of(endpoint: at.EndpointState, pair: at.PairState) -> int:
-    """The retransmission timeout now, back-off included.
+    """Return the retransmission timeout now, back-off included.
 
     RFC 6298 without its coarse clock, and with the time that passes until an acknowledgement is
     asked for. What is cheap to repeat is so after twice the time that everything in flight takes

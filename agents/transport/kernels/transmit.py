@@ -60,7 +60,7 @@ def set_time(tree: int, leaves: int, leaf: int, time: int) -> None:
 
 @internal
 def next_due(tree: int, leaves: int, first: int, limit: int) -> int:
-    """The first leaf from `first` on whose time is not after `limit`, or -1."""
+    """Return the first leaf from `first` on whose time is not after `limit`, or -1."""
     times = words_at(tree, 2 * leaves)
     if first >= leaves or times[1] > limit:
         return -1
@@ -162,7 +162,8 @@ def find_deadline(endpoint: at.EndpointState) -> int:
 
 @internal
 def serve_timeout(endpoint: at.EndpointState, pair: at.PairState, index: int, now: int) -> None:
-    """The timer of a connection has expired: send again, or give up what timed out too often."""
+    """Serve a connection whose timer has expired: send again, or give up what timed out too
+    often."""
     if pair.retries >= endpoint.retry_limit and now - pair.last_progress >= endpoint.give_up:
         fail(endpoint, pair, index, at.REASON_TIMEOUT, pair.unacknowledged & PSN_MASK)
         return
@@ -180,7 +181,7 @@ def serve_timeout(endpoint: at.EndpointState, pair: at.PairState, index: int, no
 
 @internal
 def echo_waits(endpoint: at.EndpointState) -> bool:
-    """Whether acknowledgements with echoes are lined up."""
+    """Return whether acknowledgements with echoes are lined up."""
     return endpoint.echoes > endpoint.echoes_sent
 
 
@@ -201,8 +202,8 @@ def serve_timers(endpoint: at.EndpointState, now: int) -> None:
 
 @internal
 def next_lane(endpoint: at.EndpointState, pair: at.PairState, now: int) -> int:
-    """The leaf of the data tree whose turn it is among a queue pair's lanes, one of which is due:
-    however many they are, their peer gets no more of the link than another."""
+    """Return the leaf of the data tree whose turn it is among a queue pair's lanes, one of which is
+    due: however many they are, their peer gets no more of the link than another."""
     rows = 2 * endpoint.tree_rows
     start = 2 * pair.first_lane
     turn = pair_at(endpoint, pair.first_lane).lane_turn
