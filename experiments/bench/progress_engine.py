@@ -32,8 +32,13 @@ import numpy.typing as npt
 
 from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4, ipv4_text
 from weft.agents.drivers.compiled_udp import send_many
-from weft.agents.drivers.progress_engine import Messages
-from weft.agents.drivers.progress_engine import ProgressEngine, RingSource, SocketSource, Source
+from weft.agents.drivers.progress_engine import (
+    Messages,
+    ProgressEngine,
+    RingSource,
+    SocketSource,
+    Source,
+)
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 from weft.agents.transport.endpoint import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
