@@ -109,7 +109,9 @@ def weft(
         dataplane.receive(0, 1, [frame], 0)
         for departure in dataplane.transmit(0):
             sent[departure.port].append(departure.frame)
-    assert dataplane.context[4] == 64 == dataplane.context[7], "a packet or a buffer was lost"
+    assert dataplane.context.free_buffer_count == 64 == dataplane.context.free_packet_count, (
+        "a packet or a buffer was lost"
+    )
     return sent
 
 

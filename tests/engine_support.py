@@ -70,7 +70,7 @@ def configure(dataplane: Dataplane, switch: int = 0) -> EngineControl:
 
 
 def free(dataplane: Dataplane) -> tuple[int, int]:
-    return int(dataplane.context[4]), int(dataplane.context[7])
+    return int(dataplane.context.free_buffer_count), int(dataplane.context.free_packet_count)
 
 
 SOURCE = Path(__file__).parent / "programs" / "objects.p4"

@@ -82,7 +82,9 @@ def run(program: str, wanted: RandomProgram, *, plain: bool) -> Outcome:
         dataplane.receive(0, 1, [frame], now_ns)
         left = sorted(dataplane.transmit(now_ns), key=lambda one: one.port)
         sent += [(number, one.port, one.frame) for one in left]
-    assert dataplane.context[4] == 64 == dataplane.context[7], "a packet or a buffer was lost"
+    assert dataplane.context.free_buffer_count == 64 == dataplane.context.free_packet_count, (
+        "a packet or a buffer was lost"
+    )
     counters = {}
     for side in CELLS:
         name = f"{side.upper()}.{side}_count"

@@ -30,6 +30,7 @@ from weft.switch.engine.control import (
     TableFull,
 )
 from weft.switch.engine.dataplane import Queue
+from weft.switch.engine.layout import DROPS_NO_PROGRAM
 
 SOURCE = 0x020000000001
 
@@ -51,7 +52,7 @@ def test_frames_without_a_program_are_dropped_and_counted() -> None:
     dataplane = make()
     dataplane.receive(0, 1, [packet("10.1.2.3")], 0)
     assert dataplane.transmit(0) == []
-    assert dataplane.switches[0, 12] == 1
+    assert dataplane.switches[0].drops[DROPS_NO_PROGRAM] == 1
     assert free(dataplane) == (256, 256)
 
 
@@ -146,7 +147,7 @@ def test_an_exhausted_pool_drops_and_recovers() -> None:
     dataplane = make(Queue(rate_bps=MBIT100))
     configure(dataplane)
     dataplane.receive(0, 1, [packet("239.0.0.1")] * 100, 0)
-    assert dataplane.context[22] > 0
+    assert dataplane.context.no_buffer > 0
     dataplane.transmit(10**9)
     assert free(dataplane) == (256, 256)
 

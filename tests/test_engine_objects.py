@@ -133,7 +133,7 @@ def test_meters_colour_packets_as_rfc_2698_defines(
     dataplane, control = metered()
     config = MeterConfig(min(rates), bursts[0], max(rates), bursts[1])
     start_us = dataplane.now_ns // 1000
-    dataplane.switches[0, layout.EPOCH_NS] = start_us * 1000
+    dataplane.switches[0].epoch_ns = start_us * 1000
     control.write_meter("I.packets_meter", 1, config)
     control.write_meter("I.bytes_meter", 1, config)
     control.write_direct_meter("I.forward", (Exact(1),), 0, config)
@@ -260,7 +260,7 @@ def test_a_flood_of_events_is_bounded_counted_and_slows_no_packet() -> None:
         send(dataplane, frame(1, number, size=9000))
     found = [event.frame for event in control.take_events() if isinstance(event, PacketIn)]
     assert found == [b"\0\1" + frame(1, number, size=9000) for number in range(20)]
-    assert dataplane.context[4] == 64 == dataplane.context[7]
+    assert dataplane.context.free_buffer_count == 64 == dataplane.context.free_packet_count
 
 
 def test_an_entry_that_is_not_hit_is_reported_once_until_its_next_hit() -> None:
@@ -345,7 +345,7 @@ def test_the_drop_port_can_be_another() -> None:
     forward(control, 2, 4)
     assert send(dataplane, frame(1, 1)) == []
     assert send(dataplane, frame(9, 1)) == [], "mark_to_drop drops"
-    assert dataplane.switches[0, layout.DROPS_INGRESS] == 2
+    assert dataplane.switches[0].drops[layout.DROPS_INGRESS] == 2
     assert send(dataplane, frame(2, 1)) == [frame(2, 1)]
     with pytest.raises(InputError, match="CPU port 3"):
         dataplane.set_cpu_port(0, 3)

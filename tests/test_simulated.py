@@ -18,7 +18,6 @@ from weft.agents.transport import Endpoint
 from weft.base.errors import InputError
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.simulator import Flow, clos, measure, permutation
-from weft.switch.engine import layout as engine
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.faults import parse_faults
 from weft.topo.network import Topology
@@ -212,11 +211,11 @@ def test_wrong_data_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def in_flight(fabric: Fabric, rank: int) -> bytes:
     """The frame that a host's uplink is sending."""
-    port = fabric.dataplane.port_words[fabric.host_index(rank)]
-    packet = fabric.dataplane.memory.packets[port[engine.W_HEAD]]
-    row = fabric.dataplane.memory.buffers[packet[engine.P_BUFFER]]
-    start = packet[engine.P_FRAME]
-    return bytes(row[start : start + packet[engine.P_FRAME_LENGTH]])
+    port = fabric.dataplane.ports[fabric.host_index(rank)]
+    packet = fabric.dataplane.memory.packets[port.under_way.head]
+    row = fabric.dataplane.memory.buffers[packet.buffer]
+    start = packet.frame
+    return bytes(row[start : start + packet.frame_length])
 
 
 def test_hosts_send_frames_as_a_linux_stack_makes_them() -> None:

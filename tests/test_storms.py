@@ -77,7 +77,7 @@ def test_a_storm_is_an_error_that_names_the_switch(files: Files, kind: int) -> N
     dataplane, _control = plain_switch(files)
     with pytest.raises(RunError, match=r"switch 'leaf0': \d+ passes .* at 7 ns, and no end"):
         dataplane.receive(0, 1, [order(kind)], 7)
-    assert dataplane.context[layout.PASSES] < 3 * MOST_PASSES + 256 * 1000
+    assert dataplane.context.passes < 3 * MOST_PASSES + 256 * 1000
 
 
 @pytest.mark.parametrize("kind", [RESUBMIT, RECIRCULATE])
@@ -85,7 +85,7 @@ def test_one_packet_is_dropped_after_so_many_repeats(files: Files, kind: int) ->
     dataplane, _control = plain_switch(files)
     dataplane.receive(0, 1, [order(kind), order(FORWARD)], 7)
     assert [departure.frame for departure in dataplane.transmit(7)] == [order(FORWARD)]
-    assert dataplane.switches[0, layout.DROPS_REPEATS] == 1
+    assert dataplane.switches[0].drops[layout.DROPS_REPEATS] == 1
 
 
 def test_in_a_storm_other_ports_have_their_turn(files: Files) -> None:
@@ -93,7 +93,7 @@ def test_in_a_storm_other_ports_have_their_turn(files: Files) -> None:
     for kind in (MULTICAST, INGRESS_CLONE, EGRESS_CLONE, LOST):
         dataplane, _control = plain_switch(files)
         context = dataplane.context
-        context[layout.RESERVE] = 64
+        context.reserve = 64
         left: list[bytes] = []
         for now_ns in range(0, 4000, 100):
             begin_turn(context, 100)
@@ -187,7 +187,7 @@ def test_in_a_storm_the_process_answers_and_its_other_switches_forward(
     def goes_on() -> bool:
         counts = []
         for _ in range(2):
-            process.at_once(lambda: counts.append(int(process.dataplane.context[layout.PASSES])))
+            process.at_once(lambda: counts.append(int(process.dataplane.context.passes)))
         return counts[0] < counts[1]
 
     try:

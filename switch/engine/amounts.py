@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.base.jit import words_in
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.layout import METER_CELL
+from weft.switch.engine.layout import MeterCell
 from weft.switch.engine.program import Program
 
 MOST_WORDS = 1 << 28
@@ -111,7 +112,7 @@ def check_sizes(program: Program) -> None:
     for what, words in (
         ("counters", 2 * program.counter_cells),
         ("registers", program.register_cells),
-        ("meters", METER_CELL * program.meter_cells),
+        ("meters", words_in(MeterCell) * program.meter_cells),
         ("tables with timeouts", program.hit_words),
     ):
         if words > MOST_WORDS:

@@ -180,12 +180,12 @@ class Calculations:
             else:
                 self.write_bits(writer, groups)
             if any(item["type"] == "payload" for item in inputs):
-                writer.line("count = words[P_PAYLOAD_LENGTH]")
+                writer.line("count = words.payload_length")
                 if self.truncates:
                     with writer.indented("if phv[R_TRUNCATE] != 0:"):
                         writer.line("count = min(count, phv[R_TRUNCATE] - 1)")
                 with writer.indented("for i in range(count):"):
-                    writer.line("scratch[at + i] = frame[words[P_PAYLOAD] + i]")
+                    writer.line("scratch[at + i] = frame[words.payload + i]")
                 writer.line("at += count")
             writer.line(f"return {call}")
         return writer.text

@@ -8,76 +8,80 @@ the ring's end begins at its start, behind a word that says so.
 
 from __future__ import annotations
 
-from weft.switch.engine.layout import (
-    CAPTURE,
-    P_LENGTH,
-    Octets,
-    Words,
-)
-from weft.switch.engine.native import fence, int64_view, jit, uint8_view
-from weft.switch.engine.queues import copy_bytes, copy_departing, packet_row
+from weft.base.jit import Record, memcpy, record
+from weft.switch.engine.layout import Context, Octets, Packet
+from weft.switch.engine.native import int64_view, jit, release_fence
+from weft.switch.engine.queues import copy_departing
 
-# Words of the ring's control block.
-(
-    C_HEAD,  # words ever written
-    C_TAIL,  # words ever read
-    C_WORDS,  # of the ring
-    C_RECORDS,  # its address
-    C_COUNTS,  # address of int64[files, 2]: captured, lost
-    C_FILES,
-    C_PENDING,  # HEAD once the record being written is whole
-) = range(7)
-CAPTURE_WORDS = 8
+
+@record
+class Ring(Record):
+    """The ring's control block."""
+
+    head: int
+    """How many words were ever written."""
+    tail: int
+    """How many words were ever read."""
+    words: int
+    """How many words the ring has."""
+    records: int
+    """Address of its words."""
+    counts: int
+    """Address of int64[files, 2]: frames captured, and lost."""
+    files: int
+    pending: int
+    """What ``head`` is once the record being written is whole."""
+
 
 SKIP = -1
 PCAP_PACKET_BYTES = 16
 
 
 @jit
-def reserve_record(context: Words, file: int, time_ns: int, length: int) -> int:
+def reserve_record(context: Context, file: int, time_ns: int, length: int) -> int:
     """Begin a record; the address of its frame's bytes, or 0 if the ring is full."""
-    ring = int64_view(context[CAPTURE], CAPTURE_WORDS)
-    size = ring[C_WORDS]
-    head = ring[C_HEAD]
+    ring = Ring(context.capture)
+    size = ring.words
+    head = ring.head
     needed = 2 + (length + 7) // 8
     at = head % size
     skipped = size - at if at + needed > size else 0
-    counts = int64_view(ring[C_COUNTS], 2 * ring[C_FILES])
-    if head + skipped + needed - ring[C_TAIL] > size:
+    counts = int64_view(ring.counts, 2 * ring.files)
+    if head + skipped + needed - ring.tail > size:
         counts[2 * file + 1] += 1
         return 0
     counts[2 * file] += 1
-    records = int64_view(ring[C_RECORDS], size)
+    records = int64_view(ring.records, size)
     if skipped:
         records[at] = SKIP
         at = 0
     records[at] = length | (file << 32)
     records[at + 1] = time_ns
-    ring[C_PENDING] = head + skipped + needed
-    return ring[C_RECORDS] + (at + 2) * 8  # type: ignore[no-any-return]
+    ring.pending = head + skipped + needed
+    return ring.records + (at + 2) * 8
 
 
 @jit
-def publish_record(context: Words) -> None:
+def publish_record(context: Context) -> None:
     """Let the reader see the record that was begun."""
-    ring = int64_view(context[CAPTURE], CAPTURE_WORDS)
-    fence()
-    ring[C_HEAD] = ring[C_PENDING]
+    ring = Ring(context.capture)
+    release_fence()
+    ring.head = ring.pending
 
 
 @jit
-def capture_bytes(context: Words, file: int, time_ns: int, address: int, length: int) -> None:
+def capture_bytes(context: Context, file: int, time_ns: int, address: int, length: int) -> None:
     """Capture the frame at an address."""
     target = reserve_record(context, file, time_ns, length)
     if target != 0:
-        copy_bytes(address, target, length)
+        memcpy(target, address, length)
         publish_record(context)
 
 
 @jit
-def capture_departure(context: Words, file: int, time_ns: int, packet: int) -> None:
+def capture_departure(context: Context, file: int, time_ns: int, packet: int) -> None:
     """Capture a deparsed packet as it leaves."""
-    length = packet_row(context, packet)[P_LENGTH]
+    length = Packet(context.packets, packet).length
     target = reserve_record(context, file, time_ns, length)
     if target != 0:
         copy_departing(context, packet, target)
@@ -92,13 +96,14 @@ def put32(out: Octets, place: int, value: int) -> None:
 
 
 @jit
-def drain(ring: Words, file: int, until: int, offset_ns: int, out: Octets) -> int:
+def drain(address: int, file: int, until: int, offset_ns: int, out: Octets) -> int:
     """Copy a file's records up to ``until`` (of HEAD) into ``out`` as a pcap file has them; how
     many bytes that were. ``offset_ns`` is added to each time. The ring stays as it is.
     """
-    size = ring[C_WORDS]
-    records = int64_view(ring[C_RECORDS], size)
-    position = ring[C_TAIL]
+    ring = Ring(address)
+    size = ring.words
+    records = int64_view(ring.records, size)
+    position = ring.tail
     used = 0
     while position < until:
         at = position % size
@@ -113,9 +118,7 @@ def drain(ring: Words, file: int, until: int, offset_ns: int, out: Octets) -> in
             put32(out, used + 8, length)
             put32(out, used + 12, length)
             used += PCAP_PACKET_BYTES
-            frame = uint8_view(ring[C_RECORDS] + (at + 2) * 8, length)
-            for i in range(length):
-                out[used + i] = frame[i]
+            memcpy(out.ctypes.data + used, ring.records + (at + 2) * 8, length)
             used += length
         position += 2 + (length + 7) // 8
     return used

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -104,7 +104,7 @@ class Dataplane:
             switches, ports, packets, packets if buffers is None else buffers, frame_bytes
         )
         self.context, self.switches = self.memory.context, self.memory.switches
-        self.port_words = self.memory.ports
+        self.ports = self.memory.ports
         self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
         self._controls: WeakValueDictionary[int, EngineControl] = WeakValueDictionary()
@@ -117,24 +117,25 @@ class Dataplane:
         self._frame = np.zeros(self.memory.buffers.shape[1] + 65536, np.uint8)
         for switch in range(switches):
             self.set_seed(switch, seed * 1_000_003 + switch)
-        self.context[at.DROP] = drop_port
-        self.context[at.PASSES_END] = MOST_PASSES
+        self.context.drop = drop_port
+        self.context.passes_end = MOST_PASSES
 
     # -- what is set up before packets move
 
     def set_seed(self, switch: int, seed: int) -> None:
         """Seed of a switch's random()."""
-        self.switches[switch, at.RANDOM] = signed((seed + 1) * 0xD1342543DE82EF95)
+        self.switches[switch].random = signed((seed + 1) * 0xD1342543DE82EF95)
 
     def set_epoch(self, switch: int, now_ns: int) -> None:
         """Zero of the switch's timestamps."""
-        self.switches[switch, at.EPOCH_NS] = now_ns
+        self.switches[switch].epoch_ns = now_ns
 
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
         """Bring a port up with the link behind it."""
-        self.memory.port(switch, port)[
-            [at.Q_RATE_BPS, at.Q_DELAY_NS, at.Q_LIMIT_BYTES, at.Q_LIMIT_PACKETS, at.Q_UP]
-        ] = queue.rate_bps, queue.delay_ns, queue.limit_bytes, queue.limit_packets, 1
+        row = self.memory.port(switch, port)
+        row.rate_bps, row.delay_ns = queue.rate_bps, queue.delay_ns
+        row.limit_bytes, row.limit_packets = queue.limit_bytes, queue.limit_packets
+        row.up = 1
 
     def patch(self, end: tuple[int, int], other: tuple[int, int]) -> None:
         """Join two ports, (switch, port) each, by a link inside the process.
@@ -144,28 +145,28 @@ class Dataplane:
         """
         for switch, port in (end, other):
             words = self.memory.port(switch, port)
-            if words[at.Q_UP] == 0 or words[at.Q_PEER] != at.NONE or end == other:
+            if words.up == 0 or words.peer != at.NONE or end == other:
                 raise InputError(
                     f"port {port} of switch {switch} cannot be patched: a patch link joins two "
                     "ports that are up, each to one other"
                 )
         for (switch, port), (far, far_port) in ((end, other), (other, end)):
-            self.memory.port(switch, port)[at.Q_PEER] = far * self.port_count + far_port
-        self.context[at.PATCHES] += 2
+            self.memory.port(switch, port).peer = far * self.port_count + far_port
+        self.context.patches += 2
 
     def set_link(self, switch: int, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail, or come back: down, it loses all that reaches either
         end. Raises InputError if there is none."""
         words = self.memory.port(switch, port)
-        if words[at.Q_PEER] == at.NONE:
+        if words.peer == at.NONE:
             raise InputError(f"port {port} of switch {switch} is at no patch link")
-        for end in (words, self.port_words[words[at.Q_PEER]]):
-            end[at.Q_LINK_DOWN] = not up
+        for end in (words, self.ports[words.peer]):
+            end.link_down = not up
 
     def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
         """Packets and bytes that left a port and that its patch link, being down, lost."""
-        packets, size = self.memory.port(switch, port)[[at.S_LOST_PACKETS, at.S_LOST_BYTES]]
-        return int(packets), int(size)
+        row = self.memory.port(switch, port)
+        return int(row.lost_packets), int(row.lost_bytes)
 
     def set_cpu_port(self, switch: int, port: int) -> None:
         """Have what leaves at a port become ``PacketIn`` events. Raises InputError."""
@@ -175,7 +176,7 @@ class Dataplane:
                 f"and {self.drop_port} means drop"
             )
         self.set_port(switch, port, Queue())
-        self.memory.port(switch, port)[at.Q_CPU] = 1
+        self.memory.port(switch, port).cpu = 1
         state = self.states[switch]
         state.cpu_port = port
         if state.outbox is None:
@@ -183,7 +184,8 @@ class Dataplane:
 
     def set_rate(self, switch: int, port: int, rate_bps: int) -> None:
         """Let a port's link go on at another rate; the frame that is on it ends at its old one."""
-        self.memory.port(switch, port)[[at.Q_RATE_BPS, at.Q_REMAINDER]] = rate_bps, 0
+        row = self.memory.port(switch, port)
+        row.rate_bps, row.remainder = rate_bps, 0
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count from `start_ns` on, anew, what links carry: in bins of `bin_ns`, or longer ones as
@@ -191,21 +193,21 @@ class Dataplane:
         if bin_ns < 1:
             raise InputError(f"bins of {bin_ns} ns: a bin of time is 1 ns or longer")
         self.memory.clear_loads()
-        self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = start_ns, bin_ns
+        self.context.load_start_ns, self.context.load_bin_ns = start_ns, bin_ns
 
     def end_loads(self) -> None:
         """Keep what was counted; nothing more comes to it."""
-        self.context[at.LOAD_START_NS] = at.NEVER_NS
+        self.context.load_start_ns = at.NEVER_NS
 
     def clear_depths(self) -> None:
         """Start the statistics of queues' depths anew."""
-        self.memory.depths[self.port_words[:, at.Q_UP] != 0] = 0
-        self.port_words[:, [at.S_QUEUE_PEAK_PACKETS, at.S_QUEUE_PEAK_BYTES]] = 0
+        self.memory.depths[self.ports.up != 0] = 0
+        self.ports.queue_peak_packets = self.ports.queue_peak_bytes = 0
 
     def control(self, switch: int, name: str = "") -> EngineControl:
         """The control side of a switch."""
-        rows = self.port_words[switch * self.port_count : (switch + 1) * self.port_count]
-        ports = tuple(int(port) for port in np.flatnonzero(rows[:, at.Q_UP]))
+        rows = self.ports[switch * self.port_count : (switch + 1) * self.port_count]
+        ports = tuple(int(port) for port in np.flatnonzero(rows.up))
         control = EngineControl(self, switch, name or f"switch {switch}", ports)
         self._controls[switch] = control
         return control
@@ -247,7 +249,7 @@ class Dataplane:
         Raises ``ProgramError``; ``InputError`` if it is traced already.
         """
         self.prepare_trace(tracer)
-        self.memory.packets[:, at.P_TRACE] = 0
+        self.memory.packets.trace_number = 0
         self._run_traced(tracer)
 
     def _run_traced(self, tracer: Tracer) -> None:
@@ -256,7 +258,7 @@ class Dataplane:
         if state.pipeline is not None:
             traced, legend = self.build_traced(state.pipeline)
             tracer.installed(state.words, state.image, traced, legend)
-            state.words[at.PIPELINE] = traced.address
+            state.words.pipeline = traced.address
 
     def prepare_trace(self, tracer: Tracer) -> None:
         """Build what ``start_trace`` needs, so that it takes no time; the same exceptions."""
@@ -273,10 +275,10 @@ class Dataplane:
         control = self._controls.get(switch)
         if control is not None:
             control.tracer = None
-        self.switches[switch, at.TRACE] = 0
+        self.switches[switch].trace_head = 0
         loaded = self.states[switch].pipeline
         if loaded is not None:
-            self.switches[switch, at.PIPELINE] = loaded.address
+            self.switches[switch].pipeline = loaded.address
 
     def install(
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
@@ -322,7 +324,7 @@ class Dataplane:
 
     def tell_listeners(self, now_ns: int) -> None:
         """Call those listeners whose switches have events that they have not been told of."""
-        self.context[at.EVENTS_WAIT] = 0
+        self.context.events_wait = 0
         for switch, listener in list(self._listeners.items()):
             state = self.states[switch]
             if not state.told and state.has_events(now_ns):
@@ -352,7 +354,7 @@ class Dataplane:
     def receive(self, switch: int, port: int, frames: Sequence[bytes], now_ns: int) -> None:
         """Frames arrive at a port at ``now_ns``."""
         self.now_ns = max(self.now_ns, now_ns)
-        if self.context[at.PATCHES]:
+        if self.context.patches:
             self._advance(now_ns)  # what other switches sent earlier comes first
         for frame in frames:
             array = np.frombuffer(frame, np.uint8)
@@ -366,7 +368,7 @@ class Dataplane:
         before_ns = at.NONE
         while True:
             event_ns = events.advance_some(self.context, now_ns, passes)
-            if self.context[at.STORM] == 0:
+            if self.context.storm == 0:
                 return
             if event_ns == before_ns:
                 raise RunError(self.storm(event_ns, 2 * passes))
@@ -374,14 +376,14 @@ class Dataplane:
 
     def storm(self, time_ns: int, passes: int) -> str:
         """What to say of packets that multiply, or go round, without end at a time."""
-        packet = int(self.context[at.AGAIN_HEAD])
+        packet = int(self.context.again.head)
         if packet != at.NONE:
-            switch = int(self.memory.packets[packet, at.P_SWITCH])
+            switch = int(self.memory.packets[packet].switch)
             what = "its program recirculates, resubmits or clones packets that multiply"
         else:
             switch, port = divmod(int(self.memory.heap[0]), self.port_count)
             what = f"its egress clones packets to port {port} that it clones again"
-            if self.memory.port(switch, port)[at.Q_PEER] != at.NONE:
+            if self.memory.port(switch, port).peer != at.NONE:
                 what += ", or frames go round in a circle of patch links without rate and delay"
         control = self._controls.get(switch)
         name = control.name if control is not None else str(switch)
@@ -403,10 +405,10 @@ class Dataplane:
             length = pipeline.copy_frame(self.context, packet, self._frame)
             departures.append(
                 Departure(
-                    int(words[at.P_SWITCH]),
-                    int(words[at.P_PORT]),
+                    int(words.switch),
+                    int(words.port),
                     self._frame[:length].tobytes(),
-                    int(words[at.P_DEPARTURE_NS]),
+                    int(words.departure_ns),
                 )
             )
             queues.release(self.context, packet)
@@ -429,7 +431,8 @@ class Dataplane:
 
     def statistics(self, switch: int, port: int) -> PortStatistics:
         """What a port has counted."""
-        return PortStatistics(*self.memory.port(switch, port)[at.S_RX_PACKETS :][:8].tolist())
+        row = self.memory.port(switch, port)
+        return PortStatistics(*(int(getattr(row, each.name)) for each in fields(PortStatistics)))
 
     def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
         """How full a port's queue was when packets came to it: (bytes, packets), ascending: so many
@@ -439,7 +442,7 @@ class Dataplane:
     @property
     def load_bin_ns(self) -> int:
         """How long the bins of `load_bytes` are by now."""
-        return int(self.context[at.LOAD_BIN_NS])
+        return int(self.context.load_bin_ns)
 
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:
         """Bytes that the link behind a port carried in each bin of time. ``arrived``: that came in

@@ -13,43 +13,14 @@ from __future__ import annotations
 
 from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.layout import (
-    AGAIN_HEAD,
-    BUFFER_STRIDE,
-    BUFFERS,
-    HEAP,
-    HEAP_LENGTH,
-    LANDED_HEAD,
-    LOAD_ROWS,
     NONE,
-    P_BUFFER,
-    P_DEPARTURE_NS,
-    P_ENQUEUED_NS,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    P_KEEP,
-    P_PORT,
-    P_REPEATS,
-    P_SWITCH,
-    PASSES,
-    PASSES_END,
-    PATCHES,
-    PORT_COUNT,
-    Q_CAPTURE_IN,
-    Q_CAPTURE_OUT,
-    Q_DELAY_NS,
-    Q_EVENT_NS,
-    Q_HEAD,
-    Q_LINK_DOWN,
-    Q_PEER,
-    Q_RATE_BPS,
-    S_LOST_BYTES,
-    S_LOST_PACKETS,
-    STORM,
-    Words,
+    Context,
+    Packet,
+    Port,
 )
 from weft.switch.engine.native import int64_view, jit
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.queues import packet_row, port_row, release, reschedule, take_first
+from weft.switch.engine.queues import release, reschedule, take_first
 from weft.switch.engine.telemetry import count_load
 
 MOST_PASSES = 1 << 14
@@ -57,103 +28,103 @@ MOST_PASSES = 1 << 14
 
 
 @jit
-def cross(context: Words, packet: int) -> None:
+def cross(context: Context, packet: int) -> None:
     """A frame has reached the far end of a patch link: it goes into the switch there."""
-    words = packet_row(context, packet)
-    ports = context[PORT_COUNT]
-    port = port_row(context, words[P_SWITCH] * ports + words[P_PORT])
+    words = Packet(context.packets, packet)
+    ports = context.port_count
+    port = Port(context.ports, words.switch * ports + words.port)
     if not join_frame(context, packet):
         release(context, packet)
         return
-    length = words[P_FRAME_LENGTH]
-    now_ns = words[P_DEPARTURE_NS]
-    peer = port[Q_PEER]
-    far = port_row(context, peer)
-    if port[Q_CAPTURE_OUT] != 0 or far[Q_CAPTURE_IN] != 0:
-        frame = context[BUFFERS] + words[P_BUFFER] * context[BUFFER_STRIDE] + words[P_FRAME]
-        if port[Q_CAPTURE_OUT] != 0:
-            capture_bytes(context, port[Q_CAPTURE_OUT] - 1, now_ns, frame, length)
-        if far[Q_CAPTURE_IN] != 0 and port[Q_LINK_DOWN] == 0:
-            capture_bytes(context, far[Q_CAPTURE_IN] - 1, now_ns, frame, length)
-    if port[Q_LINK_DOWN] != 0:
-        port[S_LOST_PACKETS] += 1
-        port[S_LOST_BYTES] += length
+    length = words.frame_length
+    now_ns = words.departure_ns
+    peer = port.peer
+    far = Port(context.ports, peer)
+    if port.capture_out != 0 or far.capture_in != 0:
+        frame = context.buffers + words.buffer * context.buffer_stride + words.frame
+        if port.capture_out != 0:
+            capture_bytes(context, port.capture_out - 1, now_ns, frame, length)
+        if far.capture_in != 0 and port.link_down == 0:
+            capture_bytes(context, far.capture_in - 1, now_ns, frame, length)
+    if port.link_down != 0:
+        port.lost_packets += 1
+        port.lost_bytes += length
         release(context, packet)
         return
-    words[P_REPEATS] = 0
-    words[P_KEEP] = 0
-    finish_ns = now_ns - port[Q_DELAY_NS]
-    rate_bps = port[Q_RATE_BPS]
+    words.repeats = 0
+    words.keep = 0
+    finish_ns = now_ns - port.delay_ns
+    rate_bps = port.rate_bps
     takes_ns = length * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
-    count_load(context, context[LOAD_ROWS] // 2 + peer, finish_ns - takes_ns, finish_ns, length)
+    count_load(context, context.load_rows // 2 + peer, finish_ns - takes_ns, finish_ns, length)
     ingest(context, peer // ports, peer % ports, packet, now_ns)
 
 
 @jit
-def stand_aside(context: Words, now_ns: int) -> None:
+def stand_aside(context: Context, now_ns: int) -> None:
     """A packet that is due at a port without rate, earlier than now, is due now instead.
 
     Where egress clones without end, its time would stand still before that of all other ports.
     """
-    if context[HEAP_LENGTH] == 0:
+    if context.heap_length == 0:
         return
-    port_index = int64_view(context[HEAP], 1)[0]
-    port = port_row(context, port_index)
-    if port[Q_RATE_BPS] == 0 and port[Q_HEAD] != NONE and port[Q_EVENT_NS] < now_ns:
-        words = packet_row(context, port[Q_HEAD])
-        words[P_ENQUEUED_NS] = max(words[P_ENQUEUED_NS], now_ns)
+    port_index = int64_view(context.heap, 1)[0]
+    port = Port(context.ports, port_index)
+    if port.rate_bps == 0 and port.waiting.head != NONE and port.event_ns < now_ns:
+        words = Packet(context.packets, port.waiting.head)
+        words.enqueued_ns = max(words.enqueued_ns, now_ns)
         reschedule(context, port_index)
 
 
 @jit
-def begin_turn(context: Words, passes: int) -> None:
+def begin_turn(context: Context, passes: int) -> None:
     """From now on the driver's turn has so many passes."""
-    context[PASSES_END] = context[PASSES] + passes
+    context.passes_end = context.passes + passes
 
 
 @jit
-def advance_some(context: Words, now_ns: int, passes: int) -> int:
+def advance_some(context: Context, now_ns: int, passes: int) -> int:
     """``advance``, in a turn of so many passes."""
     begin_turn(context, passes)
     return advance(context, now_ns)
 
 
 @jit
-def due_port(context: Words, now_ns: int) -> int:
+def due_port(context: Context, now_ns: int) -> int:
     """The port whose event is the next one by ``now_ns``, or NONE."""
-    if context[HEAP_LENGTH] == 0:
+    if context.heap_length == 0:
         return NONE
-    port_index = int64_view(context[HEAP], 1)[0]
-    if port_row(context, port_index)[Q_EVENT_NS] > now_ns:
+    port_index = int64_view(context.heap, 1)[0]
+    if Port(context.ports, port_index).event_ns > now_ns:
         return NONE
     return port_index  # type: ignore[no-any-return]
 
 
 @jit
-def advance(context: Words, now_ns: int) -> int:
+def advance(context: Context, now_ns: int) -> int:
     """Do what is due at ``now_ns``, in the order of time, then of port, until the turn ends;
     ``next_deadline`` says if something is left. Returns the time of the last event, or now."""
-    exact = context[PATCHES] > 0
+    exact = context.patches > 0
     at_ns = now_ns
     others_turn = False
-    while context[PASSES] < context[PASSES_END]:
-        if context[LANDED_HEAD] != NONE:
-            cross(context, take_first(context, context, LANDED_HEAD))
+    while context.passes < context.passes_end:
+        if context.landed.head != NONE:
+            cross(context, take_first(context, context.landed))
             continue
-        again = context[AGAIN_HEAD] != NONE
+        again = context.again.head != NONE
         if again and not others_turn:
             go_on(context, at_ns)
-            others_turn = context[STORM] != 0
+            others_turn = context.storm != 0
             continue
         others_turn = False
         port_index = due_port(context, now_ns)
         if port_index != NONE:
             if exact:
-                at_ns = port_row(context, port_index)[Q_EVENT_NS]
+                at_ns = Port(context.ports, port_index).event_ns
             serve_port(context, port_index, at_ns)
         elif not again:
-            context[STORM] = 0
+            context.storm = 0
             return at_ns
-    context[STORM] = 1
+    context.storm = 1
     stand_aside(context, now_ns)
     return at_ns

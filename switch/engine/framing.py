@@ -26,10 +26,10 @@ STEP_LIMIT = 4096
 
 
 SURROUNDINGS = {
-    "image": "image = int64_view(state[IMAGE], state[IMAGE_WORDS])",
-    "counters": "counters = int64_view(state[COUNTERS], state[COUNTER_WORDS])",
-    "scratch": "scratch = uint8_view(state[SCRATCH], SCRATCH_WORDS * 8)",
-    "keys": "keys = int64_view(state[SCRATCH], KEY_WORDS)",
+    "image": "image = int64_view(state.image, state.image_words)",
+    "counters": "counters = int64_view(state.counters, state.counter_words)",
+    "scratch": "scratch = uint8_view(state.scratch, SCRATCH_WORDS * 8)",
+    "keys": "keys = int64_view(state.scratch, KEY_WORDS)",
     "frame": "frame = data",
 }
 """What a parser uses of its switch's state, where it does."""

@@ -45,13 +45,10 @@ NODE_LIMIT = 65536
 """How often a control whose graph has a cycle may start over."""
 
 HEADER = """from weft.switch.engine.layout import (
-    ASSERTIONS, BUFFER_STRIDE, BUFFERS, CHECKSUM_ERROR, CLEAR_METADATA, CONTEXT_WORDS,
-    COUNTER_WORDS, COUNTERS, DROP_PORT, EGRESS_SPEC, HEADER_STRIDE, HEADERS, IMAGE, IMAGE_WORDS,
-    KEEP_FIELDS, MCAST_GRP, P_BUFFER, P_FRAME, P_FRAME_LENGTH, P_HEADER_LENGTH, P_PAYLOAD,
-    P_PAYLOAD_LENGTH, PACKET_WORDS, PACKETS, PARSER_ERROR, PHV, PHV_STRIDE, PRIORITY, R_CLONE,
-    R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH, R_RECIRCULATE, R_RESUBMIT,
-    R_TRUNCATE, REGISTER_WORDS, REGISTERS, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
-    SCRATCH, SCRATCH_WORDS, SWITCH_WORDS, SWITCHES,
+    CHECKSUM_ERROR, CLEAR_METADATA, Context, DROP_PORT, EGRESS_SPEC, KEEP_FIELDS, MCAST_GRP, Packet,
+    PARSER_ERROR, PRIORITY, R_CLONE, R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH,
+    R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
+    SCRATCH_WORDS, Switch,
 )
 from weft.switch.engine.native import (
     divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
@@ -68,24 +65,24 @@ PIPELINE = '''
 @jit
 def parse_packet(context, row, phv, state, registers):
     """Parse the frame of a packet; what is left is its payload."""
-    stride = context[BUFFER_STRIDE]
-    data = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
-    parsed = parse(phv, data, row[P_FRAME], row[P_FRAME_LENGTH], state, registers)
-    row[P_PAYLOAD] = row[P_FRAME] + parsed
-    row[P_PAYLOAD_LENGTH] = row[P_FRAME_LENGTH] - parsed
+    stride = context.buffer_stride
+    data = uint8_view(context.buffers + row.buffer * stride, stride)
+    parsed = parse(phv, data, row.frame, row.frame_length, state, registers)
+    row.payload = row.frame + parsed
+    row.payload_length = row.frame_length - parsed
 
 
 def pipeline(address, operation, switch, packet, other):
     """Do one operation on a packet of a switch."""
-    context = int64_view(address, CONTEXT_WORDS)
-    state = int64_view(context[SWITCHES] + switch * SWITCH_WORDS * 8, SWITCH_WORDS)
-    words = int64_view(context[PACKETS] + packet * PACKET_WORDS * 8, PACKET_WORDS)
-    stride = context[PHV_STRIDE]
-    phv = int64_view(context[PHV] + packet * stride * 8, stride)
-    registers = int64_view(state[REGISTERS], state[REGISTER_WORDS])
+    context = Context(address)
+    state = Switch(context.switches, switch)
+    words = Packet(context.packets, packet)
+    stride = context.phv_stride
+    phv = int64_view(context.phv + packet * stride * 8, stride)
+    registers = int64_view(state.registers, state.register_words)
     if operation == KEEP_FIELDS:
         source = other & 0xFFFFFFFF
-        keep_fields(phv, int64_view(context[PHV] + source * stride * 8, stride), other >> 32)
+        keep_fields(phv, int64_view(context.phv + source * stride * 8, stride), other >> 32)
         return 0
     if operation == CLEAR_METADATA:
         clear_metadata(phv, other >> 32)
@@ -93,12 +90,12 @@ def pipeline(address, operation, switch, packet, other):
     if operation == RUN_PARSER:
         parse_packet(context, words, phv, state, registers)
         return 0
-    image = int64_view(state[IMAGE], state[IMAGE_WORDS])
-    counters = int64_view(state[COUNTERS], state[COUNTER_WORDS])
-    scratch = uint8_view(state[SCRATCH], SCRATCH_WORDS * 8)
-    keys = int64_view(state[SCRATCH], KEY_WORDS)
-    buffer_stride = context[BUFFER_STRIDE]
-    frame = uint8_view(context[BUFFERS] + words[P_BUFFER] * buffer_stride, buffer_stride)
+    image = int64_view(state.image, state.image_words)
+    counters = int64_view(state.counters, state.counter_words)
+    scratch = uint8_view(state.scratch, SCRATCH_WORDS * 8)
+    keys = int64_view(state.scratch, KEY_WORDS)
+    buffer_stride = context.buffer_stride
+    frame = uint8_view(context.buffers + words.buffer * buffer_stride, buffer_stride)
     if operation == RUN_INGRESS:
         parse_packet(context, words, phv, state, registers)
         verify_checksums(phv, scratch, words, frame)
@@ -107,9 +104,9 @@ def pipeline(address, operation, switch, packet, other):
         egress(phv, image, state, counters, registers, scratch, keys, words, frame)
     else:
         update_checksums(phv, scratch, words, frame)
-        header_stride = context[HEADER_STRIDE]
-        header = uint8_view(context[HEADERS] + packet * header_stride, header_stride)
-        words[P_HEADER_LENGTH] = deparse(phv, header)
+        header_stride = context.header_stride
+        header = uint8_view(context.headers + packet * header_stride, header_stride)
+        words.header_length = deparse(phv, header)
     return 0
 '''
 
@@ -189,7 +186,7 @@ class Generator:
         rolled = [roll(part, places) for part in parts]
         pipeline = self.pipeline.replace("deparse(phv, header)", deparser[1])
         if parser.needs_words:
-            call = "row[P_FRAME_LENGTH], state, registers"
+            call = "row.frame_length, state, registers"
             pipeline = pipeline.replace(call, f"{call}, row")
         rolled.append(tell_digests(pipeline) if program.learn_lists else pipeline)
         head.append(wide_names("".join(rolled)) + more_imports(rolled, self.drop_port))

@@ -1,71 +1,277 @@
-"""Where things are in the flat arrays that compiled code works on.
+"""The records that compiled code works on: where things are in memory, by their names.
 
-All state is int64 words (and bytes for frames), reached from one *context* array of addresses and
-sizes. So every compiled function has one short signature, and one long-running compiled loop can
-drive all switches of a process, whatever programs they run.
+All state is records of int64 words (and bytes for frames), reached from one `Context`. So every
+compiled function has one short signature, and one long-running compiled loop can drive all switches
+of a process, whatever programs they run.
 """
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.jit import Record, record
+
 Words: TypeAlias = NDArray[np.int64]
-"""An array of words, as compiled functions take it; in a program's plain form a memoryview."""
+"""An array of words, as compiled functions take it; in a program's plain form it is a
+memoryview."""
 
 Octets: TypeAlias = NDArray[np.uint8]
-"""Bytes of frames, likewise."""
+"""The bytes of frames; in a program's plain form they are a memoryview, too."""
 
-# Words of the context array.
+
+@record
+class Chain(Record):
+    """A list of packets, each of which names the next one: the first and the last, or NONE."""
+
+    head: int
+    tail: int
+
+
+@record
+class Context(Record):
+    """All switches of a process, and the pool of packets and buffers that they share."""
+
+    address: int
+    """Where this record itself is."""
+    buffers: int
+    """Address of uint8[buffer_count, buffer_stride]: frames."""
+    buffer_stride: int
+    buffer_references: int
+    """Address of int64[buffer_count]."""
+    free_buffers: int
+    """Address of int64[buffer_count], a stack."""
+    free_buffer_count: int
+    packets: int
+    """Address of packet_count rows of `Packet`."""
+    free_packets: int
+    """Address of int64[packet_count], a stack."""
+    free_packet_count: int
+    phv: int
+    """Address of int64[packet_count, phv_stride]."""
+    phv_stride: int
+    headers: int
+    """Address of uint8[packet_count, header_stride]: what the deparser wrote."""
+    header_stride: int
+    switches: int
+    """Address of switch_count rows of `Switch`."""
+    ports: int
+    """Address of switch_count * port_count rows of `Port`."""
+    port_count: int
+    """The ports of each switch."""
+    heap: int
+    """Address of int64[switch_count * port_count]: the ports by the time of their next event."""
+    heap_length: int
+    ready: Chain
+    """The packets that have left."""
+    again: Chain
+    """The packets that are to be recirculated."""
+    landed: Chain
+    """The packets that have reached the far end of a patch link."""
+    switch_count: int
+    no_buffer: int
+    """How many frames were lost for want of a buffer or a packet."""
+    buffer_count: int
+    packet_count: int
+    depths: int
+    """Address of int64[switch_count * port_count, DEPTH_BUCKETS]: packets by the queue's depth."""
+    loads: int
+    """Address of int64[load_rows, LOAD_BINS]: bytes by time, of departures, then of arrivals."""
+    load_rows: int
+    load_start_ns: int
+    """When the first bin begins; what is before is not counted."""
+    load_bin_ns: int
+    """How long a bin is; it doubles when all of them are full."""
+    patches: int
+    """How many ports are patched."""
+    capture: int
+    """Address of the `switch.engine.captures.Ring` of captured frames, or 0."""
+    drop: int
+    """The egress port that means drop."""
+    events_wait: int
+    """1 if events for a controller have come since this was last set to 0."""
+    passes: int
+    """How often packets went through ingress or egress, or were copied, since the start."""
+    passes_end: int
+    """The driver's turn ends at so many passes."""
+    storm: int
+    """1 if a turn has ended before all was done, and since then all never was."""
+    reserve: int
+    """Packets and buffers that are left to what comes in: copies do not get them."""
+
+
+@record
+class Packet(Record):
+    """A packet of the pool."""
+
+    buffer: int
+    frame: int
+    """The offset in the buffer of the frame as it came in."""
+    frame_length: int
+    payload: int
+    """The offset in the buffer of what the parser left."""
+    payload_length: int
+    header_length: int
+    """How many bytes the deparser wrote."""
+    next: int
+    """The next packet of a list."""
+    switch: int
+    port: int
+    """The ingress port; from the queue on, the egress port."""
+    enqueued_ns: int
+    queue_bytes: int
+    departure_ns: int
+    length: int
+    """The length of the frame that departs: header and payload, truncated."""
+    repeats: int
+    """How often it has been resubmitted or recirculated."""
+    keep: int
+    """How many bytes of a clone are kept; 0 means all."""
+    trace_number: int
+    """The number of a packet that its switch traces; 0 means that it is not traced."""
+
+
+@record
+class Port(Record):
+    """A port of a switch, its queue and the link behind it."""
+
+    rate_bps: int
+    """0 means that the link has no limit."""
+    delay_ns: int
+    limit_bytes: int
+    limit_packets: int
+    waiting: Chain
+    """The queue."""
+    queue_bytes: int
+    queue_packets: int
+    free_ns: int
+    """When the last frame's last bit is on the link."""
+    remainder: int
+    """What the division that gave `free_ns` left."""
+    under_way: Chain
+    """The frames on the link, in the order of their departure."""
+    event_ns: int
+    """When the next event of this port is, or NONE."""
+    heap_position: int
+    """NONE while the port is not in the heap."""
+    up: int
+    """0 means that there is no such port: frames to it are dropped and counted."""
+    driver: int
+    """Free for the driver: the real-time loop keeps its socket's number here."""
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    queue_drops: int
+    queue_drop_bytes: int
+    queue_peak_packets: int
+    queue_peak_bytes: int
+    peer: int
+    """The index of the port that a patch link leads to; NONE where frames are the driver's."""
+    link_down: int
+    """1 while a patch link loses what reaches its far end."""
+    lost_packets: int
+    """Lost by a patch link that was down."""
+    lost_bytes: int
+    capture_in: int
+    """The number of the capture file of what comes in, plus 1; 0 means none."""
+    capture_out: int
+    cpu: int
+    """1 if what reaches the far end of the link is the controller's."""
+    spare: int
+    """A row is whole cache lines."""
+
+
+DROP_REASONS = 6
 (
-    BUFFERS,  # address of uint8[buffer_count, buffer_stride]: frames
-    BUFFER_STRIDE,
-    BUFFER_REFERENCES,  # address of int64[buffer_count]
-    FREE_BUFFERS,  # address of int64[buffer_count], a stack
-    FREE_BUFFER_COUNT,
-    PACKETS,  # address of int64[packet_count, PACKET_WORDS]
-    FREE_PACKETS,
-    FREE_PACKET_COUNT,
-    PHV,  # address of int64[packet_count, phv_stride]
-    PHV_STRIDE,
-    HEADERS,  # address of uint8[packet_count, header_stride]: what the deparser wrote
-    HEADER_STRIDE,
-    SWITCHES,  # address of int64[switch_count, SWITCH_WORDS]
-    PORTS,  # address of int64[switch_count * port_count, PORT_WORDS]
-    PORT_COUNT,  # ports of each switch
-    HEAP,  # address of int64[switch_count * port_count]: ports by the time of their next event
-    HEAP_LENGTH,
-    READY_HEAD,  # packets that have left: a list through NEXT
-    READY_TAIL,
-    AGAIN_HEAD,  # packets to be recirculated
-    AGAIN_TAIL,
-    SWITCH_COUNT,
-    NO_BUFFER,  # frames lost for want of a buffer or a packet
-    BUFFER_COUNT,
-    PACKET_COUNT,
-    DEPTHS,  # address of int64[switch_count * port_count, DEPTH_BUCKETS]: packets by queue depth
-    LOADS,  # address of int64[LOAD_ROWS, LOAD_BINS]: bytes by time; departures, then arrivals
-    LOAD_ROWS,
-    LOAD_START_NS,  # when the first bin begins; what is before is not counted
-    LOAD_BIN_NS,  # how long a bin is; it doubles when all of them are full
-) = range(30)
-(
-    LANDED_HEAD,  # packets that have reached the far end of a patch link: a list through NEXT
-    LANDED_TAIL,
-    PATCHES,  # patched ports
-    CAPTURE,  # address of the ring of captured frames (switch.engine.captures); 0 = none
-) = range(32, 36)
-(
-    DROP,  # the egress port that means drop
-    EVENTS_WAIT,  # 1: events for a controller have come since this was last set to 0
-    PASSES,  # packets through ingress or egress, and copies made, since the start
-    PASSES_END,  # at so many the driver's turn ends
-    STORM,  # 1: a turn has ended before all was done, and since then all never was
-    RESERVE,  # packets and buffers that are left to what comes in: copies do not get them
-) = range(40, 46)
-CONTEXT_WORDS = 48
+    DROPS_NO_PROGRAM,
+    DROPS_INGRESS,  # dropped by the program (or by a port that does not exist)
+    DROPS_EGRESS,
+    DROPS_NO_PORT,
+    DROPS_REPEATS,  # resubmitted or recirculated too often
+    DROPS_TOO_LONG,
+) = range(DROP_REASONS)
+
+
+@record
+class Switch(Record):
+    """A switch: where its program and its arrays are."""
+
+    pipeline: int
+    """Address of the compiled program, or 0."""
+    image: int
+    """Address of the tables' image, int64[image_words]."""
+    image_words: int
+    counters: int
+    """Address of int64[cells, 2]: packets and bytes."""
+    counter_words: int
+    registers: int
+    register_words: int
+    meters: int
+    """Address of rows of `MeterCell`."""
+    meter_words: int
+    random: int
+    """The state of random()."""
+    epoch_ns: int
+    """When the switch started: the zero of its timestamps."""
+    fields: int
+    """Words of a packet's PHV without those of wide headers."""
+    drops: Annotated[Words, DROP_REASONS]
+    """How many packets were dropped, by reason."""
+    now_ns: int
+    """The time of the pipeline run under way."""
+    scratch: int
+    """Address of int64[SCRATCH_WORDS]: keys and bytes to hash."""
+    assertions: int
+    """How many assert() and assume() failed."""
+    trace_head: int
+    """Address of the `TraceHead` of a trace, or 0."""
+    outbox: int
+    """Address of int64[outbox_words]: a ring of records for the controller."""
+    outbox_words: int
+    """A power of two, or 0 for no ring."""
+    outbox_head: int
+    """Words written since the program was loaded."""
+    outbox_tail: int
+    """Words read."""
+    outbox_waits: int
+    """1 if records wait, and the controller has been told or will be."""
+    events_lost: int
+    """Records that found no room."""
+    hits: int
+    """Address of int64[hit_words]: when entries were last hit, in ns."""
+    hit_words: int
+
+
+@record
+class Bucket(Record):
+    """A token bucket of a meter."""
+
+    rate: int
+    """Tokens a second."""
+    burst: int
+    tokens: int
+    remainder: int
+    """Millionths of a token."""
+
+
+MARKS = 6
+
+
+@record
+class MeterCell(Record):
+    """A cell of a meter."""
+
+    has_rates: int
+    last_us: int
+    """When tokens came last."""
+    peak: Bucket
+    committed: Bucket
+    counts: Annotated[Words, MARKS]
+    """Packets and bytes that became green, yellow and red."""
+
 
 DEPTH_BUCKETS = 192  # see switch.engine.telemetry
 LOAD_BINS = 256
@@ -78,100 +284,6 @@ MOST_FRAME_BYTES = 65535
 # A frame starts at HEADROOM in its buffer; reads of whole words may go SLACK bytes past its end.
 HEADROOM = 256
 SLACK = 64
-
-# Words of a packet.
-(
-    P_BUFFER,
-    P_FRAME,  # offset in the buffer of the frame as it came in
-    P_FRAME_LENGTH,
-    P_PAYLOAD,  # offset in the buffer of what the parser left
-    P_PAYLOAD_LENGTH,
-    P_HEADER_LENGTH,  # bytes that the deparser wrote
-    P_NEXT,  # next packet of a list
-    P_SWITCH,
-    P_PORT,  # ingress port; from the queue on, egress port
-    P_ENQUEUED_NS,
-    P_QUEUE_BYTES,
-    P_DEPARTURE_NS,
-    P_LENGTH,  # of the frame that departs: header + payload, truncated
-    P_REPEATS,  # how often it has been resubmitted or recirculated
-    P_KEEP,  # bytes kept of a clone (0 = all)
-    P_TRACE,  # number of a packet that its switch traces; 0 = not traced
-    PACKET_WORDS,  # all of them
-) = range(17)
-
-# Words of a port.
-(
-    Q_RATE_BPS,  # 0 = unlimited
-    Q_DELAY_NS,
-    Q_LIMIT_BYTES,
-    Q_LIMIT_PACKETS,
-    Q_HEAD,  # the queue, through P_NEXT
-    Q_TAIL,
-    Q_BYTES,
-    Q_PACKETS,
-    Q_FREE_NS,  # when the last frame's last bit is on the link
-    Q_REMAINDER,  # of the division that gave Q_FREE_NS
-    W_HEAD,  # frames under way on the link, in the order of their departure
-    W_TAIL,
-    Q_EVENT_NS,  # next event of this port; NONE
-    Q_HEAP_POSITION,  # NONE if not in the heap
-    Q_UP,  # 0: no such port, frames to it are dropped and counted
-    Q_DRIVER,  # free for the driver: the real-time loop keeps its socket number here
-    S_RX_PACKETS,
-    S_RX_BYTES,
-    S_TX_PACKETS,
-    S_TX_BYTES,
-    S_QUEUE_DROPS,
-    S_QUEUE_DROP_BYTES,
-    S_QUEUE_PEAK_PACKETS,
-    S_QUEUE_PEAK_BYTES,
-    Q_PEER,  # index of the port that a patch link leads to; NONE: frames are the driver's
-    Q_LINK_DOWN,  # 1: a patch link loses what reaches its far end
-    S_LOST_PACKETS,  # by a patch link that was down
-    S_LOST_BYTES,
-    Q_CAPTURE_IN,  # capture file of what comes in, + 1; 0 = none
-    Q_CAPTURE_OUT,
-    Q_CPU,  # 1: what reaches the far end of the link is the controller's
-) = range(31)
-PORT_WORDS = 32
-
-# Words of a switch.
-(
-    PIPELINE,  # address of the compiled program; 0 = no program
-    IMAGE,  # address of the tables' image
-    IMAGE_WORDS,
-    COUNTERS,  # address of int64[cells, 2]: packets, bytes
-    COUNTER_WORDS,
-    REGISTERS,
-    REGISTER_WORDS,
-    METERS,  # address of int64[cells, METER_CELL]
-    METER_WORDS,
-    RANDOM,  # state of random()
-    EPOCH_NS,  # when the switch started: zero of the timestamps
-    FIELDS,  # words of a packet's PHV but for those of wide headers
-    DROPS_NO_PROGRAM,
-    DROPS_INGRESS,  # dropped by the program (or by a port that does not exist)
-    DROPS_EGRESS,
-    DROPS_NO_PORT,
-    DROPS_REPEATS,  # resubmitted or recirculated too often
-    DROPS_TOO_LONG,
-    NOW_NS,  # the time of the pipeline run under way
-    SCRATCH,  # address of int64[SCRATCH_WORDS]: keys and bytes to hash
-    ASSERTIONS,  # failed assert() and assume()
-    TRACE,  # address of int64[...]: the trace (switch.engine.trace_layout); 0 = none
-) = range(22)
-(
-    OUTBOX,  # address of int64[OUTBOX_WORDS]: a ring of records for the controller
-    OUTBOX_WORDS,  # a power of two, or 0: no ring
-    OUTBOX_HEAD,  # words written since the program was loaded
-    OUTBOX_TAIL,  # words read
-    OUTBOX_WAITS,  # 1: records wait, and the controller has been told or will be
-    EVENTS_LOST,  # records that found no room
-    HITS,  # address of int64[HIT_WORDS]: when entries were last hit, in ns
-    HIT_WORDS,
-    SWITCH_WORDS,  # all of them
-) = range(24, 33)
 SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
 
 # Fields of a PHV that the engine itself reads and writes, at the same place in every program.
@@ -254,21 +366,6 @@ NORMAL, INGRESS_CLONE, EGRESS_CLONE, COALESCED, RECIRCULATED, REPLICATION, RESUB
 ) = range(5)
 DIGEST, PACKET_IN = 1, 2
 
-# Words of a meter's cell, and of each of its two token buckets.
-(
-    M_RATES,  # 1: rates are set
-    M_LAST_US,  # when tokens came last
-    M_PEAK,
-) = range(3)
-M_COMMITTED = 6
-M_COUNTS = 10  # packets and bytes that became green, yellow, red
-METER_CELL = 16
-(
-    B_RATE,  # tokens a second
-    B_BURST,
-    B_TOKENS,
-    B_REMAINDER,  # millionths of a token
-) = range(4)
 MOST_TOKENS = 1 << 61
 
 # Words of a table image. Word 0 to 3 are the engine's own, a table's word follows at FIRST_TABLE.

@@ -11,51 +11,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.jit import Record
 from weft.switch.engine import layout as at
 from weft.switch.engine.ageing import Ageing
 from weft.switch.engine.build import Pipeline
-from weft.switch.engine.outbox import Outbox, Record
+from weft.switch.engine.outbox import Outbox, Sent
 from weft.switch.engine.program import Program
 
 
 class SwitchState:
     """A switch: its words, the program that it runs, and what packets read and write there, live.
 
-    ``counters``: int64[cells, 2] of packets, bytes; ``meters``: ``METER_CELL`` words each;
+    ``counters``: int64[cells, 2] of packets, bytes; ``meters``: a `MeterCell` each;
     ``ageing``: when entries were hit.
     """
 
-    def __init__(self, words: NDArray[np.int64]) -> None:
+    def __init__(self, words: at.Switch) -> None:
         self.words = words
         self.pipeline: Pipeline | None = None
         self.image = np.zeros(at.FIRST_TABLE, np.int64)
         self.counters = np.zeros((0, 2), np.int64)
         self.registers = np.zeros(0, np.int64)
-        self.meters = np.zeros(0, np.int64)
+        self.meters = np.zeros(0, at.MeterCell.dtype)
         self.ageing = Ageing(0)
         self.cpu_port: int | None = None
         self.outbox: Outbox | None = None
         self.told = False
         """Whether its listener has been told of the events that wait."""
         self._scratch = np.zeros(at.SCRATCH_WORDS, np.int64)
-        words[at.SCRATCH] = self._scratch.ctypes.data
+        words.scratch = self._scratch.ctypes.data
 
-    def _lead(self, place: int, array: NDArray[np.int64]) -> None:
-        """Let two words say where an array is and how many words it has."""
-        self.words[place] = array.ctypes.data
-        self.words[place + 1] = array.size
+    def _lead(self, **arrays: NDArray[Any]) -> None:
+        """Let the record of the switch say where arrays are and how many words they have."""
+        for name, array in arrays.items():
+            setattr(self.words, name, array.ctypes.data)
+            setattr(self.words, f"{name.removesuffix('s')}_words", array.nbytes // 8)
 
     def start(self, program: Program) -> None:
         """Empty arrays for a program: nothing is counted, no rates are set, no events wait."""
         self.counters = np.zeros((program.counter_cells, 2), np.int64)
         self.registers = np.zeros(program.register_cells, np.int64)
-        self.meters = np.zeros(program.meter_cells * at.METER_CELL, np.int64)
+        self.meters = np.zeros(program.meter_cells, at.MeterCell.dtype)
         self.ageing = Ageing(program.hit_words)
-        self._lead(at.COUNTERS, self.counters)
-        self._lead(at.REGISTERS, self.registers)
-        self._lead(at.METERS, self.meters)
-        self._lead(at.HITS, self.ageing.hits)
-        self.words[at.FIELDS] = program.common_fields
+        self._lead(counters=self.counters, registers=self.registers)
+        self._lead(meters=self.meters, hits=self.ageing.hits)
+        self.words.fields = program.common_fields
         if program.learn_lists or self.cpu_port is not None:
             self.outbox = Outbox(self.words)
         self.told = False
@@ -63,18 +63,18 @@ class SwitchState:
     def run(self, pipeline: Pipeline, image: NDArray[np.int64]) -> None:
         """Let packets see an image, through a program."""
         self.pipeline, self.image = pipeline, image
-        self._lead(at.IMAGE, image)
-        self.words[at.PIPELINE] = pipeline.address
+        self._lead(image=image)
+        self.words.pipeline = pipeline.address
 
     @property
     def epoch_ns(self) -> int:
         """Zero of its timestamps."""
-        return int(self.words[at.EPOCH_NS])
+        return int(self.words.epoch_ns)
 
     @property
     def events_lost(self) -> int:
         """Events that found no room."""
-        return int(self.words[at.EVENTS_LOST])
+        return int(self.words.events_lost)
 
     def has_events(self, now_ns: int) -> bool:
         """Whether records, or entries whose idle timeout has ended, wait for the controller."""
@@ -83,10 +83,22 @@ class SwitchState:
         idle_ns = self.ageing.deadline()
         return idle_ns is not None and idle_ns <= now_ns
 
-    def take_records(self) -> list[Record]:
+    def take_records(self) -> list[Sent]:
         """What is in its outbox."""
         self.told = False
         return self.outbox.take() if self.outbox is not None else []
+
+
+_ARRAYS = (
+    "buffers", "buffer_references", "free_buffers", "packets", "free_packets", "phv", "headers",
+    "switches", "ports", "heap", "depths", "loads",
+)  # fmt: skip
+"""The arrays whose addresses the context has by the same names."""
+
+
+def _rows(kind: type[Record], count: int) -> Any:
+    """Return so many records of zeros, which have their fields as attributes."""
+    return np.zeros(count, kind.dtype).view(np.recarray)
 
 
 class Memory:
@@ -102,25 +114,29 @@ class Memory:
         stride = (at.HEADROOM + frame_bytes + at.SLACK + 63) // 64 * 64
         count = switches * ports
         self.port_count = ports
-        self.context = np.zeros(at.CONTEXT_WORDS, np.int64)
+        contexts = _rows(at.Context, 1)
+        self.context: at.Context = contexts[0]
         self.buffers = np.zeros((buffers, stride), np.uint8)
-        self.references = np.zeros(buffers, np.int64)
+        self.buffer_references = np.zeros(buffers, np.int64)
         self.free_buffers = np.arange(buffers - 1, -1, -1, dtype=np.int64)
-        self.packets = np.zeros((packets, at.PACKET_WORDS), np.int64)
+        self.packets = _rows(at.Packet, packets)
         self.free_packets = np.arange(packets - 1, -1, -1, dtype=np.int64)
         self.phv = np.zeros((packets, 64), np.int64)
         self.headers = np.zeros((packets, 256), np.uint8)
-        self.switches = np.zeros((switches, at.SWITCH_WORDS), np.int64)
-        self.ports = np.zeros((count, at.PORT_WORDS), np.int64)
+        self.switches = _rows(at.Switch, switches)
+        self.ports = _rows(at.Port, count)
         self.heap = np.zeros(max(count, 1), np.int64)
         self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)
         self.loads = np.zeros((2 * count, at.LOAD_BINS), np.int64)
-        self.ports[:, [at.Q_HEAD, at.Q_TAIL, at.W_HEAD, at.W_TAIL]] = at.NONE
-        self.ports[:, [at.Q_EVENT_NS, at.Q_HEAP_POSITION, at.Q_PEER]] = at.NONE
-        self.context[[at.READY_HEAD, at.READY_TAIL, at.AGAIN_HEAD, at.AGAIN_TAIL]] = at.NONE
-        self.context[[at.LANDED_HEAD, at.LANDED_TAIL]] = at.NONE
-        self.context[[at.LOAD_START_NS, at.LOAD_BIN_NS]] = at.NEVER_NS, 1
-        self.context[[at.FREE_PACKET_COUNT, at.FREE_BUFFER_COUNT]] = packets, buffers
+        for chain in (self.ports.waiting, self.ports.under_way):
+            chain.head = chain.tail = at.NONE
+        for chain in (contexts.ready, contexts.again, contexts.landed):
+            chain.head = chain.tail = at.NONE
+        self.ports.event_ns = self.ports.heap_position = self.ports.peer = at.NONE
+        context = self.context
+        context.address = contexts.ctypes.data
+        context.load_start_ns, context.load_bin_ns = at.NEVER_NS, 1
+        context.free_packet_count, context.free_buffer_count = packets, buffers
         self._lead()
 
     @property
@@ -129,37 +145,22 @@ class Memory:
         return len(self.packets)
 
     def _lead(self) -> None:
-        """Let the context say where everything is."""
-        for place, array in (
-            (at.BUFFERS, self.buffers),
-            (at.BUFFER_REFERENCES, self.references),
-            (at.FREE_BUFFERS, self.free_buffers),
-            (at.PACKETS, self.packets),
-            (at.FREE_PACKETS, self.free_packets),
-            (at.PHV, self.phv),
-            (at.HEADERS, self.headers),
-            (at.SWITCHES, self.switches),
-            (at.PORTS, self.ports),
-            (at.HEAP, self.heap),
-            (at.DEPTHS, self.depths),
-            (at.LOADS, self.loads),
-        ):
-            self.context[place] = array.ctypes.data
-        for place, size in (
-            (at.BUFFER_STRIDE, self.buffers.shape[1]),
-            (at.BUFFER_COUNT, len(self.buffers)),
-            (at.PACKET_COUNT, len(self.packets)),
-            (at.PHV_STRIDE, self.phv.shape[1]),
-            (at.HEADER_STRIDE, self.headers.shape[1]),
-            (at.SWITCH_COUNT, len(self.switches)),
-            (at.PORT_COUNT, self.port_count),
-            (at.LOAD_ROWS, len(self.loads)),
-        ):
-            self.context[place] = size
+        """Let the context say where everything is, and how large."""
+        context = self.context
+        for name in _ARRAYS:
+            setattr(context, name, getattr(self, name).ctypes.data)
+        context.buffer_stride = self.buffers.shape[1]
+        context.buffer_count = len(self.buffers)
+        context.packet_count = len(self.packets)
+        context.phv_stride = self.phv.shape[1]
+        context.header_stride = self.headers.shape[1]
+        context.switch_count = len(self.switches)
+        context.port_count = self.port_count
+        context.load_rows = len(self.loads)
 
-    def port(self, switch: int, port: int) -> NDArray[np.int64]:
-        """The words of a port."""
-        row: NDArray[np.int64] = self.ports[switch * self.port_count + port]
+    def port(self, switch: int, port: int) -> at.Port:
+        """Return the record of a port."""
+        row: at.Port = self.ports[switch * self.port_count + port]
         return row
 
     def clear_loads(self) -> None:
@@ -182,24 +183,28 @@ class Memory:
         Packets under way stay what they are. Compiled code must not run meanwhile.
         """
 
-        def free(stack: NDArray[np.int64], place: int) -> NDArray[np.int64]:
+        def free(stack: NDArray[np.int64], name: str) -> NDArray[np.int64]:
             # What was used last is taken first: it is in the processor's cache.
-            size, count = len(stack), int(self.context[place])
-            self.context[place] = count + size
+            size, count = len(stack), int(getattr(self.context, name))
+            setattr(self.context, name, count + size)
             new = np.arange(2 * size - 1, size - 1, -1)
             return np.concatenate([new, stack[:count], stack * 0])[: 2 * size]
 
         if packets:
             size = 2 * self.packet_count
-            self.free_packets = free(self.free_packets, at.FREE_PACKET_COUNT)
-            self.packets = _enlarged(self.packets, size, at.PACKET_WORDS)
+            before = self.packets
+            self.free_packets = free(self.free_packets, "free_packet_count")
+            self.packets = _rows(at.Packet, size)
+            self.packets[: size // 2] = before
             self.phv = _enlarged(self.phv, size, self.phv.shape[1])
             self.headers = _enlarged(self.headers, size, self.headers.shape[1])
         if buffers:
             size = 2 * len(self.buffers)
-            self.free_buffers = free(self.free_buffers, at.FREE_BUFFER_COUNT)
+            self.free_buffers = free(self.free_buffers, "free_buffer_count")
             self.buffers = _enlarged(self.buffers, size, self.buffers.shape[1])
-            self.references = np.concatenate([self.references, self.references * 0])
+            self.buffer_references = np.concatenate(
+                [self.buffer_references, self.buffer_references * 0]
+            )
         self._lead()
 
 

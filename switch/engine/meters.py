@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.switch.engine import layout as at
+from weft.base.jit import words_of
 from weft.switch.engine.control import CounterCell, InvalidValue, MeterConfig, MeterCounts
+from weft.switch.engine.layout import MARKS, MOST_TOKENS, MeterCell
 
 MOST_RATE = (1 << 63) - 1
 
@@ -23,36 +24,31 @@ def check_rates(what: str, config: MeterConfig) -> None:
         )
 
 
-def words_of_cell(meters: NDArray[np.int64], cell: int) -> NDArray[np.int64]:
-    """The words of one cell, live."""
-    return meters[cell * at.METER_CELL : (cell + 1) * at.METER_CELL]
+def cell_at(meters: NDArray[np.void], cell: int) -> MeterCell:
+    """Return a view of one cell, which keeps the memory of them all."""
+    view = MeterCell.at(meters.ctypes.data, cell)
+    view.memory = meters
+    return view
 
 
-def set_rates(words: NDArray[np.int64], config: MeterConfig | None, now_us: int) -> None:
+def set_rates(cell: MeterCell, config: MeterConfig | None, now_us: int) -> None:
     """Give a cell rates, its buckets full, or take them away; what it has marked stays."""
-    words[: at.M_COUNTS] = 0
+    words_of(cell)[:-MARKS] = 0
     if config is None:
         return
-    words[[at.M_RATES, at.M_LAST_US]] = 1, now_us
-    for bucket, rate, burst in (
-        (at.M_PEAK, config.pir_per_s, config.peak_burst),
-        (at.M_COMMITTED, config.cir_per_s, config.burst),
-    ):
-        words[bucket + at.B_RATE] = rate
-        words[[bucket + at.B_BURST, bucket + at.B_TOKENS]] = min(burst, at.MOST_TOKENS)
+    cell.has_rates = 1
+    cell.last_us = now_us
+    cell.peak.rate, cell.committed.rate = config.pir_per_s, config.cir_per_s
+    for bucket, burst in ((cell.peak, config.peak_burst), (cell.committed, config.burst)):
+        bucket.burst = bucket.tokens = min(burst, MOST_TOKENS)
 
 
-def _counts(words: NDArray[np.int64]) -> NDArray[np.int64]:
-    """What a cell has marked, live: packets and bytes of each colour."""
-    return words[at.M_COUNTS : at.M_COUNTS + 6].reshape(3, 2)
-
-
-def counts_of(words: NDArray[np.int64]) -> MeterCounts:
-    """What a cell has marked."""
-    green, yellow, red = _counts(words).tolist()
+def counts_of(cell: MeterCell) -> MeterCounts:
+    """Return what a cell has marked."""
+    green, yellow, red = cell.counts.reshape(3, 2).tolist()
     return CounterCell(*green), CounterCell(*yellow), CounterCell(*red)
 
 
-def set_counts(words: NDArray[np.int64], counts: MeterCounts) -> None:
+def set_counts(cell: MeterCell, counts: MeterCounts) -> None:
     """Set what a cell has marked."""
-    _counts(words)[:] = [(colour.packets, colour.bytes) for colour in counts]
+    cell.counts[:] = [number for colour in counts for number in (colour.packets, colour.bytes)]

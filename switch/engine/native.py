@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 
 from weft.base.jit import Jit, ir
-from weft.base.jit import full_fence as fence
 from weft.base.jit import intrinsic as _intrinsic
+from weft.base.jit import release_fence as release_fence
 from weft.base.jit import types as types
-
-__all__ = ["fence"]
 
 # What numba's type stubs say of these is not how they are used.
 _arrayobj: Any = import_module("numba.np.arrayobj")
@@ -38,6 +36,11 @@ JIT = Jit(
 reference-counted. The real-time loop is compiled with the engine."""
 SOURCE_DIGEST, use_cache_folder = JIT.digest, JIT.in_folder
 jit, inner, inline = JIT.compiled, JIT.internal, JIT.inline
+
+
+def part(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function's text a part of its callers': no other can return a view of memory here."""
+    return JIT.internal(function, inline="always")
 
 
 def constant_table(values: list[int]) -> Any:
@@ -82,31 +85,6 @@ def uint8_view(typingctx: Any, address: Any, count: Any) -> Any:
     return array_type(types.int64, types.int64), codegen
 
 
-def rows(place: int, words: int, words_place: int = -1) -> Callable[[Any, int], Any]:
-    """A compiled-only function row(context, index) of the int64 rows at address context[place].
-
-    Rows have ``words`` words, or ``context[words_place]`` if that is given.
-    """
-
-    def row(typingctx: Any, base: Any, index: Any) -> Any:
-        array_type = types.Array(types.int64, 1, "C")
-
-        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            def word(number: int) -> Any:
-                data = context.make_array(signature.args[0])(context, builder, args[0]).data
-                return builder.load(builder.gep(data, [ir.Constant(ir.IntType(64), number)]))
-
-            count = ir.Constant(ir.IntType(64), words) if words_place < 0 else word(words_place)
-            offset = builder.mul(args[1], builder.mul(count, ir.Constant(ir.IntType(64), 8)))
-            address = builder.add(word(place), offset)
-            return _make_view(context, builder, array_type, address, count)
-
-        return array_type(base, types.int64), codegen
-
-    compiled: Callable[[Any, int], Any] = intrinsic(row)
-    return compiled
-
-
 def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [offset]), ir.IntType(64).as_pointer())
@@ -132,19 +110,6 @@ def store64(typingctx: Any, data: Any, offset: Any, value: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         pointer = _element_pointer(context, builder, signature.args[0], args[0], args[1])
         builder.store(builder.bswap(args[2]), pointer, align=1)
-        return context.get_dummy_value()
-
-    return signature, codegen
-
-
-@intrinsic
-def store_release(typingctx: Any, words: Any, place: Any, value: Any) -> Any:
-    """``words[place] = value``, after all earlier stores, for a reader in another thread."""
-    signature = types.void(words, types.int64, types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        data = context.make_array(signature.args[0])(context, builder, args[0]).data
-        builder.store_atomic(args[2], builder.gep(data, [args[1]]), "release", 8)
         return context.get_dummy_value()
 
     return signature, codegen

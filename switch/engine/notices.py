@@ -12,9 +12,12 @@ from weft.switch.engine.program import Program, Table
 from weft.switch.engine.source import Writer, remark
 
 MORE = {
-    "weft.switch.engine.layout": ("DIGEST", "HIT_WORDS", "HITS", "NOW_NS", "R_DIGEST"),
-    "weft.switch.engine.runtime": ("close_record", "open_record", "put_record", "run_meter"),
-}
+    "weft.switch.engine.layout": ("DIGEST", "R_DIGEST"),
+    "weft.switch.engine.runtime": (
+        "close_record", "open_record", "put_record", "run_meter", "write_note",
+    ),
+    "weft.switch.engine.trace_layout": ("TraceHead",),
+}  # fmt: skip
 """Names that only some programs use: the source of the others stays what it is."""
 
 MORE_NAMES = tuple(name for names in MORE.values() for name in names)
@@ -37,8 +40,8 @@ def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> 
     """Note the time of a hit, and run the entry's direct meter."""
     if table.hit_base is not None:
         writer.line(
-            "hits = int64_view(state[HITS], state[HIT_WORDS])",
-            f"hits[{table.hit_base} + image[entry + E_INDEX]] = state[NOW_NS]",
+            "hits = int64_view(state.hits, state.hit_words)",
+            f"hits[{table.hit_base} + image[entry + E_INDEX]] = state.now_ns",
         )
     meter = table.meter
     if meter is not None and meter.target is not None:
@@ -62,7 +65,7 @@ def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
         for learn_list in program.learn_lists.values():
             identifier, count = learn_list.identifier, learn_list.words
             with writer.indented(f"if phv[R_DIGEST] == {identifier}:  # {remark(learn_list.name)}"):
-                arguments = f"state, DIGEST, {identifier}, {count}, state[NOW_NS]"
+                arguments = f"state, DIGEST, {identifier}, {count}, state.now_ns"
                 writer.line(f"at = open_record({arguments})")
                 with writer.indented("if at >= 0:"):
                     at = 0

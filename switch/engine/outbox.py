@@ -11,94 +11,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.layout import (
-    BUFFER_STRIDE,
-    BUFFERS,
-    HEADER_STRIDE,
-    HEADERS,
     O_KIND,
     O_SUBJECT,
     O_TIME_NS,
     O_WORDS,
-    OUTBOX,
-    OUTBOX_HEAD,
     OUTBOX_HEADER,
-    OUTBOX_TAIL,
-    OUTBOX_WAITS,
-    OUTBOX_WORDS,
-    P_BUFFER,
-    P_DEPARTURE_NS,
-    P_HEADER_LENGTH,
-    P_LENGTH,
-    P_PAYLOAD,
-    P_SWITCH,
     PACKET_IN,
-    PACKET_WORDS,
-    PACKETS,
-    SWITCH_WORDS,
-    SWITCHES,
-    Words,
+    Context,
+    Packet,
+    Switch,
 )
-from weft.switch.engine.native import jit, rows, uint8_view
+from weft.switch.engine.native import jit, uint8_view
 from weft.switch.engine.runtime import close_record, open_record
 
 RING_WORDS = 1 << 17
 """Of an outbox: 1 MiB."""
 
-_packet_row = rows(PACKETS, PACKET_WORDS)
-_switch_row = rows(SWITCHES, SWITCH_WORDS)
-
 
 @jit
-def record_packet(context: Words, packet: int) -> None:
+def record_packet(context: Context, packet: int) -> None:
     """Copy a departing packet into its switch's outbox; the packet stays the caller's."""
-    words = _packet_row(context, packet)
-    state = _switch_row(context, words[P_SWITCH])
-    length = words[P_LENGTH]
+    words = Packet(context.packets, packet)
+    state = Switch(context.switches, words.switch)
+    length = words.length
     count = (length + 7) >> 3
-    place = open_record(state, PACKET_IN, length, count, words[P_DEPARTURE_NS])
+    place = open_record(state, PACKET_IN, length, count, words.departure_ns)
     if place < 0:
         return
-    size = state[OUTBOX_WORDS] * 8
-    ring = uint8_view(state[OUTBOX], size)
-    header_length = min(words[P_HEADER_LENGTH], length)
-    header_stride = context[HEADER_STRIDE]
-    header = uint8_view(context[HEADERS] + packet * header_stride, header_stride)
-    stride = context[BUFFER_STRIDE]
-    data = uint8_view(context[BUFFERS] + words[P_BUFFER] * stride, stride)
+    size = state.outbox_words * 8
+    ring = uint8_view(state.outbox, size)
+    header_length = min(words.header_length, length)
+    header_stride = context.header_stride
+    header = uint8_view(context.headers + packet * header_stride, header_stride)
+    stride = context.buffer_stride
+    data = uint8_view(context.buffers + words.buffer * stride, stride)
     at = place * 8
     for i in range(header_length):
         ring[(at + i) & (size - 1)] = header[i]
     at += header_length
-    start = words[P_PAYLOAD]
+    start = words.payload
     for i in range(length - header_length):
         ring[(at + i) & (size - 1)] = data[start + i]
     close_record(context, state, place + count)
 
 
-Record = tuple[int, int, int, NDArray[np.int64]]
+Sent = tuple[int, int, int, NDArray[np.int64]]
 """Kind, time in ns, subject, words."""
 
 
 class Outbox:
     """The reader's side of a switch's outbox."""
 
-    def __init__(self, state: NDArray[np.int64]) -> None:
-        """``state``: the words of the switch, whose outbox is made and emptied."""
+    def __init__(self, state: Switch) -> None:
+        """Make and empty the outbox of a switch."""
         self.state = state
         self.ring = np.zeros(RING_WORDS, np.int64)
-        state[[OUTBOX_HEAD, OUTBOX_TAIL, OUTBOX_WAITS]] = 0
-        state[OUTBOX] = self.ring.ctypes.data
-        state[OUTBOX_WORDS] = RING_WORDS
+        state.outbox_head = state.outbox_tail = state.outbox_waits = 0
+        state.outbox = self.ring.ctypes.data
+        state.outbox_words = RING_WORDS
 
     @property
     def waits(self) -> bool:
         """Whether records have come since the last ``take``."""
-        return bool(self.state[OUTBOX_WAITS])
+        return bool(self.state.outbox_waits)
 
-    def take(self) -> list[Record]:
+    def take(self) -> list[Sent]:
         """All records so far."""
-        self.state[OUTBOX_WAITS] = 0
-        head, tail = int(self.state[OUTBOX_HEAD]), int(self.state[OUTBOX_TAIL])
+        self.state.outbox_waits = 0
+        head, tail = int(self.state.outbox_head), int(self.state.outbox_tail)
         size = len(self.ring)
         words = np.take(self.ring, np.arange(tail, head) & (size - 1))
         records = []
@@ -110,5 +90,5 @@ class Outbox:
             at += OUTBOX_HEADER
             records.append((kind, time_ns, subject, words[at : at + count]))
             at += count
-        self.state[OUTBOX_TAIL] = head
+        self.state.outbox_tail = head
         return records

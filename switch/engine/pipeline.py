@@ -7,16 +7,11 @@ resubmitted or recirculated, ``ingress_port`` included.
 
 from __future__ import annotations
 
+from weft.base.jit import memcpy
 from weft.switch.engine.layout import (
-    AGAIN_HEAD,
-    BUFFER_COUNT,
-    BUFFER_REFERENCES,
-    BUFFER_STRIDE,
-    BUFFERS,
     CLEAR_METADATA,
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
-    DROP,
     DROPS_EGRESS,
     DROPS_INGRESS,
     DROPS_NO_PORT,
@@ -30,50 +25,19 @@ from weft.switch.engine.layout import (
     EGRESS_SPEC,
     ENQ_QDEPTH,
     ENQ_TIMESTAMP,
-    EPOCH_NS,
-    FIELDS,
-    FREE_BUFFER_COUNT,
-    HEADER_STRIDE,
-    HEADERS,
     HEADROOM,
     I_CLONE,
     I_MULTICAST,
-    IMAGE,
-    IMAGE_WORDS,
     INGRESS_CLONE,
     INGRESS_GLOBAL_TIMESTAMP,
     INGRESS_PORT,
     INSTANCE_TYPE,
     KEEP_FIELDS,
     MCAST_GRP,
-    NO_BUFFER,
     NONE,
     NORMAL,
-    NOW_NS,
-    P_BUFFER,
-    P_ENQUEUED_NS,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    P_HEADER_LENGTH,
-    P_KEEP,
-    P_LENGTH,
-    P_PAYLOAD,
-    P_PAYLOAD_LENGTH,
-    P_PORT,
-    P_QUEUE_BYTES,
-    P_REPEATS,
-    P_SWITCH,
     PACKET_LENGTH,
-    PASSES,
-    PASSES_END,
-    PIPELINE,
-    PORT_COUNT,
     PRIORITY,
-    Q_BYTES,
-    Q_FREE_NS,
-    Q_HEAD,
-    Q_PACKETS,
-    Q_UP,
     R_CLONE,
     R_CLONE_LIST,
     R_FIELDS,
@@ -84,35 +48,32 @@ from weft.switch.engine.layout import (
     R_TRUNCATE,
     RECIRCULATED,
     REPLICATION,
-    RESERVE,
     RESUBMITTED,
     RUN_DEPARSER,
     RUN_EGRESS,
     RUN_INGRESS,
     RUN_PARSER,
-    S_RX_BYTES,
-    S_RX_PACKETS,
     SLACK,
+    Context,
     Octets,
+    Packet,
+    Port,
+    Switch,
     Words,
 )
 from weft.switch.engine.native import call_pipeline, inline, int64_view, jit
 from weft.switch.engine.queues import (
     append,
-    copy_bytes,
     copy_departing,
     copy_packet,
     drop,
     drop_buffer,
     enqueue,
     land,
-    packet_row,
     phv_row,
-    port_row,
     put_on_link,
     release,
     reschedule,
-    switch_row,
     take_buffer,
     take_first,
     take_packet,
@@ -132,10 +93,10 @@ def set_length(phv: Words, length: int) -> None:
 
 
 @inline
-def run(context: Words, switch: int, operation: int, packet: int, other: int) -> None:
+def run(context: Context, switch: int, operation: int, packet: int, other: int) -> None:
     """Have a switch's program do one operation on a packet."""
-    pipeline = switch_row(context, switch)[PIPELINE]
-    call_pipeline(pipeline, context.ctypes.data, operation, switch, packet, other)
+    pipeline = Switch(context.switches, switch).pipeline
+    call_pipeline(pipeline, context.address, operation, switch, packet, other)
 
 
 @jit
@@ -155,7 +116,7 @@ def clear_phv(phv: Words, fields: int, length: int, instance_type: int) -> None:
 
 @jit
 def to_port(
-    context: Words, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
+    context: Context, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
     """Put a packet into the queue of an egress port.
 
@@ -167,24 +128,24 @@ def to_port(
     if phv[PRIORITY] != 0:
         drop(context, switch, DROPS_INGRESS, packet)
         return
-    ports = context[PORT_COUNT]
-    if port >= 0 and port < ports and port_row(context, switch * ports + port)[Q_UP] != 0:
+    ports = context.port_count
+    if port >= 0 and port < ports and Port(context.ports, switch * ports + port).up != 0:
         enqueue(context, switch, port, packet, size_bytes, now_ns)
         return
-    words = packet_row(context, packet)
-    words[P_SWITCH] = switch
-    words[P_PORT] = port
-    words[P_QUEUE_BYTES] = NONE
-    phv[ENQ_TIMESTAMP] = (now_ns - switch_row(context, switch)[EPOCH_NS]) // 1000
+    words = Packet(context.packets, packet)
+    words.switch = switch
+    words.port = port
+    words.queue_bytes = NONE
+    phv[ENQ_TIMESTAMP] = (now_ns - Switch(context.switches, switch).epoch_ns) // 1000
     phv[ENQ_QDEPTH] = 0
-    append(context, context, AGAIN_HEAD, packet)
+    append(context, context.again, packet)
 
 
 @jit
-def replicas(context: Words, switch: int, directory: int, identifier: int) -> int:
+def replicas(context: Context, switch: int, directory: int, identifier: int) -> int:
     """Offset in the image of a group's [count, (port, instance) ...], or NONE."""
-    row = switch_row(context, switch)
-    image = int64_view(row[IMAGE], row[IMAGE_WORDS])
+    row = Switch(context.switches, switch)
+    image = int64_view(row.image, row.image_words)
     entry = lookup_word(image, directory, identifier)
     if entry < 0:
         return NONE
@@ -193,34 +154,34 @@ def replicas(context: Words, switch: int, directory: int, identifier: int) -> in
 
 @jit
 def replicate(
-    context: Words, switch: int, packet: int, directory: int, group: int, now: int
+    context: Context, switch: int, packet: int, directory: int, group: int, now: int
 ) -> None:
     """Enqueue the copies that a multicast group or a clone session makes; the packet stays."""
     record = replicas(context, switch, directory, group)
     if record == NONE:
         return
-    row = switch_row(context, switch)
-    image = int64_view(row[IMAGE], row[IMAGE_WORDS])
+    row = Switch(context.switches, switch)
+    image = int64_view(row.image, row.image_words)
     count = image[record]
     keep = image[record + 1]
-    context[PASSES] += count
+    context.passes += count
     for i in range(count):
         copy = copy_packet(context, switch, packet)
         if copy == NONE:
-            context[NO_BUFFER] += count - i - 1
+            context.no_buffer += count - i - 1
             return
         phv = phv_row(context, copy)
         for register in range(R_CLONE, R_LENGTH):
             phv[register] = 0
         phv[EGRESS_RID] = image[record + 3 + 2 * i]
         if keep > 0:
-            packet_row(context, copy)[P_KEEP] = keep
+            Packet(context.packets, copy).keep = keep
         to_port(context, switch, image[record + 2 + 2 * i], copy, phv[R_LENGTH], now)
 
 
 @jit
 def send_clones(
-    context: Words, switch: int, packet: int, copy: int, instance_type: int, now: int
+    context: Context, switch: int, packet: int, copy: int, instance_type: int, now: int
 ) -> None:
     """Enqueue the copies of a session, with the fields that the list keeps, as ``copy`` is."""
     phv = phv_row(context, packet)
@@ -232,21 +193,21 @@ def send_clones(
 
 
 @jit
-def clone_ingress(context: Words, switch: int, packet: int, now: int) -> None:
+def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Copies of the packet as ingress got it, parsed anew, with the fields that the list keeps."""
     copy = copy_packet(context, switch, packet)
     if copy == NONE:
         return
     other = phv_row(context, copy)
-    length = packet_row(context, packet)[P_FRAME_LENGTH]
-    clear_phv(other, switch_row(context, switch)[FIELDS], length, NORMAL)
+    length = Packet(context.packets, packet).frame_length
+    clear_phv(other, Switch(context.switches, switch).fields, length, NORMAL)
     other[INGRESS_PORT] = phv_row(context, packet)[INGRESS_PORT]
     run(context, switch, RUN_PARSER, copy, 0)
     send_clones(context, switch, packet, copy, INGRESS_CLONE, now)
 
 
 @jit
-def clone_egress(context: Words, switch: int, packet: int, now: int) -> None:
+def clone_egress(context: Context, switch: int, packet: int, now: int) -> None:
     """Copies of the packet as egress leaves it, for egress again."""
     copy = copy_packet(context, switch, packet)
     if copy != NONE:
@@ -254,30 +215,30 @@ def clone_egress(context: Words, switch: int, packet: int, now: int) -> None:
 
 
 @jit
-def run_ingress(context: Words, switch: int, packet: int, now: int) -> None:
+def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
-    row = switch_row(context, switch)
-    words = packet_row(context, packet)
+    row = Switch(context.switches, switch)
+    words = Packet(context.packets, packet)
     phv = phv_row(context, packet)
-    row[NOW_NS] = now
+    row.now_ns = now
     while True:
-        context[PASSES] += 1
+        context.passes += 1
         run(context, switch, RUN_INGRESS, packet, 0)
         if phv[R_CLONE] != 0:
             clone_ingress(context, switch, packet, now)
             phv[R_CLONE] = 0
         if phv[R_RESUBMIT] == 0:
             break
-        words[P_REPEATS] += 1
-        if words[P_REPEATS] > REPEAT_LIMIT:
+        words.repeats += 1
+        if words.repeats > REPEAT_LIMIT:
             drop(context, switch, DROPS_REPEATS, packet)
             return
         run(context, switch, CLEAR_METADATA, packet, (phv[R_RESUBMIT] << 32) | packet)
         phv[INSTANCE_TYPE] = RESUBMITTED
-        set_length(phv, words[P_FRAME_LENGTH])
-        if context[PASSES] >= context[PASSES_END]:
-            words[P_QUEUE_BYTES] = 0
-            append(context, context, AGAIN_HEAD, packet)
+        set_length(phv, words.frame_length)
+        if context.passes >= context.passes_end:
+            words.queue_bytes = 0
+            append(context, context.again, packet)
             return
     group = phv[MCAST_GRP]
     if group != 0:
@@ -285,7 +246,7 @@ def run_ingress(context: Words, switch: int, packet: int, now: int) -> None:
         replicate(context, switch, packet, I_MULTICAST, group, now)
         release(context, packet)
         return
-    if phv[EGRESS_SPEC] == context[DROP]:
+    if phv[EGRESS_SPEC] == context.drop:
         drop(context, switch, DROPS_INGRESS, packet)
         return
     phv[INSTANCE_TYPE] = NORMAL
@@ -293,102 +254,102 @@ def run_ingress(context: Words, switch: int, packet: int, now: int) -> None:
 
 
 @jit
-def ingest(context: Words, switch: int, port: int, packet: int, now_ns: int) -> None:
-    """A frame arrives: ``P_FRAME`` and ``P_FRAME_LENGTH`` of ``packet`` say where it is.
+def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -> None:
+    """A frame arrives: ``frame`` and ``frame_length`` of `Packet` say where it is.
 
     Takes the packet over. Call ``advance`` afterwards.
     """
-    row = switch_row(context, switch)
-    words = packet_row(context, packet)
-    length = words[P_FRAME_LENGTH]
-    if port >= 0 and port < context[PORT_COUNT]:
-        arrived = port_row(context, switch * context[PORT_COUNT] + port)
-        arrived[S_RX_PACKETS] += 1
-        arrived[S_RX_BYTES] += length
-    if row[PIPELINE] == 0:
+    row = Switch(context.switches, switch)
+    words = Packet(context.packets, packet)
+    length = words.frame_length
+    if port >= 0 and port < context.port_count:
+        arrived = Port(context.ports, switch * context.port_count + port)
+        arrived.rx_packets += 1
+        arrived.rx_bytes += length
+    if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
-    words[P_PAYLOAD] = words[P_FRAME]
-    words[P_PAYLOAD_LENGTH] = length
-    words[P_SWITCH] = switch
+    words.payload = words.frame
+    words.payload_length = length
+    words.switch = switch
     phv = phv_row(context, packet)
-    clear_phv(phv, row[FIELDS], length, NORMAL)
+    clear_phv(phv, row.fields, length, NORMAL)
     phv[INGRESS_PORT] = port
-    phv[INGRESS_GLOBAL_TIMESTAMP] = (now_ns - row[EPOCH_NS]) // 1000
+    phv[INGRESS_GLOBAL_TIMESTAMP] = (now_ns - row.epoch_ns) // 1000
     run_ingress(context, switch, packet, now_ns)
 
 
 @jit
-def join_frame(context: Words, packet: int) -> bool:
+def join_frame(context: Context, packet: int) -> bool:
     """Make a departing packet one frame in a buffer of its own; False if there is no room."""
-    words = packet_row(context, packet)
-    stride = context[BUFFER_STRIDE]
-    header_length = min(words[P_HEADER_LENGTH], words[P_LENGTH])
-    if HEADROOM + words[P_LENGTH] + SLACK > stride:
-        switch_row(context, words[P_SWITCH])[DROPS_TOO_LONG] += 1
+    words = Packet(context.packets, packet)
+    stride = context.buffer_stride
+    header_length = min(words.header_length, words.length)
+    if HEADROOM + words.length + SLACK > stride:
+        Switch(context.switches, words.switch).drops[DROPS_TOO_LONG] += 1
         return False
-    old = words[P_BUFFER]
-    references = int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])
-    if references[old] == 1 and words[P_PAYLOAD] >= header_length:
-        start = words[P_PAYLOAD] - header_length
-        header = context[HEADERS] + packet * context[HEADER_STRIDE]
-        copy_bytes(header, context[BUFFERS] + old * stride + start, header_length)
-        words[P_FRAME] = start
+    old = words.buffer
+    references = int64_view(context.buffer_references, context.buffer_count)
+    if references[old] == 1 and words.payload >= header_length:
+        start = words.payload - header_length
+        header = context.headers + packet * context.header_stride
+        memcpy(context.buffers + old * stride + start, header, header_length)
+        words.frame = start
     else:
-        new = take_buffer(context) if context[FREE_BUFFER_COUNT] > context[RESERVE] else NONE
+        new = take_buffer(context) if context.free_buffer_count > context.reserve else NONE
         if new == NONE:
-            context[NO_BUFFER] += 1
+            context.no_buffer += 1
             return False
-        copy_departing(context, packet, context[BUFFERS] + new * stride + HEADROOM)
-        words[P_BUFFER] = new
-        words[P_FRAME] = HEADROOM
+        copy_departing(context, packet, context.buffers + new * stride + HEADROOM)
+        words.buffer = new
+        words.frame = HEADROOM
         drop_buffer(context, old)
-    words[P_FRAME_LENGTH] = words[P_LENGTH]
-    words[P_PAYLOAD] = words[P_FRAME]
-    words[P_PAYLOAD_LENGTH] = words[P_LENGTH]
-    words[P_HEADER_LENGTH] = 0
+    words.frame_length = words.length
+    words.payload = words.frame
+    words.payload_length = words.length
+    words.header_length = 0
     return True
 
 
 @jit
-def run_egress(context: Words, port_index: int, packet: int, start_ns: int) -> None:
+def run_egress(context: Context, port_index: int, packet: int, start_ns: int) -> None:
     """Run egress and the deparser as the port's link takes the packet, and send it.
 
     ``port_index`` NONE: to a port that does not exist.
     """
-    words = packet_row(context, packet)
-    switch = words[P_SWITCH]
-    row = switch_row(context, switch)
+    words = Packet(context.packets, packet)
+    switch = words.switch
+    row = Switch(context.switches, switch)
     phv = phv_row(context, packet)
-    row[NOW_NS] = start_ns
-    context[PASSES] += 1
-    timestamp = (start_ns - row[EPOCH_NS]) // 1000
+    row.now_ns = start_ns
+    context.passes += 1
+    timestamp = (start_ns - row.epoch_ns) // 1000
     phv[EGRESS_GLOBAL_TIMESTAMP] = timestamp
     phv[DEQ_TIMEDELTA] = timestamp - phv[ENQ_TIMESTAMP]
-    phv[DEQ_QDEPTH] = port_row(context, port_index)[Q_PACKETS] if port_index != NONE else 0
-    phv[EGRESS_PORT] = words[P_PORT]
-    phv[EGRESS_SPEC] = (context[DROP] + 1) & 0x1FF
+    phv[DEQ_QDEPTH] = Port(context.ports, port_index).queue_packets if port_index != NONE else 0
+    phv[EGRESS_PORT] = words.port
+    phv[EGRESS_SPEC] = (context.drop + 1) & 0x1FF
     phv[PACKET_LENGTH] = phv[R_LENGTH]
-    if row[PIPELINE] == 0:
+    if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
     run(context, switch, RUN_EGRESS, packet, 0)
     if phv[R_CLONE] != 0:
         clone_egress(context, switch, packet, start_ns)
         phv[R_CLONE] = 0
-    if phv[EGRESS_SPEC] == context[DROP]:
+    if phv[EGRESS_SPEC] == context.drop:
         drop(context, switch, DROPS_EGRESS, packet)
         return
     run(context, switch, RUN_DEPARSER, packet, 0)
-    length = words[P_HEADER_LENGTH] + words[P_PAYLOAD_LENGTH]
-    if words[P_KEEP] != 0:
-        length = min(length, words[P_KEEP])
-    words[P_LENGTH] = length
+    length = words.header_length + words.payload_length
+    if words.keep != 0:
+        length = min(length, words.keep)
+    words.length = length
     if phv[R_RECIRCULATE] != 0:
         again(context, switch, packet)  # whole: truncate() is for what is sent
         return
     if phv[R_TRUNCATE] != 0:
-        words[P_LENGTH] = min(length, phv[R_TRUNCATE] - 1)
+        words.length = min(length, phv[R_TRUNCATE] - 1)
     if port_index == NONE:
         drop(context, switch, DROPS_NO_PORT, packet)
         return
@@ -396,12 +357,12 @@ def run_egress(context: Words, port_index: int, packet: int, start_ns: int) -> N
 
 
 @jit
-def again(context: Words, switch: int, packet: int) -> None:
+def again(context: Context, switch: int, packet: int) -> None:
     """Put a deparsed packet on the list of those that start over at the parser."""
-    words = packet_row(context, packet)
+    words = Packet(context.packets, packet)
     phv = phv_row(context, packet)
-    words[P_REPEATS] += 1
-    if words[P_REPEATS] > REPEAT_LIMIT:
+    words.repeats += 1
+    if words.repeats > REPEAT_LIMIT:
         drop(context, switch, DROPS_REPEATS, packet)
         return
     if not join_frame(context, packet):
@@ -409,71 +370,71 @@ def again(context: Words, switch: int, packet: int) -> None:
         return
     run(context, switch, CLEAR_METADATA, packet, (phv[R_RECIRCULATE] << 32) | packet)
     phv[INSTANCE_TYPE] = RECIRCULATED
-    set_length(phv, words[P_LENGTH])
-    words[P_QUEUE_BYTES] = 0
-    append(context, context, AGAIN_HEAD, packet)
+    set_length(phv, words.length)
+    words.queue_bytes = 0
+    append(context, context.again, packet)
 
 
 @jit
-def go_on(context: Words, now_ns: int) -> None:
+def go_on(context: Context, now_ns: int) -> None:
     """Take the first packet of the list on: through the parser again, or through the egress of a
     port that does not exist."""
-    packet = take_first(context, context, AGAIN_HEAD)
-    words = packet_row(context, packet)
-    if words[P_QUEUE_BYTES] == NONE:
+    packet = take_first(context, context.again)
+    words = Packet(context.packets, packet)
+    if words.queue_bytes == NONE:
         run_egress(context, NONE, packet, now_ns)
     else:
-        run_ingress(context, words[P_SWITCH], packet, now_ns)
+        run_ingress(context, words.switch, packet, now_ns)
 
 
 @jit
-def serve_port(context: Words, port_index: int, now_ns: int) -> None:
+def serve_port(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at one port: links take packets from queues, frames reach far ends.
 
     What is left when the driver's turn ends stays due: a packet may be cloned by egress to the very
     queue that it came from, without end.
     """
-    port = port_row(context, port_index)
-    while port[Q_HEAD] != NONE and context[PASSES] < context[PASSES_END]:
-        packet = port[Q_HEAD]
-        words = packet_row(context, packet)
-        start = max(port[Q_FREE_NS], words[P_ENQUEUED_NS])
+    port = Port(context.ports, port_index)
+    while port.waiting.head != NONE and context.passes < context.passes_end:
+        packet = port.waiting.head
+        words = Packet(context.packets, packet)
+        start = max(port.free_ns, words.enqueued_ns)
         if start > now_ns:
             break
-        take_first(context, port, Q_HEAD)
-        port[Q_PACKETS] -= 1
-        port[Q_BYTES] -= words[P_QUEUE_BYTES]
+        take_first(context, port.waiting)
+        port.queue_packets -= 1
+        port.queue_bytes -= words.queue_bytes
         run_egress(context, port_index, packet, start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
 
 
 @jit
-def receive_frame(context: Words, switch: int, port: int, frame: Octets, now_ns: int) -> None:
+def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_ns: int) -> None:
     """Copy a frame (uint8 array) into the pool and ``ingest`` it; too long or no room: drop."""
     length = frame.size
-    if HEADROOM + length + SLACK > context[BUFFER_STRIDE]:
-        switch_row(context, switch)[DROPS_TOO_LONG] += 1
+    if HEADROOM + length + SLACK > context.buffer_stride:
+        Switch(context.switches, switch).drops[DROPS_TOO_LONG] += 1
         return
     buffer = take_buffer(context)
     if buffer == NONE:
-        context[NO_BUFFER] += 1
+        context.no_buffer += 1
         return
     packet = take_packet(context, buffer)
     if packet == NONE:
         drop_buffer(context, buffer)
-        context[NO_BUFFER] += 1
+        context.no_buffer += 1
         return
-    place = context[BUFFERS] + buffer * context[BUFFER_STRIDE] + HEADROOM
-    copy_bytes(frame.ctypes.data, place, length)
-    words = packet_row(context, packet)
-    words[P_FRAME] = HEADROOM
-    words[P_FRAME_LENGTH] = length
+    place = context.buffers + buffer * context.buffer_stride + HEADROOM
+    memcpy(place, frame.ctypes.data, length)
+    words = Packet(context.packets, packet)
+    words.frame = HEADROOM
+    words.frame_length = length
     ingest(context, switch, port, packet, now_ns)
 
 
 @jit
-def copy_frame(context: Words, packet: int, frame: Octets) -> int:
+def copy_frame(context: Context, packet: int, frame: Octets) -> int:
     """Copy a departing frame into ``frame`` (uint8 array, long enough); its length in bytes."""
     copy_departing(context, packet, frame.ctypes.data)
-    return packet_row(context, packet)[P_LENGTH]  # type: ignore[no-any-return]
+    return Packet(context.packets, packet).length

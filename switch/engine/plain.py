@@ -55,9 +55,8 @@ def store64(data: Any, offset: int, value: int) -> None:
     data[offset : offset + 8] = (value & WORD).to_bytes(8, "big")
 
 
-def store_release(words: Any, place: int, value: int) -> None:
-    """``words[place] = value``."""
-    words[place] = value
+def release_fence() -> None:
+    """Do nothing: Python keeps stores in order."""
 
 
 def unsigned64(value: int) -> int:

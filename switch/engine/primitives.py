@@ -223,7 +223,7 @@ class Primitives:
 
     def do_assert(self, writer: Writer, parameters: list[Json]) -> None:
         with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
-            writer.line("state[ASSERTIONS] += 1")
+            writer.line("state.assertions += 1")
 
     do_assume = do_assert
 

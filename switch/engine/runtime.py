@@ -6,34 +6,16 @@ This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 from __future__ import annotations
 
 from weft.switch.engine.layout import (
-    B_BURST,
-    B_RATE,
-    B_REMAINDER,
-    B_TOKENS,
-    EPOCH_NS,
-    EVENTS_LOST,
-    EVENTS_WAIT,
-    M_COMMITTED,
-    M_COUNTS,
-    M_LAST_US,
-    M_PEAK,
-    M_RATES,
-    METER_CELL,
-    METER_WORDS,
-    METERS,
-    NOW_NS,
     O_KIND,
     O_SUBJECT,
     O_TIME_NS,
     O_WORDS,
-    OUTBOX,
-    OUTBOX_HEAD,
     OUTBOX_HEADER,
-    OUTBOX_TAIL,
-    OUTBOX_WAITS,
-    OUTBOX_WORDS,
-    RANDOM,
+    Bucket,
+    Context,
+    MeterCell,
     Octets,
+    Switch,
     Words,
 )
 from weft.switch.engine.native import (
@@ -45,12 +27,13 @@ from weft.switch.engine.native import (
     load64,
     modulo64,
     multiply64,
+    release_fence,
     shift_right64,
     store64,
-    store_release,
     unsigned64,
     word64,
 )
+from weft.switch.engine.trace_layout import KIND_BITS, RECORD, TraceHead, TraceRecord
 
 # A table's directory in the image: [default record or 0, key words, groups, linear entries,
 # their offset, then the groups]. A group holds the entries that have one mask in common:
@@ -196,17 +179,17 @@ def choose(image: Words, record: int, hash_value: int) -> int:
 
 
 @inner
-def draw(state: Words) -> int:
+def draw(state: Switch) -> int:
     """The next 64 random bits of a switch (splitmix64), as a word."""
-    word = word64(state[RANDOM] + HASH_MULTIPLIER)
-    state[RANDOM] = word
+    word = word64(state.random + HASH_MULTIPLIER)
+    state.random = word
     word = multiply64(word ^ shift_right64(word, 30), -4658895280553007687)
     word = multiply64(word ^ shift_right64(word, 27), -7723592293110705685)
     return word ^ word64(shift_right64(word, 31))
 
 
 @inline
-def random_between(state: Words, low: int, high: int) -> int:
+def random_between(state: Switch, low: int, high: int) -> int:
     """A random number from ``low`` to ``high``, both included (unsigned words, low <= high)."""
     span = word64(high - low + 1)
     if span == 0:
@@ -512,89 +495,108 @@ def xxh64(data: Octets, start: int, length: int) -> int:
 
 
 @inner
-def fill_bucket(meters: Words, bucket: int, elapsed_us: int) -> None:
+def fill_bucket(bucket: Bucket, elapsed_us: int) -> None:
     """Add the tokens of a time to a bucket; millionths of a token are kept for the next time."""
-    rate = meters[bucket + B_RATE]
-    burst = meters[bucket + B_BURST]
-    tokens = meters[bucket + B_TOKENS]
-    missing = burst - tokens
+    rate = bucket.rate
+    missing = bucket.burst - bucket.tokens
     seconds = elapsed_us // 1000000
     micros = elapsed_us % 1000000
     each_us = rate // 1000000
-    millionths = micros * (rate % 1000000) + meters[bucket + B_REMAINDER]
-    meters[bucket + B_REMAINDER] = millionths % 1000000
+    millionths = micros * (rate % 1000000) + bucket.remainder
+    bucket.remainder = millionths % 1000000
     full = rate > 0 and seconds > missing // rate
     if full or (each_us > 0 and micros > missing // each_us):
-        tokens = burst
+        bucket.tokens = bucket.burst
     else:
-        tokens = min(tokens + seconds * rate + micros * each_us + millionths // 1000000, burst)
-    meters[bucket + B_TOKENS] = tokens
+        more = seconds * rate + micros * each_us + millionths // 1000000
+        bucket.tokens = min(bucket.tokens + more, bucket.burst)
 
 
 @inner
-def run_meter(state: Words, cell: int, size: int, length: int) -> int:
-    """Colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 green, 1 yellow, 2 red.
-
-    Packets and bytes are counted by colour.
-    """
-    meters = int64_view(state[METERS], state[METER_WORDS])
-    meter = cell * METER_CELL
-    colour = mark(meters, meter, (state[NOW_NS] - state[EPOCH_NS]) // 1000, size)
-    meters[meter + M_COUNTS + 2 * colour] += 1
-    meters[meter + M_COUNTS + 2 * colour + 1] += length
+def run_meter(state: Switch, cell: int, size: int, length: int) -> int:
+    """Return the colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 for green,
+    1 for yellow, 2 for red. Count packets and bytes by colour."""
+    meter = MeterCell(state.meters, cell)
+    colour = mark(meter, (state.now_ns - state.epoch_ns) // 1000, size)
+    meter.counts[2 * colour] += 1
+    meter.counts[2 * colour + 1] += length
     return colour
 
 
 @inner
-def mark(meters: Words, meter: int, now_us: int, size: int) -> int:
-    """Run the meter whose first word is ``meter``.
+def mark(meter: MeterCell, now_us: int, size: int) -> int:
+    """Run a meter, and return the colour of a packet.
 
-    A two-rate three-colour marker, colour-blind (RFC 2698), as BMv2's: time in whole microseconds;
-    a red packet takes no tokens, a yellow one only of the peak bucket. Green without rates.
+    It is a two-rate three-colour marker, colour-blind (RFC 2698), as BMv2's: time is in whole
+    microseconds; a red packet takes no tokens, a yellow one only of the peak bucket. Without rates
+    all packets are green.
     """
-    if meters[meter + M_RATES] == 0:
+    if meter.has_rates == 0:
         return 0
-    elapsed_us = now_us - meters[meter + M_LAST_US]
+    elapsed_us = now_us - meter.last_us
     if elapsed_us > 0:
-        meters[meter + M_LAST_US] = now_us
-        fill_bucket(meters, meter + M_PEAK, elapsed_us)
-        fill_bucket(meters, meter + M_COMMITTED, elapsed_us)
-    if meters[meter + M_PEAK + B_TOKENS] < size:
+        meter.last_us = now_us
+        fill_bucket(meter.peak, elapsed_us)
+        fill_bucket(meter.committed, elapsed_us)
+    if meter.peak.tokens < size:
         return 2
-    meters[meter + M_PEAK + B_TOKENS] -= size
-    if meters[meter + M_COMMITTED + B_TOKENS] < size:
+    meter.peak.tokens -= size
+    if meter.committed.tokens < size:
         return 1
-    meters[meter + M_COMMITTED + B_TOKENS] -= size
+    meter.committed.tokens -= size
     return 0
 
 
 @inner
-def open_record(state: Words, kind: int, subject: int, count: int, time_ns: int) -> int:
+def write_note(
+    state: Switch, kind: int, packet: int, row: int, a: int, b: int, c: int, d: int
+) -> None:
+    """Write a record of a switch's trace, of a packet's number and row, if there is room."""
+    head = TraceHead(state.trace_head)
+    end = head.end
+    if end + RECORD > head.capacity:
+        head.lost += 1
+        return
+    note = TraceRecord(state.trace_head + end * 8)
+    note.kind = kind + (head.version << KIND_BITS)
+    note.packet = packet
+    note.row = row
+    note.time_ns = state.now_ns
+    note.a = a
+    note.b = b
+    note.c = c
+    note.d = d
+    head.end = end + RECORD
+
+
+@inner
+def open_record(state: Switch, kind: int, subject: int, count: int, time_ns: int) -> int:
     """Begin a record of ``count`` words for the controller: where they go, or -1 if no room is."""
-    size = state[OUTBOX_WORDS]
-    start = state[OUTBOX_HEAD]
-    if start + OUTBOX_HEADER + count - state[OUTBOX_TAIL] > size:
-        state[EVENTS_LOST] += 1
+    size = state.outbox_words
+    start = state.outbox_head
+    if start + OUTBOX_HEADER + count - state.outbox_tail > size:
+        state.events_lost += 1
         return -1
-    outbox = int64_view(state[OUTBOX], size)
+    outbox = int64_view(state.outbox, size)
     outbox[(start + O_KIND) & (size - 1)] = kind
     outbox[(start + O_TIME_NS) & (size - 1)] = time_ns
     outbox[(start + O_SUBJECT) & (size - 1)] = subject
     outbox[(start + O_WORDS) & (size - 1)] = count
-    return start + OUTBOX_HEADER  # type: ignore[no-any-return]
+    return start + OUTBOX_HEADER
 
 
 @inner
-def put_record(state: Words, place: int, word: int) -> None:
+def put_record(state: Switch, place: int, word: int) -> None:
     """Write one word of a record."""
-    size = state[OUTBOX_WORDS]
-    int64_view(state[OUTBOX], size)[place & (size - 1)] = word
+    size = state.outbox_words
+    int64_view(state.outbox, size)[place & (size - 1)] = word
 
 
 @inner
-def close_record(context: Words, state: Words, end: int) -> None:
+def close_record(context: Context, state: Switch, end: int) -> None:
     """Let the controller see a record, whose words end before ``end``."""
-    store_release(state, OUTBOX_HEAD, end)
-    if state[OUTBOX_WAITS] == 0:
-        state[OUTBOX_WAITS] = 1
-        context[EVENTS_WAIT] = 1
+    release_fence()
+    state.outbox_head = end
+    if state.outbox_waits == 0:
+        state.outbox_waits = 1
+        context.events_wait = 1

@@ -479,8 +479,8 @@ class EngineControl:
         base = None if state.table.meter is None else state.table.meter.base
         return self._entry_cell(state, "has no direct meter", base, keys, priority)
 
-    def _meter_words(self, cell: int) -> NDArray[np.int64]:
-        return meters.words_of_cell(self._live.meters, cell)
+    def _meter_cell(self, cell: int) -> at.MeterCell:
+        return meters.cell_at(self._live.meters, cell)
 
     def _set_rates(self, what: str, cell: int, config: MeterConfig | None) -> None:
         if config is not None:
@@ -488,9 +488,9 @@ class EngineControl:
             self._contents.rates[cell] = config
         else:
             self._contents.rates.pop(cell, None)
-        words = self._meter_words(cell)
+        meter = self._meter_cell(cell)
         now_us = (self.host.clock_ns() - self._live.epoch_ns) // 1000
-        self.host.at_once(lambda: meters.set_rates(words, config, now_us))
+        self.host.at_once(lambda: meters.set_rates(meter, config, now_us))
 
     def read_meter(self, meter: str, index: int) -> MeterConfig | None:
         return self._contents.rates.get(self._meter(meter, index))
@@ -514,20 +514,20 @@ class EngineControl:
         self._set_rates(f"the direct meter of table {table!r}", cell, config)
 
     def read_meter_counts(self, meter: str, index: int) -> MeterCounts:
-        return meters.counts_of(self._meter_words(self._meter(meter, index)))
+        return meters.counts_of(self._meter_cell(self._meter(meter, index)))
 
     def write_meter_counts(self, meter: str, index: int, counts: MeterCounts) -> None:
-        meters.set_counts(self._meter_words(self._meter(meter, index)), counts)
+        meters.set_counts(self._meter_cell(self._meter(meter, index)), counts)
 
     def read_direct_meter_counts(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> MeterCounts:
-        return meters.counts_of(self._meter_words(self._direct_meter(table, keys, priority)))
+        return meters.counts_of(self._meter_cell(self._direct_meter(table, keys, priority)))
 
     def write_direct_meter_counts(
         self, table: str, keys: tuple[Key, ...] | None, priority: int, counts: MeterCounts
     ) -> None:
-        meters.set_counts(self._meter_words(self._direct_meter(table, keys, priority)), counts)
+        meters.set_counts(self._meter_cell(self._direct_meter(table, keys, priority)), counts)
 
     # -- what entries have of their own: counter, meter, timeout
 
@@ -541,9 +541,9 @@ class EngineControl:
             self._live.counters[table.counter_base + cell] = 0
         if table.meter is not None:
             self._contents.rates.pop(table.meter.base + cell, None)
-            words = self._meter_words(table.meter.base + cell)
-            words[at.M_RATES] = 0
-            words[at.M_COUNTS :] = 0
+            meter = self._meter_cell(table.meter.base + cell)
+            meter.has_rates = 0
+            meter.counts[:] = 0
         self._start_timeout(state, entry)
 
     def _start_timeout(self, state: TableState, entry: TableEntry) -> None:
@@ -580,7 +580,7 @@ class EngineControl:
             now = self._live.ageing.timeouts[base:][: len(wanted)]
             for cell in np.flatnonzero(now != wanted).tolist():
                 self._set_timeout(base + cell, int(wanted[cell]))
-        rates = self._live.meters[at.M_RATES :: at.METER_CELL]
+        rates = self._live.meters["has_rates"]
         for cell, config in list(self._contents.rates.items()):
             if not rates[cell]:
                 self._set_rates("a meter", cell, config)

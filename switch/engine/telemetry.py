@@ -11,13 +11,8 @@ from numpy.typing import NDArray
 
 from weft.switch.engine.layout import (
     DEPTH_BUCKETS,
-    DEPTHS,
-    LOAD_BIN_NS,
     LOAD_BINS,
-    LOAD_ROWS,
-    LOAD_START_NS,
-    LOADS,
-    Words,
+    Context,
 )
 from weft.switch.engine.native import int64_view, jit
 
@@ -25,7 +20,7 @@ DEPTH_UNIT_BYTES = 64
 
 
 @jit
-def count_depth(context: Words, port_index: int, waiting_bytes: int) -> None:
+def count_depth(context: Context, port_index: int, waiting_bytes: int) -> None:
     """A packet has entered a port's queue, in which so many bytes waited before it.
 
     Depths are counted in units of 64 bytes, rounded up: one bucket each to 15 units, then 8 a power
@@ -37,24 +32,24 @@ def count_depth(context: Words, port_index: int, waiting_bytes: int) -> None:
         units >>= 1
         exponent += 1
     bucket = min(8 * exponent + units, DEPTH_BUCKETS - 1)
-    place = context[DEPTHS] + port_index * DEPTH_BUCKETS * 8
+    place = context.depths + port_index * DEPTH_BUCKETS * 8
     int64_view(place, DEPTH_BUCKETS)[bucket] += 1
 
 
 @jit
-def count_load(context: Words, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
+def count_load(context: Context, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
     """A link carries a frame from one time to another: its bytes go to the bins of that time.
 
     ``row``: the index of the port that sends it; or, of what came in at a port, that port's index
     behind those of all. Frames that began before there was anything to count are left out.
     """
-    begin_ns = context[LOAD_START_NS]
+    begin_ns = context.load_start_ns
     if start_ns < begin_ns:
         return
-    while max(start_ns, end_ns - 1) - begin_ns >= LOAD_BINS * context[LOAD_BIN_NS]:
+    while max(start_ns, end_ns - 1) - begin_ns >= LOAD_BINS * context.load_bin_ns:
         widen_bins(context)
-    bins = int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)
-    bin_ns = context[LOAD_BIN_NS]
+    bins = int64_view(context.loads + row * LOAD_BINS * 8, LOAD_BINS)
+    bin_ns = context.load_bin_ns
     place = (start_ns - begin_ns) // bin_ns
     edge_ns = begin_ns + (place + 1) * bin_ns
     counted = 0
@@ -68,16 +63,16 @@ def count_load(context: Words, row: int, start_ns: int, end_ns: int, size_bytes:
 
 
 @jit
-def widen_bins(context: Words) -> None:
+def widen_bins(context: Context) -> None:
     """Make every bin of time twice as long: two and two become one, the later half is free."""
     half = LOAD_BINS // 2
-    for row in range(context[LOAD_ROWS]):
-        bins = int64_view(context[LOADS] + row * LOAD_BINS * 8, LOAD_BINS)
+    for row in range(context.load_rows):
+        bins = int64_view(context.loads + row * LOAD_BINS * 8, LOAD_BINS)
         for i in range(LOAD_BINS):
             bytes_of_both = bins[2 * i] + bins[2 * i + 1] if i < half else 0
             if bins[i] != bytes_of_both:  # memory that was never written to is left alone
                 bins[i] = bytes_of_both
-    context[LOAD_BIN_NS] *= 2
+    context.load_bin_ns *= 2
 
 
 def depth_bytes(bucket: int) -> int:

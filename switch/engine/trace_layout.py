@@ -1,34 +1,63 @@
-"""Where things are in a trace: the one array that a traced switch writes its events into.
+"""The records of a trace: the one array that a traced switch writes its events into.
 
-A head, then records of ``RECORD`` words: kind and version, packet, copy, time in ns, and four
-arguments. It is filled from the front until it is taken; what finds no room is counted.
+It has a `TraceHead`, then as many `TraceRecord` as have been written. It is filled from the front
+until it is taken; what finds no room is counted.
 """
 
 from __future__ import annotations
 
-# Words of the head.
-(
-    T_CAPACITY,  # words of the whole array
-    T_END,  # where the next record goes
-    T_PACKET,  # number of the packet under way; 0 = not traced
-    T_COPY,  # its place in the packet pool
-    T_BEGUN,  # packets traced so far
-    T_LIMIT,  # most packets
-    T_PASSED,  # packets that came when the limit or the room was used up
-    T_LOST,  # records that found no room
-    T_VERSION,  # of program and tables
-) = range(9)
-TRACE_HEAD = 16
+from weft.base.jit import Record, record, words_in
 
-RECORD = 8
+
+@record
+class TraceHead(Record):
+    """The head of a trace."""
+
+    capacity: int
+    """Words of the whole array."""
+    end: int
+    """The word where the next record goes."""
+    packet: int
+    """The number of the packet under way; 0 means that it is not traced."""
+    row: int
+    """Its row in the packet pool."""
+    begun: int
+    """How many packets have been traced so far."""
+    limit: int
+    """The most packets that are traced."""
+    passed: int
+    """How many packets came when the limit or the room was used up."""
+    lost: int
+    """How many records found no room."""
+    version: int
+    """The version of program and tables."""
+
+
+@record
+class TraceRecord(Record):
+    """Something that happened to a packet."""
+
+    kind: int
+    """The kind in the lower KIND_BITS, the version of program and tables above them."""
+    packet: int
+    row: int
+    time_ns: int
+    a: int
+    """Four arguments, which the kind says more about."""
+    b: int
+    c: int
+    d: int
+
+
+TRACE_HEAD = words_in(TraceHead)
+RECORD = words_in(TraceRecord)
 KIND_BITS = 8
-"""Of a record's first word; the version is above them."""
 
 ROOM = 4096
-"""Words that must be free where a packet begins."""
+"""How many words must be free where a packet begins."""
 
 FRAME_BYTES = 512
-"""Most of a frame that is kept, for what was extracted from it."""
+"""How many bytes of a frame are kept at most, for what is extracted from it."""
 
 # Kinds of records, and their arguments.
 (

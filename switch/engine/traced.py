@@ -18,18 +18,12 @@ from weft.switch.engine.headers import Header
 from weft.switch.engine.layout import (
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
-    DROP,
     DROP_PORT,
     EGRESS_PORT,
     EGRESS_RID,
     ENQ_QDEPTH,
     INGRESS_PORT,
     INSTANCE_TYPE,
-    P_KEEP,
-    P_QUEUE_BYTES,
-    P_REPEATS,
-    P_TRACE,
-    TRACE,
 )
 from weft.switch.engine.primitives import Primitives
 from weft.switch.engine.program import Action, Program, Table
@@ -42,57 +36,45 @@ NOTES = f'''
 @jit
 def note(state, kind, a, b, c, d):
     """Write a record, if the packet under way is traced."""
-    if state[{TRACE}] == 0:
+    if state.trace_head == 0:
         return
-    head = int64_view(state[{TRACE}], {at.TRACE_HEAD})
-    if head[{at.T_PACKET}] == 0:
-        return
-    end = head[{at.T_END}]
-    if end + {at.RECORD} > head[{at.T_CAPACITY}]:
-        head[{at.T_LOST}] += 1
-        return
-    record = int64_view(state[{TRACE}], head[{at.T_CAPACITY}])
-    record[end] = kind + (head[{at.T_VERSION}] << {at.KIND_BITS})
-    record[end + 1] = head[{at.T_PACKET}]
-    record[end + 2] = head[{at.T_COPY}]
-    record[end + 3] = state[NOW_NS]
-    record[end + 4] = word64(a)
-    record[end + 5] = word64(b)
-    record[end + 6] = word64(c)
-    record[end + 7] = word64(d)
-    head[{at.T_END}] = end + {at.RECORD}
+    head = TraceHead(state.trace_head)
+    if head.packet != 0:
+        write_note(
+            state, kind, head.packet, head.row, word64(a), word64(b), word64(c), word64(d)
+        )
 
 
 @jit
 def note_begin(state, words, packet, operation, instance_type):
     """A packet is taken on; a new one is traced from here if there is room."""
-    if state[{TRACE}] == 0:
+    if state.trace_head == 0:
         return
-    head = int64_view(state[{TRACE}], {at.TRACE_HEAD})
+    head = TraceHead(state.trace_head)
     if operation == RUN_INGRESS and instance_type == 0:
-        words[{P_TRACE}] = 0
-        room = head[{at.T_END}] + {at.ROOM} <= head[{at.T_CAPACITY}]
-        if room and head[{at.T_BEGUN}] < head[{at.T_LIMIT}]:
-            head[{at.T_BEGUN}] += 1
-            words[{P_TRACE}] = head[{at.T_BEGUN}]
+        words.trace_number = 0
+        room = head.end + {at.ROOM} <= head.capacity
+        if room and head.begun < head.limit:
+            head.begun += 1
+            words.trace_number = head.begun
         else:
-            head[{at.T_PASSED}] += 1
-    head[{at.T_PACKET}] = words[{P_TRACE}]
+            head.passed += 1
+    head.packet = words.trace_number
     if operation == RUN_PARSER:
-        head[{at.T_PACKET}] = 0
-    head[{at.T_COPY}] = packet
+        head.packet = 0
+    head.row = packet
 
 
 @jit
 def note_frame(state, phv, row, data):
     """What comes to the parser."""
-    if state[{TRACE}] == 0:
+    if state.trace_head == 0:
         return
-    if int64_view(state[{TRACE}], {at.TRACE_HEAD})[{at.T_PACKET}] == 0:
+    if TraceHead(state.trace_head).packet == 0:
         return
-    length = row[P_FRAME_LENGTH]
-    start = row[P_FRAME]
-    note(state, {at.RECEIVED}, phv[{INGRESS_PORT}], length, phv[{INSTANCE_TYPE}], row[{P_REPEATS}])
+    length = row.frame_length
+    start = row.frame
+    note(state, {at.RECEIVED}, phv[{INGRESS_PORT}], length, phv[{INSTANCE_TYPE}], row.repeats)
     for place in range(start, start + min(length, {at.FRAME_BYTES}), 32):
         first = load64(data, place)
         second = load64(data, place + 8)
@@ -123,18 +105,18 @@ def note_table(state, image, table, entry):
 _BEGIN = "    if operation == KEEP_FIELDS:\n"
 _NOTE_BEGIN = f"    note_begin(state, words, packet, operation, phv[{INSTANCE_TYPE}])\n"
 _PARSE = "    parsed = parse("
-_PARSED = "    row[P_PAYLOAD_LENGTH] = row[P_FRAME_LENGTH] - parsed\n"
+_PARSED = "    row.payload_length = row.frame_length - parsed\n"
 _INGRESS = "        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
 _EGRESS = "        egress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
-_DEPARSE = "        words[P_HEADER_LENGTH] = deparse(phv, header)\n"
+_DEPARSE = "        words.header_length = deparse(phv, header)\n"
 
 _BEFORE_INGRESS = f"""        if phv[CHECKSUM_ERROR] != 0:
             note(state, {at.CHECKSUM}, 0, 0, 0, 0)
 """
 _AFTER_INGRESS = f"""        clone, again, group = phv[R_CLONE], phv[R_RESUBMIT], phv[MCAST_GRP]
         note(state, {at.INGRESS_END}, clone, again, group, phv[EGRESS_SPEC])
-        repeats, priority = words[{P_REPEATS}], phv[PRIORITY]
-        note(state, {at.INGRESS_MORE}, repeats, priority, phv[R_DIGEST], context[{DROP}])
+        repeats, priority = words.repeats, phv[PRIORITY]
+        note(state, {at.INGRESS_MORE}, repeats, priority, phv[R_DIGEST], context.drop)
 """
 _BEFORE_EGRESS = f"""        before, after = phv[{ENQ_QDEPTH}], phv[{DEQ_QDEPTH}]
         note(state, {at.EGRESS}, phv[{EGRESS_PORT}], before, after, phv[{DEQ_TIMEDELTA}])
@@ -142,12 +124,12 @@ _BEFORE_EGRESS = f"""        before, after = phv[{ENQ_QDEPTH}], phv[{DEQ_QDEPTH}
         note(state, {at.EGRESS_MORE}, kind, copy, 0, phv[R_LENGTH])
 """
 _AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
-        note(state, {at.EGRESS_END}, clone, port, context[{DROP}], 0)
+        note(state, {at.EGRESS_END}, clone, port, context.drop, 0)
 """
-_AFTER_DEPARSER = f"""        size, rest = words[P_HEADER_LENGTH], words[P_PAYLOAD_LENGTH]
-        note(state, {at.DEPARSED}, size, rest, words[{P_KEEP}], phv[R_TRUNCATE])
-        again, nowhere = phv[R_RECIRCULATE], words[{P_QUEUE_BYTES}] == -1
-        port, repeats = phv[{EGRESS_PORT}], words[{P_REPEATS}]
+_AFTER_DEPARSER = f"""        size, rest = words.header_length, words.payload_length
+        note(state, {at.DEPARSED}, size, rest, words.keep, phv[R_TRUNCATE])
+        again, nowhere = phv[R_RECIRCULATE], words.queue_bytes == -1
+        port, repeats = phv[{EGRESS_PORT}], words.repeats
         note(state, {at.LEFT}, again, port, 1 if nowhere else 0, repeats)
 """
 

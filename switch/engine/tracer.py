@@ -24,7 +24,7 @@ from weft.switch.engine.control import (
     MulticastGroup,
     TableEntry,
 )
-from weft.switch.engine.layout import TRACE
+from weft.switch.engine.layout import Switch
 from weft.switch.engine.traced import Legend
 
 MOST_VERSIONS = 1024
@@ -97,9 +97,10 @@ class Tracer:
         self._images: dict[int, Version] = {}
         self._versions: dict[int, tuple[Version, Legend]] = {}
         self.array = np.zeros(words, np.int64)
-        self.array[at.T_CAPACITY] = words
-        self.array[at.T_END] = at.TRACE_HEAD
-        self.array[at.T_LIMIT] = packets
+        self.head = at.TraceHead.within(self.array)
+        self.head.capacity = words
+        self.head.end = at.TRACE_HEAD
+        self.head.limit = packets
         self.pipeline: Pipeline | None = None
 
     @property
@@ -117,30 +118,30 @@ class Tracer:
         self._images[image.ctypes.data] = self.control.version()
 
     def installed(
-        self, state: NDArray[np.int64], image: NDArray[np.int64], traced: Pipeline, legend: Legend
+        self, state: Switch, image: NDArray[np.int64], traced: Pipeline, legend: Legend
     ) -> None:
-        """Packets see an image from now on; ``state``: the words of the switch."""
+        """Know that packets see an image from now on, in a switch with this ``state``."""
         version = self._images.pop(image.ctypes.data, None) or self.control.version()
-        number = int(self.array[at.T_VERSION]) + 1
+        number = self.head.version + 1
         while len(self._versions) >= MOST_VERSIONS:
             del self._versions[next(iter(self._versions))]
         self._versions[number] = version, legend
-        self.array[at.T_VERSION] = number
+        self.head.version = number
         self.pipeline = traced
-        state[TRACE] = self.array.ctypes.data
+        state.trace_head = self.array.ctypes.data
 
     def take(self) -> Taken:
         """All records so far; there is room again. No packet may be under way meanwhile."""
-        records = self.array[at.TRACE_HEAD : self.array[at.T_END]].copy()
-        self.array[at.T_END] = at.TRACE_HEAD
+        records = self.array[at.TRACE_HEAD : self.head.end].copy()
+        self.head.end = at.TRACE_HEAD
         taken = Taken(
             records.reshape(-1, at.RECORD),
             dict(self._versions),
-            int(self.array[at.T_BEGUN]),
-            int(self.array[at.T_PASSED]),
-            int(self.array[at.T_LOST]),
+            self.head.begun,
+            self.head.passed,
+            self.head.lost,
         )
-        latest = int(self.array[at.T_VERSION])
+        latest = self.head.version
         for number in [number for number in self._versions if number < latest]:
             del self._versions[number]
         return taken

@@ -14,7 +14,7 @@ import numpy as np
 from weft.base import files
 from weft.switch.engine import captures as ring
 from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import CAPTURE, HEADROOM, Q_CAPTURE_IN, Q_CAPTURE_OUT
+from weft.switch.engine.layout import HEADROOM
 
 RING_BYTES = 16 << 20
 DRAIN_INTERVAL_S = 0.01
@@ -55,16 +55,16 @@ class Captures:
         self._records = np.zeros(words, np.int64)
         self._out = np.zeros(8 * words, np.uint8)
         self._counts = np.zeros((max(len(paths), 1), 2), np.int64)
-        self._ring = np.zeros(ring.CAPTURE_WORDS, np.int64)
-        self._ring[ring.C_WORDS] = words
-        self._ring[ring.C_RECORDS] = self._records.ctypes.data
-        self._ring[ring.C_COUNTS] = self._counts.ctypes.data
-        self._ring[ring.C_FILES] = len(self._counts)
-        dataplane.context[CAPTURE] = self._ring.ctypes.data
+        self._ring = ring.Ring.zeroed()
+        self._ring.words = words
+        self._ring.records = self._records.ctypes.data
+        self._ring.counts = self._counts.ctypes.data
+        self._ring.files = len(self._counts)
+        dataplane.context.capture = self._ring.location
         for (switch, port), both in files.items():
-            row = dataplane.port_words[switch * dataplane.port_count + port]
-            for place, path in zip((Q_CAPTURE_IN, Q_CAPTURE_OUT), both, strict=True):
-                row[place] = 0 if path is None else numbers[path] + 1
+            row = dataplane.ports[switch * dataplane.port_count + port]
+            for name, path in zip(("capture_in", "capture_out"), both, strict=True):
+                setattr(row, name, 0 if path is None else numbers[path] + 1)
         self._offset_ns = time.time_ns() - time.monotonic_ns()
         """The same for all frames, as two readings of the clocks would differ."""
         self.failure = ""
@@ -81,16 +81,16 @@ class Captures:
     def flush(self) -> None:
         """Write out what the ring holds."""
         with self._draining:
-            until = int(self._ring[ring.C_HEAD])
-            if until == self._ring[ring.C_TAIL]:
+            until = int(self._ring.head)
+            if until == self._ring.tail:
                 return
             for number, file in enumerate(self._files):
-                size = ring.drain(self._ring, number, until, self._offset_ns, self._out)
+                size = ring.drain(self._ring.location, number, until, self._offset_ns, self._out)
                 try:
                     files.write_all(file, self._out[:size].tobytes())
                 except OSError as error:
                     self.failure = f"{self._paths[number]}: {error.strerror}"
-            self._ring[ring.C_TAIL] = until
+            self._ring.tail = until
 
     def counts(self) -> list[dict[str, Any]]:
         """Return, for each file, its path, the packets that it holds or will hold, and those it
@@ -102,7 +102,7 @@ class Captures:
 
     def silence(self) -> None:
         """Capture nothing more. To be called while no packet is under way."""
-        self._dataplane.port_words[:, [Q_CAPTURE_IN, Q_CAPTURE_OUT]] = 0
+        self._dataplane.ports.capture_in = self._dataplane.ports.capture_out = 0
 
     def close(self) -> None:
         """Write the rest and close the files. To be called after `silence`."""

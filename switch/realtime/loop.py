@@ -11,35 +11,15 @@ from typing import Any
 from weft.switch.engine.captures import capture_bytes, capture_departure
 from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
 from weft.switch.engine.layout import (
-    BUFFER_STRIDE,
-    BUFFERS,
     DROPS_TOO_LONG,
-    EVENTS_WAIT,
-    HEADER_STRIDE,
-    HEADERS,
     HEADROOM,
-    LOAD_ROWS,
-    NO_BUFFER,
     NONE,
-    P_BUFFER,
-    P_DEPARTURE_NS,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    P_HEADER_LENGTH,
-    P_LENGTH,
-    P_NEXT,
-    P_PAYLOAD,
-    P_PORT,
-    P_SWITCH,
-    PATCHES,
-    PORT_COUNT,
-    Q_CAPTURE_IN,
-    Q_CAPTURE_OUT,
-    Q_DELAY_NS,
-    Q_DRIVER,
-    Q_RATE_BPS,
     SLACK,
-    STORM,
+    Chain,
+    Context,
+    Packet,
+    Port,
+    Switch,
     Words,
 )
 from weft.switch.engine.native import int64_view, jit, types, uint8_view
@@ -47,10 +27,7 @@ from weft.switch.engine.pipeline import ingest
 from weft.switch.engine.queues import (
     append,
     next_deadline,
-    packet_row,
-    port_row,
     release,
-    switch_row,
     take_buffer,
     take_departure,
     take_first,
@@ -91,7 +68,7 @@ BATCH = 64
     F_DESCRIPTOR,
     F_SWITCH,
     F_PORT,
-    F_HEAD,  # frames to send, through P_NEXT
+    F_HEAD,  # frames to send, each of which names the next
     F_TAIL,
     F_SEND_ERRORS,
     F_ARRIVED_NS,  # when the last frame was received
@@ -187,13 +164,13 @@ def record_spacing(io: Words, socket: Words, rate_bps: int, length: int, now: in
 
 
 @jit
-def fill_receive_slots(context: Words, io: Words) -> int:
+def fill_receive_slots(context: Context, io: Words) -> int:
     """Give each receive slot a buffer of the pool, and return how many of the first slots have
     one."""
     vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
-    stride = context[BUFFER_STRIDE]
+    stride = context.buffer_stride
     for i in range(BATCH):
         messages[i * MESSAGE_WORDS + M_CONTROL_BYTES] = CONTROL_WORDS * 8
         if buffers[i] == NONE:
@@ -201,22 +178,22 @@ def fill_receive_slots(context: Words, io: Words) -> int:
             if buffer == NONE:
                 return i
             buffers[i] = buffer
-            vectors[2 * i] = context[BUFFERS] + buffer * stride + HEADROOM
+            vectors[2 * i] = context.buffers + buffer * stride + HEADROOM
             vectors[2 * i + 1] = stride - HEADROOM - SLACK
     return BATCH
 
 
 @jit
-def put_tag_back(context: Words, io: Words, slot: int, row: Words) -> None:
+def put_tag_back(context: Context, io: Words, slot: int, row: Packet) -> None:
     """Give a frame the VLAN tag that the kernel took out of it, as libpcap does."""
     control = int64_view(io[IO_CONTROL] + slot * CONTROL_WORDS * 8, CONTROL_WORDS)
-    if control[C_STATUS] & VLAN_VALID == 0 or row[P_FRAME_LENGTH] < ADDRESSES_BYTES:
+    if control[C_STATUS] & VLAN_VALID == 0 or row.frame_length < ADDRESSES_BYTES:
         return
     information = control[C_VLAN] & 0xFFFF
     protocol = (control[C_VLAN] >> 16) & 0xFFFF
-    stride = context[BUFFER_STRIDE]
-    data = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
-    start = row[P_FRAME] - VLAN_BYTES
+    stride = context.buffer_stride
+    data = uint8_view(context.buffers + row.buffer * stride, stride)
+    start = row.frame - VLAN_BYTES
     for i in range(ADDRESSES_BYTES):
         data[start + i] = data[start + VLAN_BYTES + i]
     place = start + ADDRESSES_BYTES
@@ -224,95 +201,95 @@ def put_tag_back(context: Words, io: Words, slot: int, row: Words) -> None:
     data[place + 1] = protocol & 0xFF
     data[place + 2] = information >> 8
     data[place + 3] = information & 0xFF
-    row[P_FRAME] = start
-    row[P_FRAME_LENGTH] += VLAN_BYTES
+    row.frame = start
+    row.frame_length += VLAN_BYTES
 
 
 @jit
-def receive_batch(context: Words, io: Words, socket: Words, time: Words) -> int:
+def receive_batch(context: Context, io: Words, socket: Words, time: Words) -> int:
     """Receive up to BATCH frames of a port, put them into the switch, and return their number."""
     slots = fill_receive_slots(context, io)
     if slots == 0:
-        context[NO_BUFFER] += 1
+        context.no_buffer += 1
         return 0
     count = _recvmmsg(socket[F_DESCRIPTOR], io[IO_RECEIVE], slots, MSG_DONTWAIT, 0)
     if count <= 0:
         return 0
     now = clock(time)
-    if context[STORM] == 0:
+    if context.storm == 0:
         begin_turn(context, MOST_PASSES)
-    if context[PATCHES] > 0:
+    if context.patches > 0:
         advance(context, now)  # what other switches sent earlier comes first
     messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
     buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
     switch = socket[F_SWITCH]
     rate_bps = socket[F_RATE_BPS]
-    port_index = switch * context[PORT_COUNT] + socket[F_PORT]
-    arrivals = context[LOAD_ROWS] // 2 + port_index
-    capture = port_row(context, port_index)[Q_CAPTURE_IN]
+    port_index = switch * context.port_count + socket[F_PORT]
+    arrivals = context.load_rows // 2 + port_index
+    capture = Port(context.ports, port_index).capture_in
     for i in range(count):
         message = i * MESSAGE_WORDS
         record_spacing(io, socket, rate_bps, messages[message + M_LENGTH] & 0xFFFFFFFF, now)
         if messages[message + M_FLAGS] & MSG_TRUNC:
-            switch_row(context, switch)[DROPS_TOO_LONG] += 1
+            Switch(context.switches, switch).drops[DROPS_TOO_LONG] += 1
             continue
         packet = take_packet(context, buffers[i])
         if packet == NONE:
-            context[NO_BUFFER] += 1
+            context.no_buffer += 1
             continue
         buffers[i] = NONE
-        row = packet_row(context, packet)
-        row[P_FRAME] = HEADROOM
-        row[P_FRAME_LENGTH] = messages[message + M_LENGTH] & 0xFFFFFFFF
+        row = Packet(context.packets, packet)
+        row.frame = HEADROOM
+        row.frame_length = messages[message + M_LENGTH] & 0xFFFFFFFF
         put_tag_back(context, io, i, row)
-        takes_ns = row[P_FRAME_LENGTH] * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
-        count_load(context, arrivals, now - takes_ns, now, row[P_FRAME_LENGTH])
+        takes_ns = row.frame_length * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
+        count_load(context, arrivals, now - takes_ns, now, row.frame_length)
         if capture != 0:
-            frame = context[BUFFERS] + row[P_BUFFER] * context[BUFFER_STRIDE] + row[P_FRAME]
-            capture_bytes(context, capture - 1, now, frame, row[P_FRAME_LENGTH])
+            frame = context.buffers + row.buffer * context.buffer_stride + row.frame
+            capture_bytes(context, capture - 1, now, frame, row.frame_length)
         ingest(context, switch, socket[F_PORT], packet, now)
         advance(context, now)
     return count  # type: ignore[no-any-return]
 
 
 @jit
-def sort_departures(context: Words, io: Words) -> None:
+def sort_departures(context: Context, io: Words) -> None:
     """Give each departing packet to its port's socket."""
     pending = int64_view(io[IO_PENDING], io[IO_COUNT])
     while True:
         packet = take_departure(context)
         if packet == NONE:
             return
-        row = packet_row(context, packet)
-        port = port_row(context, row[P_SWITCH] * context[PORT_COUNT] + row[P_PORT])
-        number = port[Q_DRIVER]
+        row = Packet(context.packets, packet)
+        port = Port(context.ports, row.switch * context.port_count + row.port)
+        number = port.driver
         socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
         if socket[F_HEAD] == NONE:
             pending[io[IO_PENDING_COUNT]] = number
             io[IO_PENDING_COUNT] += 1
-        append(context, socket, F_HEAD, packet)
+        append(context, Chain(socket.ctypes.data + 8 * F_HEAD), packet)
 
 
 @jit
-def send_socket(context: Words, io: Words, socket: Words, time: Words) -> bool:
+def send_socket(context: Context, io: Words, socket: Words, time: Words) -> bool:
     """Send what waits at a socket, and return False if the kernel took only a part of it."""
     messages = int64_view(io[IO_SEND], BATCH * MESSAGE_WORDS)
     vectors = int64_view(io[IO_SEND_VECTORS], 4 * BATCH)
-    port = port_row(context, socket[F_SWITCH] * context[PORT_COUNT] + socket[F_PORT])
-    timed = port[Q_RATE_BPS] > 0 or port[Q_DELAY_NS] > 0
+    port = Port(context.ports, socket[F_SWITCH] * context.port_count + socket[F_PORT])
+    timed = port.rate_bps > 0 or port.delay_ns > 0
     while socket[F_HEAD] != NONE:
         count = 0
         packet = socket[F_HEAD]
         while packet != NONE and count < BATCH:
-            row = packet_row(context, packet)
-            header_length = min(row[P_HEADER_LENGTH], row[P_LENGTH])
-            buffer = context[BUFFERS] + row[P_BUFFER] * context[BUFFER_STRIDE]
-            vectors[4 * count] = context[HEADERS] + packet * context[HEADER_STRIDE]
+            row = Packet(context.packets, packet)
+            header_length = min(row.header_length, row.length)
+            buffer = context.buffers + row.buffer * context.buffer_stride
+            vectors[4 * count] = context.headers + packet * context.header_stride
             vectors[4 * count + 1] = header_length
-            vectors[4 * count + 2] = buffer + row[P_PAYLOAD]
-            vectors[4 * count + 3] = row[P_LENGTH] - header_length
+            vectors[4 * count + 2] = buffer + row.payload
+            vectors[4 * count + 3] = row.length - header_length
             messages[count * MESSAGE_WORDS + M_LENGTH] = 0
-            packet = row[P_NEXT]
+            packet = row.next
             count += 1
         sent = _sendmmsg(socket[F_DESCRIPTOR], io[IO_SEND], count, MSG_DONTWAIT)
         if sent < 0:
@@ -322,17 +299,17 @@ def send_socket(context: Words, io: Words, socket: Words, time: Words) -> bool:
             socket[F_SEND_ERRORS] += 1
         now = clock(time) if timed else 0
         for _ in range(max(sent, 1)):
-            packet = take_first(context, socket, F_HEAD)
+            packet = take_first(context, Chain(socket.ctypes.data + 8 * F_HEAD))
             if timed and sent > 0:
-                record_lateness(io, now - packet_row(context, packet)[P_DEPARTURE_NS])
-            if port[Q_CAPTURE_OUT] != 0 and sent > 0:
-                capture_departure(context, port[Q_CAPTURE_OUT] - 1, clock(time), packet)
+                record_lateness(io, now - Packet(context.packets, packet).departure_ns)
+            if port.capture_out != 0 and sent > 0:
+                capture_departure(context, port.capture_out - 1, clock(time), packet)
             release(context, packet)
     return True
 
 
 @jit
-def send_departures(context: Words, io: Words, time: Words) -> None:
+def send_departures(context: Context, io: Words, time: Words) -> None:
     """Send all frames that have left their links; what a full socket refuses stays for later."""
     sort_departures(context, io)
     pending = int64_view(io[IO_PENDING], io[IO_COUNT])
@@ -348,7 +325,7 @@ def send_departures(context: Words, io: Words, time: Words) -> None:
 
 
 @jit
-def wait(context: Words, io: Words, time: Words, last_wake: int) -> int:
+def wait(context: Context, io: Words, time: Words, last_wake: int) -> int:
     """Sleep until a frame, the event descriptor or the next deadline, and return ppoll's result."""
     now = clock(time)
     until = next_deadline(context)
@@ -365,15 +342,15 @@ def wait(context: Words, io: Words, time: Words, last_wake: int) -> int:
 
 
 @jit
-def tell_events(context: Words, io: Words) -> None:
+def tell_events(context: Context, io: Words) -> None:
     """Wake the thread that tells controllers of events, if there are new ones."""
-    if context[EVENTS_WAIT] != 0:
-        context[EVENTS_WAIT] = 0
+    if context.events_wait != 0:
+        context.events_wait = 0
         _write(io[IO_EVENTS], io[IO_ONE], 8)
 
 
 @jit
-def run_loop(context: Words, io: Words) -> None:
+def run_loop(context: Context, io: Words) -> None:
     """Run until the event descriptor is readable."""
     count = io[IO_COUNT]
     time = int64_view(io[IO_TIME], 4)

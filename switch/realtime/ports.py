@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from weft.base.errors import MachineError
 from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import NONE, Q_DRIVER, Q_RATE_BPS
+from weft.switch.engine.layout import (
+    NONE,
+)
 from weft.switch.realtime import loop
 
 ETH_P_ALL = 3
@@ -100,9 +102,9 @@ class PortSockets:
             self.rows[i, loop.F_SWITCH] = switch
             self.rows[i, loop.F_PORT] = port
             self.rows[i, loop.F_HEAD] = NONE
-            words = dataplane.port_words[switch * dataplane.port_count + port]
-            words[Q_DRIVER] = i
-            self.rows[i, loop.F_RATE_BPS] = words[Q_RATE_BPS]
+            words = dataplane.ports[switch * dataplane.port_count + port]
+            words.driver = i
+            self.rows[i, loop.F_RATE_BPS] = words.rate_bps
             poll[i] = descriptor | loop.POLLIN << 32
         poll[count] = self.event | loop.POLLIN << 32
         receive_vectors = self._array(2 * loop.BATCH)

@@ -29,15 +29,8 @@ PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
-DROPS = {
-    "no_program": layout.DROPS_NO_PROGRAM,
-    "ingress": layout.DROPS_INGRESS,
-    "egress": layout.DROPS_EGRESS,
-    "no_port": layout.DROPS_NO_PORT,
-    "repeats": layout.DROPS_REPEATS,
-    "too_long": layout.DROPS_TOO_LONG,
-}
-"""The word that counts the packets dropped for each reason."""
+DROPS = ("no_program", "ingress", "egress", "no_port", "repeats", "too_long")
+"""Why a switch drops packets, in the order of `layout.DROPS_NO_PROGRAM` and the others."""
 
 
 def prepare() -> None:
@@ -76,7 +69,7 @@ class SwitchProcess:
             drop_port=config.drop_port,
         )
         self.drop_port, self.frame_bytes = self.dataplane.drop_port, self.dataplane.frame_bytes
-        self.dataplane.context[layout.RESERVE] = min(2 * loop.BATCH, config.buffers // 8)
+        self.dataplane.context.reserve = min(2 * loop.BATCH, config.buffers // 8)
         now = time.monotonic_ns()
         places = []
         for number, switch in enumerate(config.switches):
@@ -348,8 +341,10 @@ class SwitchProcess:
                     "device_id": switch.device_id,
                     "program_loaded": self.controls[number].program_loaded,
                     "drops": {
-                        name: int(self.dataplane.switches[number][place])
-                        for name, place in DROPS.items()
+                        name: int(count)
+                        for name, count in zip(
+                            DROPS, self.dataplane.switches[number].drops, strict=True
+                        )
                     },
                     "events_lost": self.state(number).events_lost,
                     "ports": ports[switch.name],
@@ -359,7 +354,7 @@ class SwitchProcess:
             "lateness_ns": _quantiles(self.sockets.histogram, int(io[loop.IO_MAX_LATENESS])),
             "spacing_ns": _quantiles(self.sockets.spacing, int(io[loop.IO_MAX_SPACING])),
             "load_bin_ns": self.dataplane.load_bin_ns,
-            "no_buffer_drops": int(self.dataplane.context[layout.NO_BUFFER]),
+            "no_buffer_drops": int(self.dataplane.context.no_buffer),
             "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
             "cpu_seconds": self._cpu_seconds(),
         }

@@ -9,7 +9,6 @@ from typing import Any
 from weft.base.errors import RunError, WeftError
 from weft.switch.engine.control import ControlError
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.layout import NO_BUFFER
 from weft.switch.engine.trace import Decoder
 from weft.switch.engine.trace_text import packets_text
 from weft.switch.engine.tracer import Tracer
@@ -157,7 +156,7 @@ class _Run:
         while True:
             for departure in self.dataplane.transmit(until):
                 self.outputs.append(Output(departure.port, departure.frame, packet))
-            lost = int(self.dataplane.context[NO_BUFFER])
+            lost = int(self.dataplane.context.no_buffer)
             if lost:
                 room = self.dataplane.memory.packet_count
                 raise RunError(

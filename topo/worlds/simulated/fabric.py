@@ -169,8 +169,8 @@ class Fabric:
 
     def uplink_drops(self, rank: int) -> int:
         """Frames that a host's uplink had no room for; the transport leaves it none of them."""
-        row = self.dataplane.port_words[self.host_index(rank)]
-        return int(row[engine.S_QUEUE_DROPS])
+        row = self.dataplane.ports[self.host_index(rank)]
+        return int(row.queue_drops)
 
     def attach(self, agents: Mapping[int, Agent]) -> None:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
@@ -296,8 +296,8 @@ class Fabric:
             elif reason == at.GROW:
                 margin = world.margin
                 self.dataplane.memory.grow(
-                    packets=bool(context[engine.FREE_PACKET_COUNT] < margin),
-                    buffers=bool(context[engine.FREE_BUFFER_COUNT] < margin),
+                    packets=bool(context.free_packet_count < margin),
+                    buffers=bool(context.free_buffer_count < margin),
                 )
             elif reason == at.PAUSE:
                 if pause is not None:
@@ -317,7 +317,7 @@ class Fabric:
         return True
 
     def _failure(self) -> str:
-        lost = int(self.dataplane.context[engine.NO_BUFFER])
+        lost = int(self.dataplane.context.no_buffer)
         if lost:
             return f"the pool had no room for {lost} frames"
         return f"faults hold more than {at.HELD_ROOM} frames at a time"

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 from weft.agents.transport.kernels.memory import memmove
-from weft.base.jit import load8
+from weft.base.jit import load8, memcpy
 from weft.switch.engine.layout import (
-    BUFFER_COUNT,
-    BUFFER_REFERENCES,
-    BUFFER_STRIDE,
-    BUFFERS,
     NONE,
-    P_BUFFER,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    PACKET_WORDS,
+    Context,
+    Packet,
 )
 from weft.switch.engine.native import int64_view, uint8_view
-from weft.switch.engine.queues import packet_row, take_packet
+from weft.switch.engine.queues import PACKET_BYTES, take_packet
 from weft.topo.worlds.simulated.frames import mix, read16, read32
 from weft.topo.worlds.simulated.layout import (
     CORRUPT,
     HELD_ROOM,
     NEVER,
     STACK_BYTES,
-    Context,
     Frame,
     Held,
     Rule,
@@ -90,14 +83,13 @@ def rule_applies(
 @internal
 def copy_of(context: Context, packet: int) -> int:
     """A second packet with the same frame, or NONE."""
-    row = packet_row(context, packet)
-    copy = take_packet(context, row[P_BUFFER])
+    row = Packet(context.packets, packet)
+    copy = take_packet(context, row.buffer)
     if copy == NONE:
         return NONE
-    int64_view(context[BUFFER_REFERENCES], context[BUFFER_COUNT])[row[P_BUFFER]] += 1
-    other = packet_row(context, copy)
-    for i in range(PACKET_WORDS):
-        other[i] = row[i]
+    int64_view(context.buffer_references, context.buffer_count)[row.buffer] += 1
+    size = PACKET_BYTES
+    memcpy(context.packets + copy * size, context.packets + packet * size, size)
     return copy
 
 
@@ -166,19 +158,19 @@ def let_go(world: World, position: int) -> int:
 @internal
 def frame_view(context: Context, packet: int) -> Frame:
     """The buffer that a packet's frame is in."""
-    row = packet_row(context, packet)
-    stride = context[BUFFER_STRIDE]
-    data: Frame = uint8_view(context[BUFFERS] + row[P_BUFFER] * stride, stride)
+    row = Packet(context.packets, packet)
+    stride = context.buffer_stride
+    data: Frame = uint8_view(context.buffers + row.buffer * stride, stride)
     return data
 
 
 @internal
 def frame_length(context: Context, packet: int) -> int:
     """A frame's bytes."""
-    return packet_row(context, packet)[P_FRAME_LENGTH]  # type: ignore[no-any-return]
+    return Packet(context.packets, packet).frame_length
 
 
 @internal
 def frame_start(context: Context, packet: int) -> int:
     """Where in its buffer a frame begins."""
-    return packet_row(context, packet)[P_FRAME]  # type: ignore[no-any-return]
+    return Packet(context.packets, packet).frame

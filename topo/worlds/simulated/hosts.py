@@ -10,34 +10,17 @@ from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
 from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
 from weft.switch.engine.layout import (
-    BUFFER_STRIDE,
-    BUFFERS,
-    FREE_BUFFER_COUNT,
-    FREE_PACKET_COUNT,
     HEADROOM,
     NONE,
-    P_DEPARTURE_NS,
-    P_ENQUEUED_NS,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    P_LENGTH,
-    P_NEXT,
-    P_PAYLOAD,
-    P_PAYLOAD_LENGTH,
-    P_QUEUE_BYTES,
-    PORT_COUNT,
-    Q_BYTES,
-    Q_FREE_NS,
-    Q_HEAD,
-    Q_PACKETS,
+    Context,
+    Packet,
+    Port,
 )
 from weft.switch.engine.native import uint8_view
 from weft.switch.engine.queues import (
     drop_buffer,
     enqueue,
     land,
-    packet_row,
-    port_row,
     put_on_link,
     release,
     reschedule,
@@ -50,7 +33,6 @@ from weft.topo.worlds.simulated.frames import put_stack, read16, read32, taken_s
 from weft.topo.worlds.simulated.layout import (
     NEVER,
     STACK_BYTES,
-    Context,
     HostRecord,
     World,
 )
@@ -64,17 +46,17 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 @internal
 def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at a host's uplink: it sends what waits, frames reach its far end."""
-    port = port_row(context, port_index)
-    while port[Q_HEAD] != NONE:
-        packet = port[Q_HEAD]
-        words = packet_row(context, packet)
-        start = max(port[Q_FREE_NS], words[P_ENQUEUED_NS])
+    port = Port(context.ports, port_index)
+    while port.waiting.head != NONE:
+        packet = port.waiting.head
+        words = Packet(context.packets, packet)
+        start = max(port.free_ns, words.enqueued_ns)
         if start > now_ns:
             break
-        port[Q_HEAD] = words[P_NEXT]
-        words[P_NEXT] = NONE
-        port[Q_PACKETS] -= 1
-        port[Q_BYTES] -= words[P_QUEUE_BYTES]
+        port.waiting.head = words.next
+        words.next = NONE
+        port.queue_packets -= 1
+        port.queue_bytes -= words.queue_bytes
         put_on_link(context, port_index, packet, start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
@@ -138,19 +120,19 @@ def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
     if words.due_ns <= now_ns:
         return CALL_HOST
     port_index = world.first_uplink + host
-    port = port_row(context, port_index)
+    port = Port(context.ports, port_index)
     endpoint = EndpointState(words.endpoint)
     batch = Batch(world.sending)
-    stride = context[BUFFER_STRIDE]
+    stride = context.buffer_stride
     while True:
-        room = words.queue_bytes - port[Q_BYTES]
+        room = words.queue_bytes - port.queue_bytes
         if room < world.frame_bytes:
-            schedule(context, call, min(max(port[Q_FREE_NS], now_ns + 1), words.due_ns))
+            schedule(context, call, min(max(port.free_ns, now_ns + 1), words.due_ns))
             return DONE
-        if context[FREE_BUFFER_COUNT] < world.margin or context[FREE_PACKET_COUNT] < world.margin:
+        if context.free_buffer_count < world.margin or context.free_packet_count < world.margin:
             return LACK_ROOM
         buffer = take_buffer(context)
-        address = context[BUFFERS] + buffer * stride
+        address = context.buffers + buffer * stride
         batch.data = address + HEADROOM + STACK_BYTES
         count = fill_batch(endpoint, batch, now_ns, room)
         if count == 0:
@@ -167,14 +149,14 @@ def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
                 np.int64(load8(batch.tos)),
             )
             packet = take_packet(context, buffer)
-            row = packet_row(context, packet)
-            row[P_FRAME] = HEADROOM
-            row[P_FRAME_LENGTH] = length
-            row[P_PAYLOAD] = HEADROOM
-            row[P_PAYLOAD_LENGTH] = length
-            row[P_LENGTH] = length
-            row[P_DEPARTURE_NS] = 0
-            ports = context[PORT_COUNT]
+            row = Packet(context.packets, packet)
+            row.frame = HEADROOM
+            row.frame_length = length
+            row.payload = HEADROOM
+            row.payload_length = length
+            row.length = length
+            row.departure_ns = 0
+            ports = context.port_count
             enqueue(context, port_index // ports, port_index % ports, packet, length, now_ns)
         if endpoint.events:
             return CALL_HOST

@@ -13,8 +13,6 @@ import numpy.typing as npt
 
 from weft.base.jit import Record, record
 
-Context = npt.NDArray[np.int64]
-"""The words of `weft.switch.engine.layout`: all state of switches, links and queues."""
 Frame = npt.NDArray[np.uint8]
 """The buffer that a frame is in."""
 

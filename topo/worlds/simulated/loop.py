@@ -14,36 +14,15 @@ from weft.base.jit import words_at
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn
 from weft.switch.engine.layout import (
-    AGAIN_HEAD,
-    FREE_BUFFER_COUNT,
-    FREE_PACKET_COUNT,
     HEADROOM,
-    HEAP,
-    HEAP_LENGTH,
-    NO_BUFFER,
     NONE,
-    P_FRAME,
-    P_FRAME_LENGTH,
-    P_KEEP,
-    P_LENGTH,
-    P_NEXT,
-    P_PAYLOAD,
-    P_PAYLOAD_LENGTH,
-    P_PORT,
-    P_REPEATS,
-    P_SWITCH,
-    PASSES,
-    PASSES_END,
-    PORT_COUNT,
-    Q_EVENT_NS,
-    Q_FREE_NS,
-    READY_HEAD,
+    Context,
+    Packet,
+    Port,
 )
 from weft.switch.engine.native import int64_view
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.queues import (
-    packet_row,
-    port_row,
     put_on_link,
     release,
     reschedule,
@@ -78,7 +57,6 @@ from weft.topo.worlds.simulated.layout import (
     SWAP,
     TRIGGER,
     TRIGGERED,
-    Context,
     Frame,
     Held,
     Rule,
@@ -101,7 +79,7 @@ def lose(world: World, context: Context, port_index: int, packet: int) -> None:
     """A frame is lost on the link, and counted."""
     count = world.port_indices
     int64_view(world.lost_packets, count)[port_index] += 1
-    length = packet_row(context, packet)[P_FRAME_LENGTH]
+    length = Packet(context.packets, packet).frame_length
     int64_view(world.lost_bytes, count)[port_index] += length
     release(context, packet)
 
@@ -118,11 +96,11 @@ def hand_over(world: World, context: Context, port_index: int, packet: int, now_
         if take_in(world, context, host, packet, now_ns) == CALL_HOST:
             return host
         return NOTHING
-    row = packet_row(context, packet)
-    row[P_REPEATS] = 0
-    row[P_KEEP] = 0
-    row[P_NEXT] = NONE
-    ports = context[PORT_COUNT]
+    row = Packet(context.packets, packet)
+    row.repeats = 0
+    row.keep = 0
+    row.next = NONE
+    ports = context.port_count
     ingest(context, peer // ports, peer % ports, packet, now_ns)
     return NOTHING
 
@@ -133,14 +111,14 @@ def arrive(world: World, context: Context, packet: int, now_ns: int) -> int:
 
     Returns the host that must be called, or NOTHING.
     """
-    row = packet_row(context, packet)
-    port_index = row[P_SWITCH] * context[PORT_COUNT] + row[P_PORT]
+    row = Packet(context.packets, packet)
+    port_index = row.switch * context.port_count + row.port
     if not join_frame(context, packet):
         release(context, packet)
         return NOTHING
     data = frame_view(context, packet)
-    start = row[P_FRAME]
-    length = row[P_FRAME_LENGTH]
+    start = row.frame
+    length = row.frame_length
     world.frames += 1
     direction = word_of(world, world.directions, port_index)
     add_to_digest(world, now_ns, direction, length, content_hash(data, start, length))
@@ -219,25 +197,25 @@ def arrive_late(world: World, context: Context, now_ns: int) -> int:
 def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; why: one of `layout`'s IDLE to ENDLESS."""
     world = World(world_address)
-    heap = int64_view(context[HEAP], 1)
+    heap = int64_view(context.heap, 1)
     while True:
         now_ns = world.now_ns
-        if context[PASSES] >= context[PASSES_END]:
+        if context.passes >= context.passes_end:
             return ENDLESS
-        if world.failure or context[NO_BUFFER]:
+        if world.failure or context.no_buffer:
             return FAILED
         if world.triggered:
             return TRIGGERED
-        if context[FREE_BUFFER_COUNT] < world.margin or context[FREE_PACKET_COUNT] < world.margin:
+        if context.free_buffer_count < world.margin or context.free_packet_count < world.margin:
             return GROW
-        if context[READY_HEAD] != NONE:
+        if context.ready.head != NONE:
             begin_turn(context, MOST_PASSES)
             found = arrive(world, context, take_departure(context), now_ns)
             if found != NOTHING:
                 world.host = found
                 return CALL
             continue
-        if context[AGAIN_HEAD] != NONE:
+        if context.again.head != NONE:
             go_on(context, now_ns)
             continue
         begin_turn(context, MOST_PASSES)
@@ -246,14 +224,14 @@ def run_events(world_address: int, context: Context) -> int:
         if world.budget < 0:
             return PAUSE
         held_ns = held_time(world) if world.held_count else NONE
-        if context[HEAP_LENGTH] == 0:
+        if context.heap_length == 0:
             if held_ns == NONE:
                 return IDLE
             time_ns = held_ns
             port_index = NONE
         else:
             port_index = heap[0]
-            time_ns = port_row(context, port_index)[Q_EVENT_NS]
+            time_ns = Port(context.ports, port_index).event_ns
             if held_ns != NONE and held_ns <= time_ns:
                 time_ns = held_ns
                 port_index = NONE
@@ -295,14 +273,14 @@ def send_frame(context: Context, port_index: int, frame: Frame, now_ns: int) -> 
     data = frame_view(context, packet)
     for i in range(frame.size):
         data[HEADROOM + i] = frame[i]
-    words = packet_row(context, packet)
-    words[P_FRAME] = HEADROOM
-    words[P_FRAME_LENGTH] = frame.size
-    words[P_PAYLOAD] = HEADROOM
-    words[P_PAYLOAD_LENGTH] = frame.size
-    words[P_LENGTH] = frame.size
-    words[P_SWITCH] = port_index // context[PORT_COUNT]
-    words[P_PORT] = port_index % context[PORT_COUNT]
-    start = max(port_row(context, port_index)[Q_FREE_NS], now_ns)
+    words = Packet(context.packets, packet)
+    words.frame = HEADROOM
+    words.frame_length = frame.size
+    words.payload = HEADROOM
+    words.payload_length = frame.size
+    words.length = frame.size
+    words.switch = port_index // context.port_count
+    words.port = port_index % context.port_count
+    start = max(Port(context.ports, port_index).free_ns, now_ns)
     put_on_link(context, port_index, packet, start)
     reschedule(context, port_index)
