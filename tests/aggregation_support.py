@@ -16,7 +16,7 @@ import numpy.typing as npt
 from weft.switch.compiler.driver import compile_cached
 from weft.switch.engine.control import ActionCall, Exact, MulticastGroup, Replica, TableEntry
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.topo.fabric_program import fabric_macros, fabric_program
 
 Values = npt.NDArray[np.int64]
@@ -247,7 +247,7 @@ class Switches:
         self.dataplane = Dataplane(len(places), ports + 1, packets=256, plain=plain)
         self.controls = [self.configure(i, place) for i, place in enumerate(places)]
 
-    def configure(self, switch: int, place: Place) -> EngineControl:
+    def configure(self, switch: int, place: Place) -> SwitchControl:
         """Load the program and install a switch's entries, as the controller does."""
         for port in range(1, self.dataplane.port_count):
             self.dataplane.set_port(switch, port, Queue())

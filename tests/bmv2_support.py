@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 PORTS = 5
 
@@ -81,7 +81,7 @@ def read_pcap(path: Path) -> list[bytes]:
     return frames
 
 
-def loaded(program: str, ports: int, *, plain: bool) -> tuple[Dataplane, EngineControl]:
+def loaded(program: str, ports: int, *, plain: bool) -> tuple[Dataplane, SwitchControl]:
     """A switch with ports from 1 on that runs a program."""
     dataplane = Dataplane(1, 8, packets=64, plain=plain)
     for port in range(1, ports + 1):
@@ -95,7 +95,7 @@ def loaded(program: str, ports: int, *, plain: bool) -> tuple[Dataplane, EngineC
 def weft(
     program: str,
     frames: Sequence[bytes],
-    configure: Callable[[EngineControl], None] | None = None,
+    configure: Callable[[SwitchControl], None] | None = None,
     *,
     plain: bool = True,
 ) -> Sent:

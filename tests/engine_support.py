@@ -20,7 +20,7 @@ from weft.switch.engine.control import (
     TableEntry,
 )
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 MBIT100 = 100_000_000
 
@@ -50,7 +50,7 @@ def make(queue: Queue | None = None, *, switches: int = 1, seed: int = 1) -> Dat
     return dataplane
 
 
-def configure(dataplane: Dataplane, switch: int = 0) -> EngineControl:
+def configure(dataplane: Dataplane, switch: int = 0) -> SwitchControl:
     """The router with 10.1/16 to port 2, 10.2/16 over ports 2, 3, 4, and group 7 = 1 to 4."""
     control = dataplane.control(switch)
     control.load_program(router(), load="save")

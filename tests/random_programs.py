@@ -35,7 +35,7 @@ from weft.switch.engine.control import (
     Replica,
     TableEntry,
 )
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.trace import describe_key
 
 Outcome = dict[str, Any]
@@ -52,7 +52,7 @@ VALUES = (9, 2)
 """Of the parser's value set."""
 
 
-def configure(control: EngineControl, entries: Sequence[TableEntry], tame: bool) -> None:
+def configure(control: SwitchControl, entries: Sequence[TableEntry], tame: bool) -> None:
     """Entries, groups, sessions, meters and value sets, as far as the program has them: p4c leaves
     out what it sees that no packet can reach."""
     for entry in entries:

@@ -14,7 +14,7 @@ import pytest
 from weft.switch.engine.control import (
     Event,
 )
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,7 +29,7 @@ DEADLINE_S = 60.0
 
 
 def collect(
-    control: EngineControl, told: threading.Event, enough: Callable[[list[Event]], bool]
+    control: SwitchControl, told: threading.Event, enough: Callable[[list[Event]], bool]
 ) -> list[Event]:
     """Events as a listener takes them, until there are enough or the deadline has passed."""
     events: list[Event] = []

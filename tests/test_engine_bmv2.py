@@ -12,7 +12,7 @@ from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import features
 
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 
 def commands() -> Iterator[bytes]:
@@ -40,7 +40,7 @@ def is_defined(frame: bytes) -> bool:
     return frame[0] != 0x03 or int.from_bytes(frame[1:3], "big") < 16
 
 
-def configure(control: EngineControl) -> None:
+def configure(control: SwitchControl) -> None:
     control.insert_multicast_group(MulticastGroup(1, (Replica(2, 5), Replica(3, 5), Replica(4, 5))))
     control.insert_clone_session(CloneSession(1, (Replica(4),)))
 

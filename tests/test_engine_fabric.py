@@ -24,7 +24,7 @@ from weft.switch.engine.control import (
     TableEntry,
 )
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.topo.fabric_program import fabric_program
 
 
@@ -33,7 +33,7 @@ def own_json() -> str:
     return compile_program(fabric_program()).bmv2_json
 
 
-def full_name(control: EngineControl, kind: str, ending: str) -> str:
+def full_name(control: SwitchControl, kind: str, ending: str) -> str:
     """The name of the one table, profile, action or counter that ends so."""
     assert control._pipeline is not None
     program = control._pipeline.program
@@ -46,7 +46,7 @@ def full_name(control: EngineControl, kind: str, ending: str) -> str:
     return next(name for name in names if name.split(".")[-1] == ending)
 
 
-def fabric(json_text: str, *, plain: bool = False) -> tuple[Dataplane, EngineControl]:
+def fabric(json_text: str, *, plain: bool = False) -> tuple[Dataplane, SwitchControl]:
     """A switch with 10.1/16 spread over ports 2 and 3, and group 239.0.0.1 on ports 1, 2, 4."""
     dataplane = Dataplane(1, 8, packets=64, plain=plain, seed=5)
     for port in range(1, 5):

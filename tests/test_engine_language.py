@@ -11,7 +11,7 @@ from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2
 
 from weft.switch.compiler import compile_program
 from weft.switch.engine.control import Exact
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 PROGRAMS = Path(__file__).parent / "bmv2_programs"
 
@@ -90,7 +90,7 @@ def test_a_value_set_takes_packets_its_own_way(tmp_path: Path) -> None:
     program = compile_program(source).bmv2_json
     frames = [struct.pack(">BBHI", operation, 0, 0, 0) + b"end" for operation in (7, 8)]
 
-    def configure(control: EngineControl) -> None:
+    def configure(control: SwitchControl) -> None:
         control.set_value_set("P.vs", [(Exact(7),)])
 
     assert [len(frame) for frame in weft(program, frames)[2]] == [11, 11]

@@ -44,7 +44,7 @@ from weft.switch.engine.control import (
 )
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.outbox import RING_WORDS
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 SECOND = 1_000_000_000
 
@@ -54,7 +54,7 @@ def program() -> str:
     return compile_program(SOURCE).bmv2_json
 
 
-def make(drop_port: int = 511, *, plain: bool = True) -> tuple[Dataplane, EngineControl]:
+def make(drop_port: int = 511, *, plain: bool = True) -> tuple[Dataplane, SwitchControl]:
     dataplane = Dataplane(1, 8, packets=64, plain=plain, drop_port=drop_port)
     for port in range(1, 5):
         dataplane.set_port(0, port, Queue())
@@ -65,7 +65,7 @@ def make(drop_port: int = 511, *, plain: bool = True) -> tuple[Dataplane, Engine
     return dataplane, control
 
 
-def forward(control: EngineControl, destination: int, port: int, timeout_ns: int = 0) -> None:
+def forward(control: SwitchControl, destination: int, port: int, timeout_ns: int = 0) -> None:
     call = ActionCall("I.to", (port,))
     entry = TableEntry("I.forward", (Exact(destination),), call, idle_timeout_ns=timeout_ns)
     control.insert_entry(entry)
@@ -154,7 +154,7 @@ def test_meters_colour_packets_as_rfc_2698_defines(
 
 
 @lru_cache
-def metered() -> tuple[Dataplane, EngineControl]:
+def metered() -> tuple[Dataplane, SwitchControl]:
     dataplane, control = make()
     forward(control, 1, 2)
     return dataplane, control

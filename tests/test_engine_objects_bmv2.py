@@ -12,14 +12,14 @@ from tests.compiler_support import compiled
 from tests.engine_support import SOURCE, colours, frame
 
 from weft.switch.engine.control import ActionCall, Exact, MeterConfig, TableEntry
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 BURSTS = {1: (3, 6), 2: (0, 200), 3: (100, 100), 4: (200, 300)}
 """Of the cells of both meters, and of the entries' direct meters: committed and peak. Rates are 0,
 so that time does not matter; other cells and entries have no rates."""
 
 
-def configure(control: EngineControl) -> None:
+def configure(control: SwitchControl) -> None:
     for destination in range(1, 6):
         call = ActionCall("I.to", (destination % 3 + 2,))
         control.insert_entry(TableEntry("I.forward", (Exact(destination),), call))
@@ -94,7 +94,7 @@ def test_value_sets_of_several_fields_match_what_they_match_in_bmv2(tmp_path: Pa
         for c in (2, 0xFF00, 0)
     ]  # fmt: skip
 
-    def configure(control: EngineControl) -> None:
+    def configure(control: SwitchControl) -> None:
         for name, items in members.items():
             control.set_value_set(name, [tuple(map(Exact, item)) for item in items])
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "traffic_manager.p4"
 
@@ -23,7 +23,7 @@ mirroring_add_mc 2 1
 mirroring_add 3 300"""
 
 
-def configure(control: EngineControl) -> None:
+def configure(control: SwitchControl) -> None:
     """What COMMANDS say. Session 3 clones to a port that does not exist."""
     replicas = (Replica(2, 5), Replica(3, 5), Replica(4, 6))
     control.insert_multicast_group(MulticastGroup(1, replicas))

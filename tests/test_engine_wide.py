@@ -15,7 +15,7 @@ from tests.engine_programs import Document, assign, data, extract, field, hexstr
 from weft.switch.compiler.driver import compile_program
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, TableEntry, Ternary
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "wide_values.p4"
 
@@ -41,7 +41,7 @@ ENTRIES: list[tuple[str, tuple[Key, ...], int, int]] = [
 """Table, keys, parameter of give(), priority: the greatest wins."""
 
 
-def fill(control: EngineControl) -> None:
+def fill(control: SwitchControl) -> None:
     for table, keys, value, priority in ENTRIES:
         call = ActionCall("IngressC.give", (value,))
         control.insert_entry(TableEntry(f"IngressC.{table}", keys, call, priority))
@@ -123,7 +123,7 @@ def test_the_compiled_form_does_the_same_as_the_plain_one() -> None:
     assert ours(program, plain=False) == ours(program, plain=True)
 
 
-def register_switch() -> EngineControl:
+def register_switch() -> SwitchControl:
     document = Document()
     document.state("start", [])
     document.more["register_arrays"] = [

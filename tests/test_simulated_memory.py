@@ -19,7 +19,7 @@ from weft.experiments.runs import simulation
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.tracer import Tracer
 from weft.topo.faults import Fault
 from weft.topo.worlds.simulated import fabric as simulated_fabric
@@ -142,7 +142,7 @@ def test_a_world_is_gone_when_its_network_broke(monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.usefixtures("uncollected")
 def test_a_switch_that_is_traced_goes_with_its_last_user() -> None:
     dataplane = Dataplane(1, 8, plain=True)
-    control: EngineControl | None = dataplane.control(0, "s1")
+    control: SwitchControl | None = dataplane.control(0, "s1")
     assert control is not None
     control.load_program(test_trace.program("basic"), load="save")
     control.commit_program()

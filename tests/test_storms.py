@@ -29,7 +29,7 @@ from weft.switch.engine.control import (
 )
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.switch.engine.events import advance, begin_turn
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.p4runtime.server import serve
 from weft.switch.realtime.config import config_of
 from weft.switch.realtime.process import SwitchProcess
@@ -52,7 +52,7 @@ def order(kind: int, port: int = PORT) -> bytes:
     return bytes([kind, port]) + b"x" * 58
 
 
-def load(control: EngineControl, files: Files) -> EngineControl:
+def load(control: SwitchControl, files: Files) -> SwitchControl:
     """The program, a group of two replicas, and sessions of one and of a thousand."""
     control.load_program(files.json.read_text("utf-8"), load="save")
     control.commit_program()
@@ -64,7 +64,7 @@ def load(control: EngineControl, files: Files) -> EngineControl:
     return control
 
 
-def plain_switch(files: Files) -> tuple[Dataplane, EngineControl]:
+def plain_switch(files: Files) -> tuple[Dataplane, SwitchControl]:
     """A switch; its name and its tables are its control's, which is to be kept."""
     dataplane = Dataplane(1, 8, plain=True)
     for port in range(8):

@@ -16,7 +16,7 @@ from weft.switch.engine.control import ActionCall, Exact, Lpm, TableEntry
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.generate import generate
 from weft.switch.engine.reader import read_program
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.trace import Decoder, Event
 from weft.switch.engine.trace_text import json_lines, log_line, packets_text
 from weft.switch.engine.tracer import Tracer
@@ -31,7 +31,7 @@ def program(name: str) -> str:
     return compile_cached(FOLDER / f"{name}.p4").json.read_text("utf-8")
 
 
-def switch(name: str, queue: Queue = Queue()) -> tuple[Dataplane, EngineControl]:  # noqa: B008
+def switch(name: str, queue: Queue = Queue()) -> tuple[Dataplane, SwitchControl]:  # noqa: B008
     dataplane = Dataplane(1, 8, plain=True)
     for port in range(8):
         dataplane.set_port(0, port, queue)
@@ -41,7 +41,7 @@ def switch(name: str, queue: Queue = Queue()) -> tuple[Dataplane, EngineControl]
     return dataplane, control
 
 
-def traced(dataplane: Dataplane, control: EngineControl, packets: int = 100) -> Tracer:
+def traced(dataplane: Dataplane, control: SwitchControl, packets: int = 100) -> Tracer:
     tracer = Tracer(control, packets)
     dataplane.start_trace(tracer)
     return tracer

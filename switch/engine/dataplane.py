@@ -16,7 +16,7 @@ from weft.switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
 from weft.switch.engine.control import Event
 from weft.switch.engine.memory import Memory, SwitchState
 from weft.switch.engine.outbox import Outbox
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.traced import Legend
 from weft.switch.engine.tracer import Tracer
 from weft.switch.engine.words import signed
@@ -107,7 +107,7 @@ class Dataplane:
         self.ports = self.memory.ports
         self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
-        self._controls: WeakValueDictionary[int, EngineControl] = WeakValueDictionary()
+        self._controls: WeakValueDictionary[int, SwitchControl] = WeakValueDictionary()
         """They hold the switches, not the other way round: so all of it goes with its last user."""
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
@@ -204,11 +204,11 @@ class Dataplane:
         self.memory.depths[self.ports.up != 0] = 0
         self.ports.queue_peak_packets = self.ports.queue_peak_bytes = 0
 
-    def control(self, switch: int, name: str = "") -> EngineControl:
+    def control(self, switch: int, name: str = "") -> SwitchControl:
         """The control side of a switch."""
         rows = self.ports[switch * self.port_count : (switch + 1) * self.port_count]
         ports = tuple(int(port) for port in np.flatnonzero(rows.up))
-        control = EngineControl(self, switch, name or f"switch {switch}", ports)
+        control = SwitchControl(self, switch, name or f"switch {switch}", ports)
         self._controls[switch] = control
         return control
 

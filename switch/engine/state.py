@@ -62,13 +62,13 @@ Snapshot = tuple[Contents, bool]
 
 
 def _changes(
-    method: Callable[Concatenate[EngineControl, Parameters], None],
-) -> Callable[Concatenate[EngineControl, Parameters], None]:
+    method: Callable[Concatenate[SwitchControl, Parameters], None],
+) -> Callable[Concatenate[SwitchControl, Parameters], None]:
     """Mark a method that sets what packets are yet to see, unless it raises."""
 
     @wraps(method)
     def changing(
-        self: EngineControl, /, *args: Parameters.args, **kwargs: Parameters.kwargs
+        self: SwitchControl, /, *args: Parameters.args, **kwargs: Parameters.kwargs
     ) -> None:
         method(self, *args, **kwargs)
         self._changed = True
@@ -76,8 +76,15 @@ def _changes(
     return changing
 
 
-class EngineControl:
-    """Implements ``weft.switch.engine.control.SwitchControl``; its docstrings apply."""
+class SwitchControl:
+    """What a switch offers to its controller.
+
+    Table, action, profile, counter and register names are those in the BMv2 JSON, which are also
+    P4Info's ``preamble.name`` (``MyIngress.ipv4_route``). All methods raise ``NoProgram`` when no
+    program is loaded, and ``NotFound`` for an unknown name. Reads show the version under
+    construction, that is, every change made so far, published or not. Nothing reaches packets
+    before ``publish``.
+    """
 
     def __init__(self, host: Surroundings, switch: int, name: str, ports: tuple[int, ...]) -> None:
         self.host = host
@@ -98,11 +105,23 @@ class EngineControl:
     # -- life of a program
 
     def load_program(self, bmv2_json: str, *, load: Literal["verify", "save"]) -> None:
+        """Translate and compile a program (seconds, or milliseconds when cached).
+
+        ``verify`` only checks it. ``save`` keeps it aside for ``commit_program``; the program that
+        runs goes on. Raises ``ProgramError``. P4Runtime: VERIFY = verify; VERIFY_AND_SAVE = save;
+        VERIFY_AND_COMMIT = save, then ``commit_program``; COMMIT = ``commit_program``.
+        """
         pipeline = self.host.build(bmv2_json)
         if load == "save":
             self._saved = pipeline
 
     def commit_program(self, *, reconcile: bool = False) -> None:
+        """Make the saved program the one that runs, with empty tables (and its const entries).
+
+        With ``reconcile`` (RECONCILE_AND_COMMIT) entries, members, groups and defaults that still
+        fit the new program are kept. Multicast groups and clone sessions are kept only then too.
+        Takes effect at once, no ``publish`` needed. Raises ``NoProgram`` if nothing was saved.
+        """
         if self._saved is None:
             raise NoProgram(f"switch {self.name!r} has no saved program to commit")
         old = self._contents
@@ -142,10 +161,12 @@ class EngineControl:
 
     @property
     def program_loaded(self) -> bool:
+        """Whether a program runs."""
         return self._pipeline is not None
 
     @property
     def program_saved(self) -> bool:
+        """Whether a program waits for ``commit_program``."""
         return self._saved is not None
 
     @property
@@ -154,6 +175,12 @@ class EngineControl:
         return [one for one in (self._pipeline, self._saved) if one is not None]
 
     def publish(self, live: Callable[[], None] | None = None) -> None:
+        """Hand all changes so far to the packet loop as one version.
+
+        Returns when packets see it (in real time: within a batch, well under a millisecond).
+        Call it once after a batch of changes. Without changes it does nothing. ``live``: writes to
+        counters, meters and registers that packets are to see at the same moment.
+        """
         if live is not None:
             image = self._image() if self._changed else None
             self.host.at_once(lambda: self._publish_with(image, live))
@@ -168,9 +195,11 @@ class EngineControl:
         live()
 
     def snapshot(self) -> Snapshot:
+        """All that ``publish`` would hand over, to go back to by ``restore``."""
         return self._contents.copy(), self._changed
 
     def restore(self, snapshot: Snapshot) -> None:
+        """Undo all changes since a ``snapshot`` of the same program; none may be published yet."""
         self._contents, self._changed = snapshot
         self._resume()
 
@@ -201,6 +230,10 @@ class EngineControl:
         )
 
     def set_port_up(self, port: int, up: bool) -> None:
+        """Say whether a port is up; members that watch one that is down are not selected.
+
+        All ports are up at first. Needs ``publish``.
+        """
         down = self._contents.ports_down
         if (port in down) == up:
             (down.discard if up else down.add)(port)
@@ -270,6 +303,7 @@ class EngineControl:
 
     @_changes
     def insert_entry(self, entry: TableEntry) -> None:
+        """Raises AlreadyExists, TableFull, InvalidKey, InvalidAction, NotFound, NotPermitted."""
         state = self._table(entry.table)
         entry = self._checked(state, entry, new=True)
         state.add(entry)
@@ -277,6 +311,7 @@ class EngineControl:
 
     @_changes
     def modify_entry(self, entry: TableEntry) -> None:
+        """Give the entry with the same keys and priority another target. Raises as insert."""
         state = self._table(entry.table)
         entry = self._checked(state, entry, new=False)
         old = state.replace(entry)
@@ -285,6 +320,7 @@ class EngineControl:
 
     @_changes
     def delete_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> None:
+        """Raises NotFound, NotPermitted."""
         state = self._table(table)
         state.check_mutable()
         keys = normal_keys(state.table, keys)
@@ -293,19 +329,31 @@ class EngineControl:
         self._end_entry(state, state.remove(keys, priority))
 
     def free_entries(self, table: str) -> None:
+        """Let the entries that the program gives to a table be changed; none can at first.
+
+        BMv2's JSON does not say which tables' initial entries are const. Single entries that it
+        calls ``is_const``, as Weft's compiler does, stay as they are. Raises NotFound.
+        """
         self._table(table).free = True
 
     def is_const(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> bool:
+        """Whether an entry is the program's and cannot be changed. Raises NotFound (table)."""
         return self._table(table).is_const(keys, priority)
 
     def entries(self, table: str) -> list[TableEntry]:
+        """All entries but the default one, const entries included, in the order of insertion."""
         return list(self._table(table).entries.values())
 
     def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
+        """The entry with exactly these keys and priority. Raises NotFound."""
         return self._table(table).need(keys, priority)
 
     @_changes
     def set_default(self, table: str, target: ActionCall | MemberTarget | GroupTarget) -> None:
+        """Replace the default action; that of an indirect table is a member or a group.
+
+        Raises NotPermitted if it is const, InvalidAction, NotFound.
+        """
         state = self._table(table)
         usual = state.table.default_action
         if state.table.default_entry_const:
@@ -327,9 +375,12 @@ class EngineControl:
 
     @_changes
     def reset_default(self, table: str) -> None:
+        """Back to the default action of the program (or of none)."""
         self._table(table).reset_default()
 
     def default(self, table: str) -> ActionCall | None:
+        """The default action now; None if the program gave none and none was set, or a group is
+        the default."""
         state = self._table(table)
         if isinstance(state.default_target, MemberTarget):
             assert state.table.profile is not None
@@ -349,68 +400,84 @@ class EngineControl:
 
     @_changes
     def insert_member(self, member: ProfileMember) -> None:
+        """Raises AlreadyExists, TableFull, InvalidAction, NotFound."""
         self._profile(member.profile).insert_member(member)
 
     @_changes
     def modify_member(self, member: ProfileMember) -> None:
+        """Raises NotFound, InvalidAction. All entries and groups that use it follow."""
         self._profile(member.profile).modify_member(member)
 
     @_changes
     def delete_member(self, profile: str, member_id: int) -> None:
+        """Raises NotFound, StillInUse."""
         state = self._profile(profile)
         state.delete_member(member_id, self._used(profile, MemberTarget(member_id)))
 
     def members(self, profile: str) -> list[ProfileMember]:
+        """All members, in the order of insertion."""
         return list(self._profile(profile).members.values())
 
     @_changes
     def insert_group(self, group: ProfileGroup) -> None:
+        """Raises AlreadyExists, NotFound (a member), InvalidValue (a weight, too many members)."""
         self._profile(group.profile).insert_group(group)
 
     @_changes
     def modify_group(self, group: ProfileGroup) -> None:
+        """Replace a group's members. Raises NotFound, InvalidValue."""
         self._profile(group.profile).modify_group(group)
 
     @_changes
     def delete_group(self, profile: str, group_id: int) -> None:
+        """Raises NotFound, StillInUse."""
         state = self._profile(profile)
         state.delete_group(group_id, self._used(profile, GroupTarget(group_id)))
 
     def groups(self, profile: str) -> list[ProfileGroup]:
+        """All groups, in the order of insertion."""
         return list(self._profile(profile).groups.values())
 
     # -- replication
 
     @_changes
     def insert_multicast_group(self, group: MulticastGroup) -> None:
+        """Raises AlreadyExists, InvalidValue (id or port out of range, a replica twice)."""
         self._program()
         self._contents.replication.insert(group)
 
     @_changes
     def modify_multicast_group(self, group: MulticastGroup) -> None:
+        """Raises NotFound, InvalidValue."""
         self._contents.replication.modify(group)
 
     @_changes
     def delete_multicast_group(self, group_id: int) -> None:
+        """Raises NotFound."""
         self._contents.replication.delete_group(group_id)
 
     def multicast_groups(self) -> list[MulticastGroup]:
+        """All groups, in the order of insertion."""
         return list(self._contents.replication.groups.values())
 
     @_changes
     def insert_clone_session(self, session: CloneSession) -> None:
+        """Raises AlreadyExists, InvalidValue."""
         self._program()
         self._contents.replication.insert(session)
 
     @_changes
     def modify_clone_session(self, session: CloneSession) -> None:
+        """Raises NotFound, InvalidValue."""
         self._contents.replication.modify(session)
 
     @_changes
     def delete_clone_session(self, session_id: int) -> None:
+        """Raises NotFound."""
         self._contents.replication.delete_session(session_id)
 
     def clone_sessions(self) -> list[CloneSession]:
+        """All sessions, in the order of insertion."""
         return list(self._contents.replication.sessions.values())
 
     # -- counters
@@ -421,16 +488,19 @@ class EngineControl:
         return self._live.counters[cells.base : cells.base + cells.size]
 
     def read_counter(self, counter: str, index: int) -> CounterCell:
+        """One cell of an indirect counter. Raises NotFound, InvalidValue."""
         return CounterCell(*self._counters(counter, index)[index].tolist())
 
     def read_counters(self, counter: str) -> list[CounterCell]:
+        """All cells of an indirect counter."""
         return [CounterCell(*cell) for cell in self._counters(counter, 0).tolist()]
 
     def write_counter(self, counter: str, index: int, cell: CounterCell) -> None:
+        """Raises NotFound, InvalidValue."""
         self._counters(counter, index)[index] = cell.packets, cell.bytes
 
     def _direct_counter(
-        self, table: str, keys: tuple[Key, ...] | None, priority: int
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> NDArray[np.int64]:
         """An entry's counter, live; ``keys`` None: the default entry's."""
         state = self._table(table)
@@ -440,14 +510,24 @@ class EngineControl:
         return counter
 
     def read_direct_counter(
-        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
+        self, table: str, keys: tuple[Key, ...], priority: int = 0
     ) -> CounterCell:
+        """The direct counter of one entry. Raises NotFound (no such entry, no direct counter)."""
         return CounterCell(*self._direct_counter(table, keys, priority).tolist())
 
     def write_direct_counter(
-        self, table: str, keys: tuple[Key, ...] | None, priority: int, cell: CounterCell
+        self, table: str, keys: tuple[Key, ...], priority: int, cell: CounterCell
     ) -> None:
+        """Raises NotFound."""
         self._direct_counter(table, keys, priority)[:] = cell.packets, cell.bytes
+
+    def read_default_counter(self, table: str) -> CounterCell:
+        """The direct counter of the table's default entry (packets that missed)."""
+        return CounterCell(*self._direct_counter(table, None).tolist())
+
+    def write_default_counter(self, table: str, cell: CounterCell) -> None:
+        """Raises NotFound (no direct counter)."""
+        self._direct_counter(table, None)[:] = cell.packets, cell.bytes
 
     # -- registers
 
@@ -457,10 +537,12 @@ class EngineControl:
         return cells, self._live.registers[cells.base + index * cells.words :][: cells.words]
 
     def read_register(self, register: str, index: int) -> int:
+        """Raises NotFound, InvalidValue."""
         cells, words = self._register(register, index)
         return next(join_words(words.tolist(), [cells.width]))
 
     def write_register(self, register: str, index: int, value: int) -> None:
+        """Raises NotFound, InvalidValue."""
         cells, words = self._register(register, index)
         if not 0 <= value < 1 << cells.width:
             raise InvalidValue(f"register {register!r} has cells of {cells.width} bits: {value}")
@@ -493,40 +575,56 @@ class EngineControl:
         self.host.at_once(lambda: meters.set_rates(meter, config, now_us))
 
     def read_meter(self, meter: str, index: int) -> MeterConfig | None:
+        """The rates of one cell; None if none are set: every packet is green. Raises NotFound,
+        InvalidValue."""
         return self._contents.rates.get(self._meter(meter, index))
 
     def read_meters(self, meter: str) -> list[MeterConfig | None]:
+        """The rates of all cells of an indirect meter."""
         found = self._array("meter", self._program().meters, meter, 0)
         return [self._contents.rates.get(found.base + index) for index in range(found.size)]
 
     def write_meter(self, meter: str, index: int, config: MeterConfig | None) -> None:
+        """Set or take away the rates of one cell; its buckets are full afterwards.
+
+        Raises NotFound, InvalidValue (negative, or the peak rate below the committed one).
+        """
         self._set_rates(f"meter {meter!r}[{index}]", self._meter(meter, index), config)
 
     def read_direct_meter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> MeterConfig | None:
+        """The rates of an entry's direct meter; ``keys`` None: of the default entry.
+
+        Raises NotFound (no such entry, no direct meter).
+        """
         return self._contents.rates.get(self._direct_meter(table, keys, priority))
 
     def write_direct_meter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int, config: MeterConfig | None
     ) -> None:
+        """As ``write_meter``. The default entry keeps its rates, but a miss runs no meter."""
         cell = self._direct_meter(table, keys, priority)
         self._set_rates(f"the direct meter of table {table!r}", cell, config)
 
     def read_meter_counts(self, meter: str, index: int) -> MeterCounts:
+        """What one cell has marked, with or without rates. Raises NotFound, InvalidValue."""
         return meters.counts_of(self._meter_cell(self._meter(meter, index)))
 
     def write_meter_counts(self, meter: str, index: int, counts: MeterCounts) -> None:
+        """Set what one cell has marked. Raises NotFound, InvalidValue."""
         meters.set_counts(self._meter_cell(self._meter(meter, index)), counts)
 
     def read_direct_meter_counts(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> MeterCounts:
+        """What an entry's direct meter has marked. Raises NotFound."""
         return meters.counts_of(self._meter_cell(self._direct_meter(table, keys, priority)))
 
     def write_direct_meter_counts(
         self, table: str, keys: tuple[Key, ...] | None, priority: int, counts: MeterCounts
     ) -> None:
+        """Set what an entry's direct meter has marked. Raises NotFound."""
         meters.set_counts(self._meter_cell(self._direct_meter(table, keys, priority)), counts)
 
     # -- what entries have of their own: counter, meter, timeout
@@ -589,14 +687,20 @@ class EngineControl:
 
     @_changes
     def set_value_set(self, name: str, members: Sequence[tuple[Key, ...]]) -> None:
+        """Replace the members of a parser's value set; each has a key for every field.
+
+        Raises NotFound, InvalidKey, TableFull, AlreadyExists (a member twice). Needs ``publish``.
+        """
         self._value_set(name).replace(members)
 
     def value_set(self, name: str) -> list[tuple[Key, ...]]:
+        """The members of a value set, in the order in which they were given."""
         return list(self._value_set(name).members)
 
     # -- events
 
     def idle_ns(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> int:
+        """Time since an entry's last hit, or since it was inserted. Raises NotFound."""
         state = self._table(table)
         state.need(keys, priority)
         base = state.table.hit_base
@@ -604,6 +708,10 @@ class EngineControl:
         return max(self.host.clock_ns() - int(self._live.ageing.hits[cell]), 0)
 
     def take_events(self) -> list[Event]:
+        """What packets and timers have left for the controller since the last call, in order.
+
+        The rings that hold events are bounded; ``events_lost`` counts what found no room.
+        """
         events: list[Event] = []
         lists = self._pipeline.program.learn_lists if self._pipeline is not None else {}
         for kind, time_ns, subject, words in self._live.take_records():
@@ -625,12 +733,21 @@ class EngineControl:
 
     @property
     def events_lost(self) -> int:
+        """Digests and packets to the controller that were dropped because the rings were full."""
         return self._live.events_lost
 
     def set_listener(self, callback: Callable[[], None] | None) -> None:
+        """Have ``callback`` called, in the packet loop's thread, when events wait.
+
+        It must return at once, and is called again only after ``take_events``.
+        """
         self.host.set_listener(self.switch, callback)
 
     def packet_out(self, frame: bytes) -> None:
+        """A packet from the controller: enters ingress with the CPU port as its ingress port.
+
+        Raises InvalidValue (no CPU port is configured, the frame is too long), NoProgram.
+        """
         self._program()
         if self.cpu_port is None:
             raise InvalidValue(
@@ -644,4 +761,5 @@ class EngineControl:
 
     @property
     def cpu_port(self) -> int | None:
+        """The port that leads to the controller, or None."""
         return self._live.cpu_port

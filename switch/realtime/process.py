@@ -17,7 +17,7 @@ from weft.switch.engine import layout
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.memory import SwitchState
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import Config
@@ -113,7 +113,7 @@ class SwitchProcess:
         """Called for both ends of a patch link that has failed or come back: the numbers of the
         switch and the port, and whether the link is up."""
         self.controls = [
-            EngineControl(
+            SwitchControl(
                 self, number, switch.name, tuple(sorted(port.number for port in switch.ports))
             )
             for number, switch in enumerate(config.switches)

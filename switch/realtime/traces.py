@@ -14,7 +14,7 @@ from typing import Any
 
 from weft.base.errors import InputError
 from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.state import EngineControl
+from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.trace import Decoder, Event
 from weft.switch.engine.tracer import MOST_PACKETS, Tracer
 
@@ -23,7 +23,7 @@ from weft.switch.engine.tracer import MOST_PACKETS, Tracer
 class Traces:
     """The traces of a process: at most one of each switch at a time."""
 
-    controls: Mapping[str, EngineControl]
+    controls: Mapping[str, SwitchControl]
     """Those of all switches, by name."""
     dataplane: Dataplane
     building: Lock
@@ -32,7 +32,7 @@ class Traces:
     """Runs an action while no packet is under way."""
     _traces: dict[str, tuple[Tracer, Decoder]] = field(default_factory=dict)
 
-    def _control(self, name: str) -> EngineControl:
+    def _control(self, name: str) -> SwitchControl:
         if name not in self.controls:
             known = ", ".join(self.controls)
             raise InputError(f"there is no switch {name!r}; there are: {known}")

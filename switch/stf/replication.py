@@ -12,8 +12,8 @@ from weft.switch.engine.control import (
     MulticastGroup,
     NotFound,
     Replica,
-    SwitchControl,
 )
+from weft.switch.engine.state import SwitchControl
 
 Item = TypeVar("Item")
 

@@ -11,11 +11,11 @@ from weft.switch.engine.control import (
     NotFound,
     ProfileGroup,
     ProfileMember,
-    SwitchControl,
     TableEntry,
     Target,
 )
 from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.state import SwitchControl
 from weft.switch.stf.names import action_call, find_table, keys_of, resolve
 from weft.switch.stf.statements import (
     Add,
