@@ -102,12 +102,12 @@ def test_a_programs_names_cannot_become_code() -> None:
 
 def test_field_names_that_are_the_engines_own_do_not_clash() -> None:
     document = Document()
-    document.header("p", [("frame", 8), ("payload", 8)])
+    document.header("r", [("clone", 8), ("payload", 8)])
     document.header("egress", [("spec", 8)])
-    document.state("start", [extract("p"), extract("egress")])
+    document.state("start", [extract("r"), extract("egress")])
     source = load(document.text)
     assert source is not None
-    assert "P_FRAME_2 = " in source and "EGRESS_SPEC_2 = " in source
+    assert "R_CLONE_2 = " in source and "EGRESS_SPEC_2 = " in source
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,9 @@ def build(text: str, *, plain: bool = False, drop_port: int = DROP_PORT) -> Pipe
     if key not in _built:
         while len(_built) >= MOST_BUILT:
             _forget(next(iter(_built)))
-        _built[key] = _build(text, plain, drop_port)
+        program, path = write_source(text, drop_port)
+        check_given_entries(program)
+        _built[key] = _load(program, path, plain)
     return _built[key]
 
 
@@ -101,12 +103,6 @@ def build_traced(
     """
     source, legend = generate_traced(read_program(text), drop_port)
     return _load(legend.program, _store(source), plain), legend
-
-
-def _build(text: str, plain: bool, drop_port: int) -> Pipeline:
-    program, path = write_source(text, drop_port)
-    check_given_entries(program)
-    return _load(program, path, plain)
 
 
 def _load(program: Program, path: Path, plain: bool) -> Pipeline:
@@ -135,19 +131,16 @@ def _import(path: Path, name: str) -> ModuleType:
     return module
 
 
+_PLAIN_MODULES = {"native": "plain", "wide": "plain_wide", "runtime": "plain_runtime"}
+"""What a plain program imports in place of compiled code."""
+
+
 def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
     module = ModuleType(name)
     module.__file__ = str(path)
     sys.modules[name] = module
-    source = source.replace(
-        "from weft.switch.engine.native import", "from weft.switch.engine.plain import"
-    )
-    source = source.replace(
-        "from weft.switch.engine.wide import", "from weft.switch.engine.plain_wide import"
-    )
-    source = source.replace(
-        "from weft.switch.engine.runtime import", "from weft.switch.engine.plain_runtime import"
-    )
+    for compiled, plain in _PLAIN_MODULES.items():
+        source = source.replace(f"switch.engine.{compiled} import", f"switch.engine.{plain} import")
     exec(compile(source, str(path), "exec"), module.__dict__)
     return module
 

@@ -131,7 +131,7 @@ class Generator:
         self.program = program
         self.drop_port = drop_port
         names = Names()
-        names.taken.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",), MORE_NAMES)
+        names.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",), MORE_NAMES)
         constants = field_constants(program, names)
         self.constants = constants
         self.translator = Translator(program, lambda field: constants[field.slot])

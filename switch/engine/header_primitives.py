@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partialmethod
 from typing import Any
 
 from weft.switch.engine.control import ProgramError
@@ -218,12 +219,6 @@ class HeaderPrimitives:
         for mine, theirs in zip(target.unions, source.unions, strict=True):
             self.copy_all(writer, list(mine.members), list(theirs.members))
 
-    def do_pop(self, writer: Writer, parameters: list[Json]) -> None:
-        self.shift(writer, parameters, -1)
-
-    def do_push(self, writer: Writer, parameters: list[Json]) -> None:
-        self.shift(writer, parameters, 1)
-
     def shift(self, writer: Writer, parameters: list[Json], direction: int) -> None:
         """P4_16 section 8.18: move elements by a number of places (constant in P4_16)."""
         value = self.translator.integer(parameters[1])
@@ -237,6 +232,9 @@ class HeaderPrimitives:
                 self.shift_by(writer, parameters[0], direction * count)
         with writer.indented(f"if places >= {size}:"):
             self.shift_by(writer, parameters[0], direction * size)
+
+    do_pop = partialmethod(shift, direction=-1)
+    do_push = partialmethod(shift, direction=1)
 
     def shift_by(self, writer: Writer, node: Json, places: int) -> None:
         """Move a stack's elements towards its end, or (``places`` below 0) towards its front."""

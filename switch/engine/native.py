@@ -48,41 +48,34 @@ def constant_table(values: list[int]) -> Any:
     return np.array(values, dtype=np.int64)
 
 
-def _make_view(context: Any, builder: Any, array_type: Any, address: Any, count: Any) -> Any:
-    """LLVM code for an array of ``count`` elements at ``address``, without an owner."""
-    array = _arrayobj.make_array(array_type)(context, builder)
-    bytes_each = context.get_constant(types.intp, array_type.dtype.bitwidth // 8)
-    _arrayobj.populate_array(
-        array,
-        data=builder.inttoptr(address, array.data.type),
-        shape=[count],
-        strides=[bytes_each],
-        itemsize=bytes_each,
-        meminfo=None,
-    )
-    return array._getvalue()
+def _viewer(kind: Any) -> Any:
+    """Make the function that gives ``count`` items at an address as an array without an owner."""
+
+    def view(typingctx: Any, address: Any, count: Any) -> Any:
+        array_type = types.Array(kind, 1, "C")
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            array = _arrayobj.make_array(array_type)(context, builder)
+            bytes_each = context.get_constant(types.intp, kind.bitwidth // 8)
+            _arrayobj.populate_array(
+                array,
+                data=builder.inttoptr(args[0], array.data.type),
+                shape=[args[1]],
+                strides=[bytes_each],
+                itemsize=bytes_each,
+                meminfo=None,
+            )
+            return array._getvalue()
+
+        return array_type(types.int64, types.int64), codegen
+
+    return intrinsic(view)
 
 
-@intrinsic
-def int64_view(typingctx: Any, address: Any, count: Any) -> Any:
-    """The ``count`` int64 words at ``address`` as an array."""
-    array_type = types.Array(types.int64, 1, "C")
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _make_view(context, builder, array_type, args[0], args[1])
-
-    return array_type(types.int64, types.int64), codegen
-
-
-@intrinsic
-def uint8_view(typingctx: Any, address: Any, count: Any) -> Any:
-    """The ``count`` bytes at ``address`` as an array."""
-    array_type = types.Array(types.uint8, 1, "C")
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _make_view(context, builder, array_type, args[0], args[1])
-
-    return array_type(types.int64, types.int64), codegen
+int64_view = _viewer(types.int64)
+"""int64_view(address, count): words in memory, as an array."""
+uint8_view = _viewer(types.uint8)
+"""uint8_view(address, count): bytes in memory, as an array."""
 
 
 def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, offset: Any) -> Any:
@@ -137,26 +130,6 @@ def call_pipeline(
     return signature, codegen
 
 
-@intrinsic
-def _as_unsigned(typingctx: Any, value: Any) -> Any:
-    signature = types.uint64(types.int64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return args[0]
-
-    return signature, codegen
-
-
-@intrinsic
-def _as_signed(typingctx: Any, value: Any) -> Any:
-    signature = types.int64(types.uint64)
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return args[0]
-
-    return signature, codegen
-
-
 # Integers are int64 in compiled code. A 64-bit unsigned value is the int64 with the same bits;
 # these functions do what differs between the two. In the plain form values are unbounded.
 
@@ -176,7 +149,7 @@ def word64(value: int) -> int:
 @inline
 def less64(left: int, right: int) -> bool:
     """Unsigned ``left < right``."""
-    return _as_unsigned(left) < _as_unsigned(right)  # type: ignore[no-any-return]
+    return bool(np.uint64(left) < np.uint64(right))
 
 
 @inline
@@ -184,7 +157,7 @@ def divide64(left: int, right: int) -> int:
     """Unsigned ``left // right``; 0 if right is 0."""
     if right == 0:
         return 0
-    return _as_signed(_as_unsigned(left) // _as_unsigned(right))  # type: ignore[no-any-return]
+    return np.int64(np.uint64(left) // np.uint64(right))  # type: ignore[no-any-return]
 
 
 @inline
@@ -192,7 +165,7 @@ def modulo64(left: int, right: int) -> int:
     """Unsigned ``left % right``; 0 if right is 0."""
     if right == 0:
         return 0
-    return _as_signed(_as_unsigned(left) % _as_unsigned(right))  # type: ignore[no-any-return]
+    return np.int64(np.uint64(left) % np.uint64(right))  # type: ignore[no-any-return]
 
 
 @inline

@@ -43,20 +43,17 @@ class ProfileState:
             raise NotFound(f"{self.what} has no group {group_id}")
         return self.groups[group_id]
 
-    def insert_member(self, member: ProfileMember) -> None:
-        """Raises AlreadyExists, TableFull, InvalidAction."""
-        if member.member_id in self.members:
+    def set_member(self, member: ProfileMember, *, new: bool) -> None:
+        """Insert a member or give it another action.
+
+        Raises AlreadyExists, TableFull, NotFound, InvalidAction.
+        """
+        if not new:
+            self.member(member.member_id)
+        elif member.member_id in self.members:
             raise AlreadyExists(f"{self.what} has a member {member.member_id} already")
-        if len(self.members) >= self.profile.size:
+        elif len(self.members) >= self.profile.size:
             raise TableFull(f"{self.what} is full: {self.profile.size} members")
-        self._set_member(member)
-
-    def modify_member(self, member: ProfileMember) -> None:
-        """Raises NotFound, InvalidAction."""
-        self.member(member.member_id)
-        self._set_member(member)
-
-    def _set_member(self, member: ProfileMember) -> None:
         check_call(self.what, self.actions, member.call)
         self.members[member.member_id] = member
 
@@ -68,18 +65,12 @@ class ProfileState:
             raise StillInUse(f"member {member_id} of {self.what} is still in use")
         del self.members[member_id]
 
-    def insert_group(self, group: ProfileGroup) -> None:
-        """Raises AlreadyExists, NotFound (a member), InvalidValue."""
-        if group.group_id in self.groups:
+    def set_group(self, group: ProfileGroup, *, new: bool) -> None:
+        """Insert a group or give it other members. Raises AlreadyExists, NotFound, InvalidValue."""
+        if not new:
+            self.group(group.group_id)
+        elif group.group_id in self.groups:
             raise AlreadyExists(f"{self.what} has a group {group.group_id} already")
-        self._set_group(group)
-
-    def modify_group(self, group: ProfileGroup) -> None:
-        """Raises NotFound, InvalidValue."""
-        self.group(group.group_id)
-        self._set_group(group)
-
-    def _set_group(self, group: ProfileGroup) -> None:
         where = f"group {group.group_id} of {self.what}"
         if self.profile.algorithm is None:
             raise InvalidValue(f"{self.what} has no selector: no groups")

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import keyword
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 from weft.switch.engine import plain_wide
 from weft.switch.engine.headers import Field
@@ -26,35 +27,22 @@ class Writer:
         """Add lines, each at the current depth."""
         self.lines += ("    " * self.depth + text if text else "" for text in lines)
 
-    def indented(self, header: str) -> Block:
-        """``with writer.indented("if x:"):`` writes a compound statement."""
-        return Block(self, header)
+    @contextmanager
+    def indented(self, header: str) -> Iterator[None]:
+        """Write a compound statement: ``with writer.indented("if x:"):`` writes its body, which is
+        ``pass`` if nothing else is written."""
+        self.line(header)
+        self.depth += 1
+        start = len(self.lines)
+        yield
+        if all(not text or text.strip().startswith("#") for text in self.lines[start:]):
+            self.line("pass")
+        self.depth -= 1
 
     @property
     def text(self) -> str:
         """All lines as one text."""
         return "\n".join(self.lines) + "\n"
-
-
-class Block:
-    """The body of a compound statement; writes ``pass`` if nothing else was written."""
-
-    def __init__(self, writer: Writer, header: str) -> None:
-        self.writer = writer
-        self.header = header
-        self.start = 0
-
-    def __enter__(self) -> None:
-        self.writer.line(self.header)
-        self.writer.depth += 1
-        self.start = len(self.writer.lines)
-
-    def __exit__(self, *error: object) -> None:
-        if all(
-            text.strip().startswith("#") or not text for text in self.writer.lines[self.start :]
-        ):
-            self.writer.line("pass")
-        self.writer.depth -= 1
 
 
 def identifier(text: str) -> str:
@@ -68,18 +56,15 @@ def remark(text: str) -> str:
     return re.sub(r"[^\w .,()\[\]$<>:;/+*=-]", "?", text, flags=re.ASCII)[:200]
 
 
-class Names:
-    """Unique identifiers for a program's objects."""
-
-    def __init__(self) -> None:
-        self.taken: set[str] = set()
+class Names(set[str]):
+    """The identifiers that are taken already by a program's objects."""
 
     def unique(self, wanted: str) -> str:
-        """``wanted``, or with a number behind it if it is taken."""
+        """Take ``wanted``, or if it is taken the same with a number behind it, and return it."""
         name, count = wanted, 2
-        while name in self.taken:
+        while name in self:
             name, count = f"{wanted}_{count}", count + 1
-        self.taken.add(name)
+        self.add(name)
         return name
 
 

@@ -401,12 +401,12 @@ class SwitchControl:
     @_changes
     def insert_member(self, member: ProfileMember) -> None:
         """Raises AlreadyExists, TableFull, InvalidAction, NotFound."""
-        self._profile(member.profile).insert_member(member)
+        self._profile(member.profile).set_member(member, new=True)
 
     @_changes
     def modify_member(self, member: ProfileMember) -> None:
         """Raises NotFound, InvalidAction. All entries and groups that use it follow."""
-        self._profile(member.profile).modify_member(member)
+        self._profile(member.profile).set_member(member, new=False)
 
     @_changes
     def delete_member(self, profile: str, member_id: int) -> None:
@@ -421,12 +421,12 @@ class SwitchControl:
     @_changes
     def insert_group(self, group: ProfileGroup) -> None:
         """Raises AlreadyExists, NotFound (a member), InvalidValue (a weight, too many members)."""
-        self._profile(group.profile).insert_group(group)
+        self._profile(group.profile).set_group(group, new=True)
 
     @_changes
     def modify_group(self, group: ProfileGroup) -> None:
         """Replace a group's members. Raises NotFound, InvalidValue."""
-        self._profile(group.profile).modify_group(group)
+        self._profile(group.profile).set_group(group, new=False)
 
     @_changes
     def delete_group(self, profile: str, group_id: int) -> None:
