@@ -11,9 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.switch.engine.control import (
-    Event,
-)
+from weft.switch.engine.control import Event
 from weft.switch.engine.state import SwitchControl
 
 ROOT = Path(__file__).resolve().parent.parent

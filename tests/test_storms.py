@@ -20,13 +20,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import RunError
 from weft.switch.engine import layout, pipeline, queues
 from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
-from weft.switch.engine.control import (
-    CloneSession,
-    MulticastGroup,
-    PacketIn,
-    Replica,
-    TableFull,
-)
+from weft.switch.engine.control import CloneSession, MulticastGroup, PacketIn, Replica, TableFull
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.switch.engine.events import advance, begin_turn
 from weft.switch.engine.state import SwitchControl

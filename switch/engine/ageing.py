@@ -14,22 +14,22 @@ class Ageing:
         self.hits = np.zeros(cells, np.int64)
         self.timeouts = np.zeros(cells, np.int64)
         self._told = np.full(cells, NEVER, np.int64)
-        """The hit after which an entry was last said to be idle."""
+        """The time of the hit after which an entry was last said to be idle."""
 
     def start(self, cell: int, timeout_ns: int, now_ns: int) -> None:
-        """An entry counts as hit now; 0 = no timeout."""
+        """Count an entry as hit now, and set its timeout; 0 means that it has none."""
         self.hits[cell] = now_ns
         self._told[cell] = NEVER
         self.timeouts[cell] = timeout_ns
 
     def deadline(self) -> int | None:
-        """When the next timeout ends."""
+        """Return when the next timeout ends, or None."""
         waiting = (self.timeouts > 0) & (self.hits != self._told)
         ends = (self.hits + self.timeouts)[waiting]
         return int(ends.min()) if len(ends) else None
 
     def take(self, now_ns: int) -> list[int]:
-        """The cells of entries whose timeout has ended, each once until its next hit."""
+        """Return the cells of entries whose timeout has ended, each once until its next hit."""
         hits = self.hits.copy()
         ended = (self.timeouts > 0) & (hits != self._told) & (hits + self.timeouts <= now_ns)
         self._told[ended] = hits[ended]

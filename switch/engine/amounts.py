@@ -16,18 +16,21 @@ MOST_PHV_WORDS = 1 << 15
 """Words of all fields of a packet; each packet of the pool has them."""
 
 MOST_TEXT_BYTES = 1 << 25
-"""Of a program's JSON; reading takes ten to twenty times as much memory. fabric.p4's has 3 MB."""
+"""The most bytes of a program's JSON; reading takes ten to twenty times as much memory. fabric.p4's
+has 3 MB."""
 
 MOST_HEADERS = 1 << 14
 MOST_STATES = 1 << 14
 MOST_OBJECTS = 1 << 16
-"""Of any other kind."""
+"""How many things of any other kind there may be."""
 MOST_CONST_ENTRIES = 1 << 18
 
 MOST_REPLICAS = 1 << 14
-"""Of one multicast group or clone session: what one packet makes is made in one go."""
+"""The most replicas of one multicast group or clone session: what one packet makes is made in one
+go."""
 MOST_REPLICAS_IN_ALL = 1 << 18
-"""Of all groups and sessions of a switch: each new version of its tables holds them anew."""
+"""The most replicas of all groups and sessions of a switch: each new version of its tables holds
+them anew."""
 
 _LISTS = {
     "header_types": "header types",
@@ -48,7 +51,7 @@ _LISTS = {
 
 
 def check_text(text: str | bytes) -> None:
-    """Before JSON is read at all: that there is not too much of it. ProgramError."""
+    """Raise ProgramError where there is too much JSON; called before it is read at all."""
     if len(text) > MOST_TEXT_BYTES:
         raise ProgramError(
             f"the program's JSON has {len(text)} bytes: at most {MOST_TEXT_BYTES} are supported"
@@ -56,7 +59,7 @@ def check_text(text: str | bytes) -> None:
 
 
 def _counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Of the kinds of things in a program: the name, how many there are, and may be."""
+    """Return of every kind of things in a program the name, how many there are, and may be."""
     types = {entry["name"]: len(entry["fields"]) for entry in document["header_types"]}
     pipelines = document["pipelines"]
     nodes = {
@@ -88,7 +91,8 @@ def _counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
 
 
 def check_counts(document: dict[str, Any]) -> None:
-    """Before anything is read: lists that are too long, sizes that are none. ProgramError."""
+    """Raise ProgramError for lists that are too long and sizes that are none; called before
+    anything is read."""
     for what, count, most in _counts(document):
         if count > most:
             raise ProgramError(f"the program has {count} {what}: at most {most} are supported")
@@ -103,7 +107,8 @@ def check_counts(document: dict[str, Any]) -> None:
 
 
 def check_sizes(program: Program) -> None:
-    """After all is read: what packets and the control plane would need. ProgramError."""
+    """Raise ProgramError where packets and the control plane would need too much; called after all
+    is read."""
     if program.field_count > MOST_PHV_WORDS:
         raise ProgramError(
             f"a packet's fields take {program.field_count} words of 64 bits: "

@@ -33,16 +33,16 @@ class LearnList:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """Its elements without the constants."""
+        """The elements without the constants."""
         return tuple(element for element in self.elements if not isinstance(element, int))
 
     @property
     def words(self) -> int:
-        """Words of a sample."""
+        """How many words a sample has."""
         return sum(field.data_words for field in self.fields)
 
     def values(self, words: list[int]) -> tuple[int, ...]:
-        """The values of a sample, without sign."""
+        """Return the values of a sample, without sign."""
         values = join_words(words, (field.width for field in self.fields))
         return tuple(
             element if isinstance(element, int) else next(values) for element in self.elements

@@ -31,9 +31,9 @@ CALLBACK = ctypes.CFUNCTYPE(
 )
 
 MOST_BUILT = 16
-"""Programs that a process remembers."""
+"""How many programs a process remembers."""
 MOST_FAILURES = 16
-"""Of a plain program, that are kept until they are raised."""
+"""How many failures of a plain program are kept until they are raised."""
 
 
 @dataclass
@@ -63,7 +63,7 @@ def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
 
 
 def _store(source: str) -> Path:
-    """The path of a program's source in the cache folder."""
+    """Return the path of a program's source in the cache folder."""
     key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
     folder = cache_dir() / "programs"
     path = folder / f"program_{key}.py"
@@ -97,7 +97,7 @@ def _forget(key: tuple[bytes, bool, int]) -> None:
 def build_traced(
     text: str, *, plain: bool = False, drop_port: int = DROP_PORT
 ) -> tuple[Pipeline, Legend]:
-    """The traced form of BMv2 JSON that ``build`` takes, and what its records mean.
+    """Return the traced form of BMv2 JSON that ``build`` takes, and what its records mean.
 
     It takes as long as ``build``; raises ``ProgramError``.
     """

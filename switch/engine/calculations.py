@@ -28,7 +28,7 @@ from weft.switch.engine.words import literal
 Json = Any
 
 MAX_CONSTANT_BITS = 4096
-"""Of a constant that is part of a checksum."""
+"""The most bits of a constant that is part of a checksum."""
 
 BYTES_START = 2048
 """Where bytes to hash begin in a switch's scratch memory; key words come before."""
@@ -43,7 +43,7 @@ SAME = {
     "cksum16": "csum16", "bmv2_hash": "xxh64", "crc16_custom": "crc16", "crc_16": "crc16",
     "crc32_custom": "crc32", "crc_32": "crc32", "crc_ccitt_false": "crcCCITT",
 }  # fmt: skip
-"""Other names of the same."""
+"""Other names of the same functions."""
 
 CRCS = {
     "crc8_custom": (8, 0x07, 0, 0, False),
@@ -89,7 +89,7 @@ bytes and result are taken least significant bit first."""
 
 
 def custom_crc(name: str) -> tuple[int, int, int, int, bool] | None:
-    """The parameters of a name such as ``poly_0x18005_init_0xffff_not_rev_xout_0x1``."""
+    """Return the parameters of a name such as ``poly_0x18005_init_0xffff_not_rev_xout_0x1``."""
     parts = name.split("_")
     values = {"init": 0, "xout": 0}
     polynomial, reflected = "", True
@@ -115,7 +115,7 @@ def custom_crc(name: str) -> tuple[int, int, int, int, bool] | None:
 
 
 def result_bits(algorithm: str) -> int:
-    """How many bits an algorithm's result has."""
+    """Return how many bits an algorithm's result has."""
     name = SAME.get(algorithm, algorithm)
     if name in FUNCTIONS:
         return FUNCTIONS[name]
@@ -124,7 +124,7 @@ def result_bits(algorithm: str) -> int:
 
 
 def function_call(name: str, algorithm: str, data: str) -> str:
-    """The call that computes an algorithm over ``data`` (array, start, length)."""
+    """Return the call that computes an algorithm over ``data`` (array, start, length)."""
     algorithm = SAME.get(algorithm, algorithm)
     if algorithm in FUNCTIONS:
         return f"{algorithm}({data})"
@@ -156,7 +156,7 @@ class Calculations:
         self.same: dict[str, str] = {}  # calculations that do the same share one function
 
     def write(self, name: str, algorithm: str, inputs: list[Json]) -> str:
-        """The function ``hash_NAME(phv, scratch, words, frame)``."""
+        """Return the function ``hash_NAME(phv, scratch, words, frame)``."""
         data = f"scratch, {BYTES_START}, at - {BYTES_START}"
         call = function_call(name, algorithm, data)
         self.bits[name] = result_bits(algorithm)
@@ -175,10 +175,7 @@ class Calculations:
             groups = self.groups(inputs)
             if sum(width_of(piece) for _, pieces in groups for piece in pieces) > 8 * 4096:
                 raise ProgramError(f"calculation {name!r} has more than 4096 bytes of fields")
-            if all(whole_bytes(pieces) for _, pieces in groups):
-                self.write_bytes(writer, groups)
-            else:
-                self.write_bits(writer, groups)
+            self.write_groups(writer, groups)
             if any(item["type"] == "payload" for item in inputs):
                 writer.line("count = words.payload_length")
                 if self.truncates:
@@ -191,7 +188,7 @@ class Calculations:
         return writer.text
 
     def groups(self, inputs: list[Json]) -> list[tuple[Header | None, list[Piece]]]:
-        """Runs of inputs that are there together: of one packet header, or always."""
+        """Return runs of inputs that are there together: of one packet header, or always."""
         groups: list[tuple[Header | None, list[Piece]]] = []
         for item in inputs:
             owner: Header | None = None
@@ -222,26 +219,23 @@ class Calculations:
                 groups.append((owner, pieces))
         return groups
 
-    def write_valid(self, writer: Writer, owner: Header | None, lines: list[str]) -> None:
-        """Lines that run where the header that they are about is valid, or always."""
-        if owner is None:
-            writer.extend(lines)
-            return
-        with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-            writer.extend(lines)
-
-    def write_bytes(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
-        """Groups of whole bytes: word by word."""
+    def write_groups(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
+        """Write groups where their headers are valid: word by word if all are whole bytes, else bit
+        by bit."""
+        whole = all(whole_bytes(pieces) for _, pieces in groups)
+        if not whole:
+            total = sum(width_of(piece) for _, pieces in groups for piece in pieces)
+            with writer.indented(f"for i in range(at, at + {(total + 7) // 8 + 8}):"):
+                writer.line("scratch[i] = 0")
+            writer.line("bit = at * 8")
         for owner, pieces in groups:
-            lines = write_pieces("scratch", pieces, self.translator.name_of)
-            self.write_valid(writer, owner, lines)
-
-    def write_bits(self, writer: Writer, groups: list[tuple[Header | None, list[Piece]]]) -> None:
-        """Groups that end inside a byte: bit by bit."""
-        total = sum(width_of(piece) for _, pieces in groups for piece in pieces)
-        with writer.indented(f"for i in range(at, at + {(total + 7) // 8 + 8}):"):
-            writer.line("scratch[i] = 0")
-        writer.line("bit = at * 8")
-        for owner, pieces in groups:
-            self.write_valid(writer, owner, bit_lines("scratch", pieces, self.translator.name_of))
-        writer.line("at = (bit + 7) >> 3")
+            lines = (write_pieces if whole else bit_lines)(
+                "scratch", pieces, self.translator.name_of
+            )
+            if owner is None:
+                writer.extend(lines)
+                continue
+            with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
+                writer.extend(lines)
+        if not whole:
+            writer.line("at = (bit + 7) >> 3")

@@ -8,7 +8,9 @@ the ring's end begins at its start, behind a word that says so.
 
 from __future__ import annotations
 
-from weft.base.jit import Record, memcpy, record
+import numpy as np
+
+from weft.base.jit import Record, memcpy, record, store32
 from weft.switch.engine.layout import Context, Octets, Packet
 from weft.switch.engine.native import int64_view, jit, release_fence
 from weft.switch.engine.queues import copy_departing
@@ -39,7 +41,7 @@ PCAP_PACKET_BYTES = 16
 
 @jit
 def reserve_record(context: Context, file: int, time_ns: int, length: int) -> int:
-    """Begin a record; the address of its frame's bytes, or 0 if the ring is full."""
+    """Begin a record; return the address of its frame's bytes, or 0 if the ring is full."""
     ring = Ring(context.capture)
     size = ring.words
     head = ring.head
@@ -89,13 +91,6 @@ def capture_departure(context: Context, file: int, time_ns: int, packet: int) ->
 
 
 @jit
-def put32(out: Octets, place: int, value: int) -> None:
-    """Write 32 bits, least significant byte first."""
-    for i in range(4):
-        out[place + i] = (value >> (8 * i)) & 0xFF
-
-
-@jit
 def drain(address: int, file: int, until: int, offset_ns: int, out: Octets) -> int:
     """Copy a file's records up to ``until`` (of HEAD) into ``out`` as a pcap file has them; how
     many bytes that were. ``offset_ns`` is added to each time. The ring stays as it is.
@@ -113,12 +108,13 @@ def drain(address: int, file: int, until: int, offset_ns: int, out: Octets) -> i
         length = records[at] & 0xFFFFFFFF
         if records[at] >> 32 == file:
             time_ns = records[at + 1] + offset_ns
-            put32(out, used, time_ns // 1_000_000_000)
-            put32(out, used + 4, time_ns % 1_000_000_000)
-            put32(out, used + 8, length)
-            put32(out, used + 12, length)
+            place = out.ctypes.data + used
+            store32(place, np.uint32(time_ns // 1_000_000_000))
+            store32(place + 4, np.uint32(time_ns % 1_000_000_000))
+            store32(place + 8, np.uint32(length))
+            store32(place + 12, np.uint32(length))
             used += PCAP_PACKET_BYTES
-            memcpy(out.ctypes.data + used, ring.records + (at + 2) * 8, length)
+            memcpy(place + PCAP_PACKET_BYTES, ring.records + (at + 2) * 8, length)
             used += length
         position += 2 + (length + 7) // 8
     return used

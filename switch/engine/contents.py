@@ -28,7 +28,7 @@ class Contents:
     ports_down: set[int] = field(default_factory=set)
 
     def copy(self) -> Contents:
-        """The same, unchanged by what is done to this one."""
+        """Return a copy, which does not change with this one."""
         return Contents(
             {name: _copied(state) for name, state in self.tables.items()},
             {name: _copied(state) for name, state in self.profiles.items()},
@@ -40,7 +40,7 @@ class Contents:
 
 
 def contents_of(program: Program) -> Contents:
-    """What a program itself gives: its own entries, and nothing else."""
+    """Return what a program itself gives: its own entries, and nothing else."""
     return Contents(
         {table.name: TableState(table) for table in program.tables.values()},
         profile_states(program),
@@ -49,7 +49,7 @@ def contents_of(program: Program) -> Contents:
 
 
 def _copied(state: State) -> State:
-    """An object, and containers that it holds."""
+    """Return a copy of an object, and of the containers that it holds."""
     new = copy(state)
     for name, value in vars(state).items():
         if isinstance(value, (dict, list, set)):

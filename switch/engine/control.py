@@ -1,13 +1,4 @@
-"""The control side of one switch, by the names of its BMv2 JSON.
-
-A P4Runtime server, or any controller in the same process, holds one ``SwitchControl`` per switch.
-It changes a private copy of the tables; ``publish`` hands a finished version to the packet loop,
-which picks it up between two batches, so no lock is held while packets move and no packet ever
-sees half of a change.
-
-Calls on one ``SwitchControl`` must not overlap: the caller holds one lock per switch. Different
-switches may be controlled from different threads.
-"""
+"""What the control side of a switch takes and gives: entries, groups, rates, events, errors."""
 
 from __future__ import annotations
 

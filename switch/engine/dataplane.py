@@ -22,9 +22,10 @@ from weft.switch.engine.tracer import Tracer
 from weft.switch.engine.words import signed
 
 MOST_PASSES = 1 << 15
-"""Passes through a pipeline between which time must go on: packets may multiply without end."""
+"""So many passes through a pipeline may happen at one time: packets may multiply without end."""
 PACKET_OUT_PASSES = 256
-"""That a packet from the controller gets at once; the rest is for the driver's next turn."""
+"""The passes that a packet from the controller gets at once; the driver's next turn does the
+rest."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class PortStatistics:
-    """What a port has counted. Received: all frames; transmitted: those put on the link."""
+    """What a port has counted: all frames that it received, and those that it put on the link."""
 
     rx_packets: int
     rx_bytes: int
@@ -86,7 +87,7 @@ class Dataplane:
         plain: bool = False,
         drop_port: int = at.DROP_PORT,
     ) -> None:
-        """``ports``: the port numbers of each switch are 0 to ``ports - 1``; all start down.
+        """Make switches with the port numbers 0 to ``ports - 1`` each; all ports start down.
 
         ``drop_port``: the egress port that means drop, up to 511.
         """
@@ -123,11 +124,11 @@ class Dataplane:
     # -- what is set up before packets move
 
     def set_seed(self, switch: int, seed: int) -> None:
-        """Seed of a switch's random()."""
+        """Set the seed of a switch's random()."""
         self.switches[switch].random = signed((seed + 1) * 0xD1342543DE82EF95)
 
     def set_epoch(self, switch: int, now_ns: int) -> None:
-        """Zero of the switch's timestamps."""
+        """Set the zero of the switch's timestamps."""
         self.switches[switch].epoch_ns = now_ns
 
     def set_port(self, switch: int, port: int, queue: Queue) -> None:
@@ -196,7 +197,7 @@ class Dataplane:
         self.context.load_start_ns, self.context.load_bin_ns = start_ns, bin_ns
 
     def end_loads(self) -> None:
-        """Keep what was counted; nothing more comes to it."""
+        """Keep what was counted, and count nothing more."""
         self.context.load_start_ns = at.NEVER_NS
 
     def clear_depths(self) -> None:
@@ -205,7 +206,7 @@ class Dataplane:
         self.ports.queue_peak_packets = self.ports.queue_peak_bytes = 0
 
     def control(self, switch: int, name: str = "") -> SwitchControl:
-        """The control side of a switch."""
+        """Return a new control side of a switch."""
         rows = self.ports[switch * self.port_count : (switch + 1) * self.port_count]
         ports = tuple(int(port) for port in np.flatnonzero(rows.up))
         control = SwitchControl(self, switch, name or f"switch {switch}", ports)
@@ -225,7 +226,7 @@ class Dataplane:
         return self._built[bmv2_json]
 
     def _forget_unused(self) -> None:
-        """Let go of the programs that no switch runs or has saved."""
+        """Forget the programs that no switch runs or has saved."""
         used = {id(state.pipeline) for state in self.states}
         for control in list(self._controls.values()):
             used |= set(map(id, control.pipelines))
@@ -235,7 +236,7 @@ class Dataplane:
                 self._traced.pop(id(built), None)
 
     def build_traced(self, pipeline: Pipeline) -> tuple[Pipeline, Legend]:
-        """The traced form of a program that ``build`` has made; raises ``ProgramError``."""
+        """Return the traced form of a program that `build` has made. Raises ``ProgramError``."""
         if id(pipeline) not in self._traced:
             text = next(text for text, built in self._built.items() if built is pipeline)
             self._traced[id(pipeline)] = build_traced(
@@ -270,7 +271,7 @@ class Dataplane:
         self._tracers[control.switch] = control.tracer = tracer
 
     def end_trace(self, switch: int) -> None:
-        """Back to the ordinary form of the switch's program."""
+        """Let a switch run the ordinary form of its program again."""
         del self._tracers[switch]
         control = self._controls.get(switch)
         if control is not None:
@@ -293,7 +294,7 @@ class Dataplane:
             self._run_traced(self._tracers[switch])
 
     def state(self, switch: int) -> SwitchState:
-        """What a switch has: its program, and what packets read and write there."""
+        """Return a switch's program and what packets read and write there."""
         return self.states[switch]
 
     def at_once(self, action: Callable[[], None]) -> None:
@@ -306,7 +307,7 @@ class Dataplane:
     # -- events for controllers
 
     def clock_ns(self) -> int:
-        """The present."""
+        """Return the present."""
         return self.now_ns
 
     def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
@@ -318,7 +319,7 @@ class Dataplane:
 
     @property
     def idle_deadlines_ns(self) -> list[int]:
-        """When the next idle timeouts end of the switches that have a listener."""
+        """The times at which the next idle timeouts end, of the switches that have a listener."""
         ends = [self.states[switch].ageing.deadline() for switch in self._listeners]
         return [end for end in ends if end is not None]
 
@@ -332,18 +333,18 @@ class Dataplane:
                 listener()
 
     def take_events(self, switch: int) -> list[Event]:
-        """The events of the switch whose control side ``control`` made last."""
+        """Return the events of a switch, which its latest control side tells."""
         control = self._controls.get(switch)
         return control.take_events() if control is not None else []
 
     def packet_out(self, switch: int, frame: bytes) -> None:
-        """A packet from the controller arrives at the CPU port."""
+        """Let a packet from the controller arrive at the CPU port."""
         self.inject(switch, frame, self.clock_ns())
         self._advance(self.now_ns)
         self._after(self.now_ns)
 
     def inject(self, switch: int, frame: bytes, now_ns: int) -> None:
-        """A packet from the controller arrives at a time, and mostly goes its way at once."""
+        """Let a packet from the controller arrive at a time; mostly it goes its way at once."""
         port = self.states[switch].cpu_port
         assert port is not None
         pipeline.receive_frame(self.context, switch, port, np.frombuffer(frame, np.uint8), now_ns)
@@ -352,7 +353,7 @@ class Dataplane:
     # -- packets
 
     def receive(self, switch: int, port: int, frames: Sequence[bytes], now_ns: int) -> None:
-        """Frames arrive at a port at ``now_ns``."""
+        """Let frames arrive at a port at ``now_ns``."""
         self.now_ns = max(self.now_ns, now_ns)
         if self.context.patches:
             self._advance(now_ns)  # what other switches sent earlier comes first
@@ -363,7 +364,7 @@ class Dataplane:
         self._after(now_ns)
 
     def _advance(self, now_ns: int) -> None:
-        """Do what is due; RunError where that has no end."""
+        """Do what is due. Raises RunError where that has no end."""
         passes = max(MOST_PASSES, 4 * self.memory.packet_count)
         before_ns = at.NONE
         while True:
@@ -375,7 +376,7 @@ class Dataplane:
             before_ns = event_ns
 
     def storm(self, time_ns: int, passes: int) -> str:
-        """What to say of packets that multiply, or go round, without end at a time."""
+        """Return a message about packets that multiply, or go round, without end at a time."""
         packet = int(self.context.again.head)
         if packet != at.NONE:
             switch = int(self.memory.packets[packet].switch)
@@ -393,7 +394,7 @@ class Dataplane:
         )
 
     def transmit(self, now_ns: int) -> list[Departure]:
-        """The frames that have reached the far end of their link by ``now_ns``."""
+        """Return the frames that have reached the far end of their link by ``now_ns``."""
         departures = []
         self.now_ns = max(self.now_ns, now_ns)
         self._advance(now_ns)
@@ -416,12 +417,12 @@ class Dataplane:
         return departures
 
     def deadline(self) -> int | None:
-        """When ``transmit`` has something to do next, or None."""
+        """Return when `transmit` has something to do next, or None."""
         time = queues.next_deadline(self.context)
         return None if time == at.NONE else int(time)
 
     def _after(self, now_ns: int) -> None:
-        """Tell of events, and raise what failed in a plain program."""
+        """Tell listeners of events, and raise what failed in a plain program."""
         if self._listeners:
             self.tell_listeners(now_ns)
         traced = [tracer.pipeline for tracer in self._tracers.values()]
@@ -430,18 +431,19 @@ class Dataplane:
                 raise loaded.failures[0]
 
     def statistics(self, switch: int, port: int) -> PortStatistics:
-        """What a port has counted."""
+        """Return what a port has counted."""
         row = self.memory.port(switch, port)
         return PortStatistics(*(int(getattr(row, each.name)) for each in fields(PortStatistics)))
 
     def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
-        """How full a port's queue was when packets came to it: (bytes, packets), ascending: so many
-        packets found that many bytes waiting, or fewer but more than the pair before says."""
+        """Return how full a port's queue was when packets came to it: (bytes, packets),
+        ascending: so many packets found that many bytes waiting, or fewer but more than the pair
+        before says."""
         return telemetry.depths_of(self.memory.depths[switch * self.port_count + port])
 
     @property
     def load_bin_ns(self) -> int:
-        """How long the bins of `load_bytes` are by now."""
+        """How long the bins of `load_bytes` are by now, in ns."""
         return int(self.context.load_bin_ns)
 
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:

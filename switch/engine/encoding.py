@@ -15,14 +15,13 @@ from weft.switch.engine.image import ImageBuilder, Row, key_flags, key_pairs
 from weft.switch.engine.layout import FIRST_TABLE
 from weft.switch.engine.program import Action
 from weft.switch.engine.tables import TableState, check_call, encode_key, rank
-from weft.switch.engine.value_sets import encode_all
 from weft.switch.engine.words import split_words
 
 Weighted = TypeVar("Weighted")
 
 
 def encode(contents: Contents, uses: Sequence[ValueSetUse]) -> NDArray[np.int64]:
-    """The image; ``uses``: how the program's parser looks value sets up."""
+    """Return the image; ``uses``: how the program's parser looks value sets up."""
     return _Encoder(contents, uses).image()
 
 
@@ -37,9 +36,12 @@ class _Encoder:
         self.groups: dict[tuple[str, int], int] = {}
 
     def image(self) -> NDArray[np.int64]:
-        """All of it."""
+        """Return the image of all contents."""
         replication = self.contents.replication
-        self.builder.value_sets(self.uses, *encode_all(self.contents.value_sets))
+        value_sets = self.contents.value_sets
+        self.builder.value_sets(
+            self.uses, {name: state.encode() for name, state in value_sets.items()}
+        )
         self.builder.replication(
             {
                 number: (0, [(copy.port, copy.instance) for copy in group.replicas])
@@ -77,7 +79,7 @@ class _Encoder:
     def live(
         self, members: tuple[Weighted, ...], watch_ports: tuple[int | None, ...]
     ) -> tuple[Weighted, ...]:
-        """Of a group's members those whose watch port is not down."""
+        """Return those of a group's members whose watch port is not down."""
         down = self.contents.ports_down
         if not watch_ports or not down:
             return members
@@ -93,7 +95,7 @@ class _Encoder:
         return self.builder.record(words)
 
     def target(self, state: TableState, target: Target) -> int:
-        """The offset of the record that an entry, or a table's default, leads to."""
+        """Return the offset of the record that an entry, or a table's default, leads to."""
         table = state.table
         profile = table.profile.name if table.profile else ""
         if isinstance(target, ActionCall):
@@ -109,7 +111,7 @@ class _Encoder:
         return self.builder.group([at for at, weight in records for _ in range(weight)])
 
     def table(self, state: TableState) -> None:
-        """Append a table."""
+        """Append a table with its entries."""
         table = state.table
         widths = [key.width for key in table.keys]
         rows = []

@@ -12,24 +12,20 @@ again, packets that go again and events of ports alternate: no port waits for th
 from __future__ import annotations
 
 from weft.switch.engine.captures import capture_bytes
-from weft.switch.engine.layout import (
-    NONE,
-    Context,
-    Packet,
-    Port,
-)
+from weft.switch.engine.layout import NONE, Context, Packet, Port
 from weft.switch.engine.native import int64_view, jit
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.queues import release, reschedule, take_first
 from weft.switch.engine.telemetry import count_load
 
 MOST_PASSES = 1 << 14
-"""Of one turn of the real-time loop, some milliseconds, and as many for what a batch brings."""
+"""The passes of one turn of the real-time loop, some milliseconds, and as many for what a batch
+brings."""
 
 
 @jit
 def cross(context: Context, packet: int) -> None:
-    """A frame has reached the far end of a patch link: it goes into the switch there."""
+    """Let a frame that has reached the far end of a patch link into the switch there."""
     words = Packet(context.packets, packet)
     ports = context.port_count
     port = Port(context.ports, words.switch * ports + words.port)
@@ -62,7 +58,7 @@ def cross(context: Context, packet: int) -> None:
 
 @jit
 def stand_aside(context: Context, now_ns: int) -> None:
-    """A packet that is due at a port without rate, earlier than now, is due now instead.
+    """Let a packet that is due at a port without rate, earlier than now, be due now instead.
 
     Where egress clones without end, its time would stand still before that of all other ports.
     """
@@ -78,20 +74,20 @@ def stand_aside(context: Context, now_ns: int) -> None:
 
 @jit
 def begin_turn(context: Context, passes: int) -> None:
-    """From now on the driver's turn has so many passes."""
+    """Begin a turn of the driver's, of so many passes."""
     context.passes_end = context.passes + passes
 
 
 @jit
 def advance_some(context: Context, now_ns: int, passes: int) -> int:
-    """``advance``, in a turn of so many passes."""
+    """Do as `advance`, in a turn of so many passes."""
     begin_turn(context, passes)
     return advance(context, now_ns)
 
 
 @jit
 def due_port(context: Context, now_ns: int) -> int:
-    """The port whose event is the next one by ``now_ns``, or NONE."""
+    """Return the port whose event is the next one by ``now_ns``, or NONE."""
     if context.heap_length == 0:
         return NONE
     port_index = int64_view(context.heap, 1)[0]

@@ -53,13 +53,13 @@ class Translator:
         self.action: Action | None = None
 
     def valid_name(self, header: Header) -> str:
-        """The constant that names a packet header's validity in the PHV."""
+        """Return the constant that names a packet header's validity in the PHV."""
         if header.valid_slot < 0:
             raise ProgramError(f"{header.name!r} is metadata: it has no validity")
         return self.name_of(Field("$valid$", 1, False, header.valid_slot))
 
     def load(self, reference: Json) -> Value:
-        """A field's value."""
+        """Return a field's value."""
         if isinstance(reference[0], dict):  # p4c writes the validity of stack[index] so
             picked = readable(header_reference(self, {"type": "expression", "value": reference[0]}))
             if reference[1] == "$valid$":
@@ -72,7 +72,7 @@ class Translator:
         return self.load_field(self.program.resolve(reference))
 
     def load_field(self, field: Field, place: str | None = None) -> Value:
-        """The value of a field, at its own place in the PHV or at a computed one."""
+        """Return the value of a field, at its own place in the PHV or at a computed one."""
         last = None
         if place is None or place == self.name_of(field):
             place = self.name_of(field)
@@ -82,7 +82,7 @@ class Translator:
         return load("phv", place, field.width, field.signed, last)
 
     def key_words(self, key: KeyField) -> list[str]:
-        """The words of a field of a table's key, without sign, under its mask."""
+        """Return the words of a field of a table's key, without sign, under its mask."""
         value = self.load(key.target)
         if key.mask is not None:
             value = bitwise("&", value, constant(key.mask & ((1 << key.width) - 1)))
@@ -118,7 +118,7 @@ class Translator:
         return self.truth(self.value(node))
 
     def truth(self, value: Value) -> str:
-        """The condition that a value is not 0, or true."""
+        """Return the condition that a value is not 0, or true."""
         if value.boolean:
             return value.source
         if value.narrow or value.unsigned64:
@@ -147,25 +147,25 @@ class Translator:
         return f"wide_clip({value.at(exact_words(value, signed=True)[0])})"
 
     def register(self, reference: Json) -> Value:
-        """A cell of a register array; an index out of bounds reads the nearest."""
+        """Return a cell of a register array; an index out of bounds reads the nearest."""
         cells = named(self.program.registers, reference[0], "register")
         index = self.narrow(reference[1], f"the index of register {cells.name!r}")
         place = cells.place(f"min(max({index}, 0), {cells.size - 1})")
         return load("registers", place, cells.width, cells.signed)
 
     def last_field(self, node: Json) -> Value:
-        """A field of the last extracted element of a stack."""
+        """Return a field of the last extracted element of a stack."""
         return self.load_field(*last_place(self.program, node))
 
     def element(self, node: Json) -> tuple[HeaderReference, Field]:
-        """The header and the field of it (of the first one, if there is an index) that an
+        """Return the header and the field of it (of the first one, if there is an index) that an
         *access_field* expression names."""
         content = unwrap(node)["value"]
         reference = header_reference(self, content["left"])
         return reference, reference.first.fields[content["right"]]
 
     def stack_end(self, node: Json) -> tuple[int, int]:
-        """Where a stack's number of extracted elements is, and how many it can have."""
+        """Return where a stack's number of extracted elements is, and how many it can have."""
         node = unwrap(node)
         if node["type"] == "header_union_stack":
             unions = self.program.groups.union_stack(node["value"])
@@ -223,7 +223,7 @@ class Translator:
         return self.binary(operator, node["left"], node["right"])
 
     def unary(self, operator: str, operand: Json) -> Value:
-        """An operation on one operand."""
+        """Translate an operation on one operand."""
         if operator == "not":
             return Value(f"(not ({self.condition(operand)}))", boolean=True)
         if operator == "d2b":
@@ -239,7 +239,7 @@ class Translator:
         )
 
     def binary(self, operator: str, left_node: Json, right_node: Json) -> Value:
-        """An operation on two operands."""
+        """Translate an operation on two operands."""
         if operator in ("==", "!="):
             test = comparison(self, operator, left_node, right_node)
             if test is not None:

@@ -22,7 +22,7 @@ from weft.switch.engine.words import literal, words_of
 Json = Any
 
 STEP_LIMIT = 4096
-"""How many states a parser with a cycle may go through."""
+"""How many states a parser with a cycle may go through at most."""
 
 
 SURROUNDINGS = {
@@ -46,7 +46,7 @@ class ParserSource:
         self.needs_words = False  # whether the packet's words are the last argument
 
     def write(self) -> str:
-        """The source of the function."""
+        """Return the source of the function."""
         parser = self.program.document["parsers"][0]
         states = {state["name"]: state for state in parser["parse_states"]}
 
@@ -94,7 +94,7 @@ class ParserSource:
         return head.text + body
 
     def write_states(self, order: list[str], states: dict[str, Json], word: str) -> None:
-        """A block for each state."""
+        """Write a block for each state."""
         for position, name in enumerate(order):
             test = "if" if position == 0 else word
             with self.writer.indented(f"{test} state_number == {position}:  # {remark(name)}"):
@@ -104,7 +104,7 @@ class ParserSource:
                 self.transition(states[name])
 
     def begin_state(self, name: str) -> None:
-        """What a state does first; here nothing."""
+        """Write what a state does first: nothing, but for a traced program."""
 
     def fail(self, code: int | str) -> None:
         """Stop with a parser error."""
@@ -116,7 +116,7 @@ class ParserSource:
             self.fail(self.program.error("PacketTooShort"))
 
     def operation(self, node: Json) -> None:
-        """One parser operation."""
+        """Write one parser operation."""
         kind, parameters = node["op"], node["parameters"]
         writer = self.writer
         if kind == "extract":
@@ -231,13 +231,13 @@ class ParserSource:
         writer.line(f"phv[{next_slot}] = number + 1", f"at += {element.bits // 8}")
 
     def lookahead(self, place: Json) -> Value:
-        """A value ahead in the packet, after a check that it is there."""
+        """Return a value ahead in the packet, after a check that it is there."""
         offset, width = place
         self.need(str((offset + width + 7) // 8))
         return ahead(offset, width, "at")
 
     def transition(self, state: Json) -> None:
-        """The next state."""
+        """Write the choice of the next state."""
         writer = self.writer
         widths = self.key(state.get("transition_key") or [])
         words = [part for width in widths for part in split_width(width)]
@@ -295,7 +295,7 @@ class ParserSource:
         return widths
 
     def in_value_set(self, transition: Json, widths: list[int]) -> str:
-        """The condition that the transition key is in a value set."""
+        """Return the condition that the transition key is in a value set."""
         value_set = named(self.program.groups.value_sets, transition["value"], "value set")
         mask = transition.get("mask")
         masks = [(1 << width) - 1 for width in widths]
@@ -312,18 +312,18 @@ class ParserSource:
         return f"lookup_words(image, {place}, keys) >= 0"
 
     def number(self, name: str | None) -> str:
-        """A state's number; -1 ends the parser."""
+        """Return a state's number; -1 ends the parser."""
         return "-1" if name is None else str(self.numbers[name])
 
 
 def split_width(width: int) -> list[int]:
-    """The widths of the words of a key's part, the most significant one first."""
+    """Return the widths of the words of a key's part, the most significant one first."""
     count = words_of(width)
     return [width - 64 * (count - 1), *[64] * (count - 1)]
 
 
 def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
-    """The condition that all parts of a transition key match a value (under a mask)."""
+    """Return the condition that all parts of a transition key match a value (under a mask)."""
     value = number(value_text)
     mask = None if mask_text is None else number(mask_text)
     tests = []
@@ -352,7 +352,8 @@ def case_test(widths: list[int], value_text: str, mask_text: str | None) -> str:
 def write_deparser(
     program: Program, translator: Translator, primitives: Primitives
 ) -> tuple[str, str]:
-    """The function ``deparse(phv, header, ...)``, which returns the bytes written, and a call."""
+    """Return the function ``deparse(phv, header, ...)``, which returns the bytes written, and a
+    call."""
     writer = Writer()
     deparser = program.document["deparsers"][0]
     with writer.indented(""):

@@ -112,7 +112,7 @@ def pipeline(address, operation, switch, packet, other):
 
 
 def generate(program: Program, drop_port: int = DROP_PORT) -> str:
-    """The source of a whole program; raises ``ProgramError`` for what is not supported."""
+    """Return the source of a whole program. Raises ``ProgramError`` for what is not supported."""
     try:
         return Generator(program, drop_port).module()
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
@@ -143,7 +143,7 @@ class Generator:
         self.exits: set[int] = set()
 
     def module(self) -> str:
-        """The module's source."""
+        """Return the module's source."""
         program = self.program
         head = ['"""Generated from a BMv2 JSON program; do not edit."""\n', HEADER]
         lines = [f"{name} = {slot}" for slot, name in sorted(self.constants.items())]
@@ -194,7 +194,7 @@ class Generator:
         return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
 
     def action(self, action: Action) -> str:
-        """The function of an action."""
+        """Return the function of an action."""
         if any(node["op"] == "exit" for node in action.primitives):
             self.exits.add(action.code)
         if not action.primitives:
@@ -212,7 +212,7 @@ class Generator:
         return source
 
     def checksums(self, function: str, purpose: str) -> str:
-        """The function that verifies or updates all checksums."""
+        """Return the function that verifies or updates all checksums."""
         writer = Writer()
         writer.line("@jit")
         with writer.indented(f"def {function}(phv, scratch, words, frame):"):
@@ -258,7 +258,8 @@ class Generator:
                     writer.line("phv[CHECKSUM_ERROR] = 1")
 
     def ipv4_checksum(self, item: Json) -> str:
-        """The calculation of a checksum of type *ipv4*: of its whole header without itself."""
+        """Return the calculation of a checksum of type *ipv4*: of its whole header without
+        itself."""
         name, own = item["target"]
         inputs = [
             {"type": "hexstr", "value": "0x0", "bitwidth": field.width}
@@ -269,7 +270,8 @@ class Generator:
         return self.calculations.write(f"ipv4 {item['name']}", "csum16", inputs)
 
     def field_lists(self) -> str:
-        """The functions that keep a field list's fields when metadata is cleared or copied."""
+        """Return the functions that keep a field list's fields when metadata is cleared or
+        copied."""
         lists = []
         for item in self.program.document.get("field_lists", []):
             slots: list[int] = []
@@ -310,7 +312,8 @@ class Generator:
         return writer.text
 
     def control(self, name: str) -> str:
-        """The function of a pipeline: its nodes in topological order, each run if it is next."""
+        """Return the function of a pipeline: its nodes in topological order, each run if it is
+        next."""
         pipeline = next(
             (item for item in self.program.document["pipelines"] if item["name"] == name), None
         )
@@ -340,7 +343,7 @@ class Generator:
         return writer.text
 
     def following(self, nodes: dict[str, Json], name: str) -> list[str]:
-        """The nodes that a node may go on to."""
+        """Return the nodes that a node may go on to."""
         if name not in nodes:
             raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
         kind, node = nodes[name]
@@ -360,7 +363,7 @@ class Generator:
         nodes: dict[str, Json],
         numbers: dict[str | None, int],
     ) -> None:
-        """A block for each node; it runs if ``node`` is its number, and sets the next one."""
+        """Write a block for each node; it runs if ``node`` is its number, and sets the next one."""
         for position, node_name in enumerate(order):
             kind, node = nodes[node_name]
             with writer.indented(f"if node == {position}:  # {remark(node_name)}"):
@@ -386,7 +389,7 @@ class Generator:
         writer.line(f"node = {following.format(test)}")
 
     def by_identifier(self, identifier_: int) -> Action:
-        """An action by its id in the JSON."""
+        """Return an action by its id in the JSON."""
         for action in self.program.actions:
             if action.identifier == identifier_:
                 return action

@@ -33,11 +33,11 @@ class UnionStack:
     next_slot: int
 
     def family(self, position: int) -> Family:
-        """The headers at one place of all its unions."""
+        """Return the headers at one place of all its unions."""
         return Family(tuple(union.members[position] for union in self.unions))
 
     def member(self, name: str) -> int:
-        """The place of a header in its unions by name; raises ``ProgramError``."""
+        """Return the place of a header in its unions by name. Raises ``ProgramError``."""
         if name not in self.member_names:
             raise ProgramError(f"the unions of stack {self.name!r} have no header {name!r}")
         return self.member_names.index(name)
@@ -64,11 +64,11 @@ class Family:
         return self.headers[1].fields[0].slot - self.headers[0].fields[0].slot
 
     def valid_place(self, number: str) -> str:
-        """The PHV index of a header's validity."""
+        """Return the PHV index of a header's validity."""
         return _place(self.headers[0].valid_slot, self.valid_stride, number)
 
     def field_place(self, one: Field, number: str) -> str:
-        """The PHV index of the field at the place that ``one`` has in the first header."""
+        """Return the PHV index of the field at the place that ``one`` has in the first header."""
         return _place(one.slot, self.field_stride, number)
 
     def check(self, name: str) -> None:
@@ -124,16 +124,16 @@ class Groups:
     """The other headers of the union that a header is in."""
 
     def union(self, name: str) -> Union:
-        """A union by name; raises ``ProgramError``."""
+        """Return a union by name. Raises ``ProgramError``."""
         return named(self.unions, name, "header union")
 
     def union_stack(self, name: str) -> UnionStack:
-        """A union stack by name; raises ``ProgramError``."""
+        """Return a union stack by name. Raises ``ProgramError``."""
         return named(self.union_stacks, name, "header union stack")
 
 
 def in_order(document: Json, headers: Iterable[Json]) -> list[Json]:
-    """Header instances so that the elements of each stack follow one another."""
+    """Return header instances so that the elements of each stack follow one another."""
     unions = {item["id"]: item["header_ids"] for item in document.get("header_unions") or []}
     together: dict[int, list[int]] = {}
     for item in document.get("header_stacks") or []:
@@ -151,7 +151,8 @@ def in_order(document: Json, headers: Iterable[Json]) -> list[Json]:
 
 
 def read_groups(document: Json, headers: dict[int, Header], next_slots: dict[str, int]) -> Groups:
-    """The groups of a program whose headers have been read; ``next_slots`` are the stacks'."""
+    """Return the groups of a program whose headers have been read; ``next_slots`` are the
+    stacks'."""
     groups = Groups()
     types = {
         item["name"]: tuple(name for name, _ in item["headers"])

@@ -55,15 +55,15 @@ class HeaderPrimitives:
             writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
 
     def valid(self, reference: HeaderReference) -> str:
-        """Source of the word that says whether a header is valid."""
+        """Return the source of the word that says whether a header is valid."""
         return f"phv[{valid_place(self.translator, reference)}]"
 
     def place(self, reference: HeaderReference, field: Field) -> str:
-        """The PHV index of a field."""
+        """Return the PHV index of a field."""
         return field_place(self.translator, reference, field)
 
     def peers(self, reference: HeaderReference) -> list[HeaderReference]:
-        """The other headers of the union that a header is in."""
+        """Return the other headers of the union that a header is in."""
         peers = self.program.groups.peers
         found = [peers.get(header.name, ()) for header in reference.family.headers]
         families = [Family(headers) for headers in zip(*found, strict=True)]
@@ -88,11 +88,12 @@ class HeaderPrimitives:
             writer.line("phv[slot] = 0")
 
     def size(self, reference: HeaderReference) -> str:
-        """Source of a header's size in bytes."""
+        """Return the source of a header's size in bytes."""
         return size_source(reference.first, lambda part: self.place(reference, part))
 
     def varbit(self, node: Json) -> tuple[HeaderReference, Field]:
-        """A parameter that is a varbit field: its header, and the field of the first of these."""
+        """Return a parameter that is a varbit field: its header, and the field of the first of
+        these."""
         node = unwrap(node)
         if node["type"] == "expression":
             reference, field = self.translator.element(node)
@@ -119,7 +120,7 @@ class HeaderPrimitives:
         self.picked(writer, target, copy)
 
     def header(self, node: Json) -> HeaderReference:
-        """A parameter that is a packet header."""
+        """Return a parameter that is a packet header."""
         reference = header_reference(self.translator, node)
         if reference.first.metadata:
             raise ProgramError(f"{reference.first.name!r} is metadata, not a packet header")

@@ -16,7 +16,7 @@ Item = TypeVar("Item")
 
 
 def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
-    """What a program has by a name; raises ``ProgramError``."""
+    """Return what a program has by a name. Raises ``ProgramError``."""
     if name not in table:
         raise ProgramError(f"the program has no {kind} {name!r}")
     return table[name]
@@ -108,7 +108,7 @@ class Header:
         return not self.metadata and self.words > WIDE_WORDS
 
     def field(self, name: str) -> Field:
-        """A field by name; raises ``ProgramError``."""
+        """Return a field by name. Raises ``ProgramError``."""
         for candidate in self.fields:
             if candidate.name == name:
                 return candidate

@@ -34,7 +34,7 @@ MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 def hash_words(words: Iterable[int]) -> int:
-    """What ``runtime.hash_word`` computes over the words of a key, as an unsigned number."""
+    """Return what ``runtime.hash_word`` computes over the words of a key, as an unsigned number."""
     state = 0
     for word in words:
         mixed = ((state ^ word) & WORD) * MULTIPLIER & WORD
@@ -54,7 +54,7 @@ def key_pairs(
 
 
 def key_flags(ranges: Sequence[bool], widths: Sequence[int]) -> list[int]:
-    """What each word of a key is, from whether each of its fields is a range."""
+    """Return what each word of a key is, from whether each of its fields is a range."""
     return [
         (RANGE_GOES_ON if word else RANGE) if flag else 0
         for flag, width in zip(ranges, widths, strict=True)
@@ -84,13 +84,13 @@ class ImageBuilder:
         self.words: list[int] = [0] * (FIRST_TABLE + tables + value_set_uses)
 
     def record(self, words: Sequence[int]) -> int:
-        """Append a record ([action, parameters]); its offset."""
+        """Append a record ([action, parameters]); return its offset."""
         offset = len(self.words)
         self.words.extend(signed(word) for word in words)
         return offset
 
     def group(self, records: Sequence[int]) -> int:
-        """Append a group of records; its offset."""
+        """Append a group of records; return its offset."""
         return self.record([GROUP, len(records), *records])
 
     def table(
@@ -127,7 +127,8 @@ class ImageBuilder:
             at += len(header)
 
     def _slots(self, key_words: int, rows: list[Row]) -> tuple[int, int]:
-        """Append the hash table of the rows with one mask: the bits of its size, its offset."""
+        """Append the hash table of the rows with one mask; return the bits of its size, and its
+        offset."""
         best: dict[tuple[int, ...], Row] = {}
         for row in rows:
             key = tuple(value for value, _ in row.keys)
@@ -160,16 +161,15 @@ class ImageBuilder:
     def value_sets(
         self,
         uses: Sequence[ValueSetUse],
-        members: Mapping[str, Sequence[Sequence[tuple[int, int]]]],
-        ranges: Mapping[str, Sequence[bool]],
+        encoded: Mapping[str, tuple[Sequence[Sequence[tuple[int, int]]], Sequence[bool]]],
     ) -> None:
-        """Append the members of value sets, by name: a (value, mask) or (low, high) pair for each
-        part of the key; ``ranges`` says which parts are ranges. What is left out is empty."""
+        """Append the value sets of a parser, which ``encoded`` has by name: of each member a
+        (value, mask) or (low, high) pair for every part of the key, and which parts are ranges."""
         first = FIRST_TABLE + self.tables
         for position, use in enumerate(uses):
-            parts = ranges.get(use.value_set, [False] * len(use.widths))
+            members, parts = encoded[use.value_set]
             rows = []
-            for member in members.get(use.value_set, ()):
+            for member in members:
                 keys = [
                     pair if flag else (pair[0] & pair[1] & mask, pair[1] & mask)
                     for pair, flag, mask in zip(member, parts, use.masks, strict=True)
@@ -179,5 +179,5 @@ class ImageBuilder:
             self.table(first + position, len(flags), flags, rows, 0)
 
     def finish(self) -> NDArray[np.int64]:
-        """The image."""
+        """Return the image."""
         return np.array(self.words, dtype=np.int64)

@@ -48,7 +48,8 @@ class SwitchState:
             setattr(self.words, f"{name.removesuffix('s')}_words", array.nbytes // 8)
 
     def start(self, program: Program) -> None:
-        """Empty arrays for a program: nothing is counted, no rates are set, no events wait."""
+        """Begin with empty arrays for a program: nothing is counted, no rates are set, no
+        events wait."""
         self.counters = np.zeros((program.counter_cells, 2), np.int64)
         self.registers = np.zeros(program.register_cells, np.int64)
         self.meters = np.zeros(program.meter_cells, at.MeterCell.dtype)
@@ -66,25 +67,16 @@ class SwitchState:
         self._lead(image=image)
         self.words.pipeline = pipeline.address
 
-    @property
-    def epoch_ns(self) -> int:
-        """Zero of its timestamps."""
-        return int(self.words.epoch_ns)
-
-    @property
-    def events_lost(self) -> int:
-        """Events that found no room."""
-        return int(self.words.events_lost)
-
     def has_events(self, now_ns: int) -> bool:
-        """Whether records, or entries whose idle timeout has ended, wait for the controller."""
+        """Return whether records, or entries whose idle timeout has ended, wait for the
+        controller."""
         if self.outbox is not None and self.outbox.waits:
             return True
         idle_ns = self.ageing.deadline()
         return idle_ns is not None and idle_ns <= now_ns
 
     def take_records(self) -> list[Sent]:
-        """What is in its outbox."""
+        """Return what is in its outbox."""
         self.told = False
         return self.outbox.take() if self.outbox is not None else []
 
@@ -141,7 +133,7 @@ class Memory:
 
     @property
     def packet_count(self) -> int:
-        """Packets of the pool."""
+        """How many packets the pool has."""
         return len(self.packets)
 
     def _lead(self) -> None:
@@ -164,7 +156,7 @@ class Memory:
         return row
 
     def clear_loads(self) -> None:
-        """Start what links carry anew; memory that is not written to is not taken."""
+        """Count what links carry anew; memory that is not written to is not taken."""
         self.loads = np.zeros(self.loads.shape, np.int64)
         self._lead()
 
@@ -192,24 +184,20 @@ class Memory:
 
         if packets:
             size = 2 * self.packet_count
-            before = self.packets
             self.free_packets = free(self.free_packets, "free_packet_count")
-            self.packets = _rows(at.Packet, size)
-            self.packets[: size // 2] = before
+            self.packets = _enlarged(self.packets, size)
             self.phv = _enlarged(self.phv, size, self.phv.shape[1])
             self.headers = _enlarged(self.headers, size, self.headers.shape[1])
         if buffers:
             size = 2 * len(self.buffers)
             self.free_buffers = free(self.free_buffers, "free_buffer_count")
             self.buffers = _enlarged(self.buffers, size, self.buffers.shape[1])
-            self.buffer_references = np.concatenate(
-                [self.buffer_references, self.buffer_references * 0]
-            )
+            self.buffer_references = _enlarged(self.buffer_references, size)
         self._lead()
 
 
-def _enlarged(array: NDArray[Any], rows: int, columns: int) -> NDArray[Any]:
-    """An array's content at the beginning of a larger one."""
-    larger = np.zeros((rows, columns), array.dtype)
-    larger[: array.shape[0], : array.shape[1]] = array
+def _enlarged(array: Any, *shape: int) -> Any:
+    """Return a larger array of the same kind that begins with an array's content."""
+    larger = np.zeros(shape, array.dtype).view(type(array))
+    larger[tuple(map(slice, array.shape))] = array
     return larger

@@ -44,7 +44,7 @@ def part(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def constant_table(values: list[int]) -> Any:
-    """A table of integers for look-up by index."""
+    """Return a table of integers for look-up by index."""
     return np.array(values, dtype=np.int64)
 
 
@@ -85,7 +85,7 @@ def _element_pointer(context: Any, builder: Any, array_type: Any, array: Any, of
 
 @intrinsic
 def load64(typingctx: Any, data: Any, offset: Any) -> Any:
-    """The 8 bytes at ``data[offset]``, first byte most significant (unaligned is fine)."""
+    """Return the 8 bytes at ``data[offset]``, first byte most significant (unaligned is fine)."""
     signature = types.int64(data, types.int64)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -136,25 +136,25 @@ def call_pipeline(
 
 @inline
 def unsigned64(value: int) -> int:
-    """A stored word as the unsigned 64-bit value that it holds."""
+    """Return the unsigned 64-bit value that a stored word holds."""
     return value
 
 
 @inline
 def word64(value: int) -> int:
-    """The low 64 bits of a value as a storable word."""
+    """Return the low 64 bits of a value as a word to be stored."""
     return value
 
 
 @inline
 def less64(left: int, right: int) -> bool:
-    """Unsigned ``left < right``."""
+    """Return ``left < right`` of numbers without sign."""
     return bool(np.uint64(left) < np.uint64(right))
 
 
 @inline
 def divide64(left: int, right: int) -> int:
-    """Unsigned ``left // right``; 0 if right is 0."""
+    """Return ``left // right`` of numbers without sign; 0 if right is 0."""
     if right == 0:
         return 0
     return np.int64(np.uint64(left) // np.uint64(right))  # type: ignore[no-any-return]
@@ -162,7 +162,7 @@ def divide64(left: int, right: int) -> int:
 
 @inline
 def modulo64(left: int, right: int) -> int:
-    """Unsigned ``left % right``; 0 if right is 0."""
+    """Return ``left % right`` of numbers without sign; 0 if right is 0."""
     if right == 0:
         return 0
     return np.int64(np.uint64(left) % np.uint64(right))  # type: ignore[no-any-return]
@@ -170,7 +170,7 @@ def modulo64(left: int, right: int) -> int:
 
 @inline
 def shift_left(value: int, amount: int) -> int:
-    """``value << amount`` in 64 bits, 0 from 64 on."""
+    """Return ``value << amount`` in 64 bits, which is 0 from 64 on."""
     if amount < 0 or amount > 63:
         return 0
     return value << amount
@@ -178,7 +178,7 @@ def shift_left(value: int, amount: int) -> int:
 
 @inline
 def shift_right(value: int, amount: int) -> int:
-    """Arithmetic ``value >> amount``."""
+    """Return ``value >> amount``, which keeps the sign."""
     if amount < 0 or amount > 63:
         return value >> 63
     return value >> amount
@@ -186,7 +186,7 @@ def shift_right(value: int, amount: int) -> int:
 
 @inline
 def shift_right64(value: int, amount: int) -> int:
-    """Unsigned ``value >> amount``, 0 from 64 on."""
+    """Return ``value >> amount`` of a number without sign, which is 0 from 64 on."""
     if amount < 0 or amount > 63:
         return 0
     if amount == 0:
@@ -196,5 +196,5 @@ def shift_right64(value: int, amount: int) -> int:
 
 @inline
 def multiply64(left: int, right: int) -> int:
-    """``left * right`` modulo 2**64, as a word."""
+    """Return ``left * right`` modulo 2**64, as a word."""
     return left * right

@@ -24,7 +24,8 @@ MORE_NAMES = tuple(name for names in MORE.values() for name in names)
 
 
 def more_imports(parts: Sequence[str], drop_port: int) -> str:
-    """The imports of those names that the parts use, and another drop port than the usual one."""
+    """Return the imports of those names that the parts use, and another drop port than the usual
+    one."""
     used = set(re.findall(r"\w+", "\n".join(parts)))
     lines = []
     for module, names in MORE.items():
@@ -55,7 +56,7 @@ def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> 
 
 
 def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
-    """The function that hands the sample of a learn list to the controller."""
+    """Return the function that hands the sample of a learn list to the controller."""
     if not program.learn_lists:
         return ""
     writer = Writer()
@@ -79,7 +80,7 @@ def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
 
 
 def tell_digests(pipeline: str) -> str:
-    """The pipeline's source with digests told at the end of ingress."""
+    """Return the pipeline's source with digests told at the end of ingress."""
     call = "ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
     told = f"{call}        if phv[R_DIGEST] != 0:\n            learn(context, phv, state)\n"
     return pipeline.replace(call, told, 1)

@@ -18,13 +18,13 @@ from weft.switch.engine.values import (
 MOST_SHIFT = 65535
 """A value shifted to the left by more is 0: no field keeps any of its bits."""
 MOST_INLINE_WORDS = 32
-"""Of a product that is computed in place."""
+"""The most words of a product that is computed in place."""
 MOST_WIDTH = 16384
-"""Of a cast, in bits."""
+"""The most bits of a cast."""
 
 
 def compare(operator: str, left: Value, right: Value) -> Value:
-    """The two numbers compared, whatever their widths and signs."""
+    """Return the two numbers compared, whatever their widths and signs."""
     a, b = left.source, right.source
     word = left.unsigned64 and right.unsigned64
     if (left.narrow and right.narrow) or (word and operator in ("==", "!=")):
@@ -41,7 +41,7 @@ def compare(operator: str, left: Value, right: Value) -> Value:
 
 
 def arithmetic(operator: str, left: Value, right: Value) -> Value:
-    """A sum, difference or product."""
+    """Return a sum, difference or product."""
 
     def wide(words: int) -> str:
         name = {"+": "add", "-": "sub", "*": "mul"}[operator]
@@ -60,7 +60,8 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
 
 
 def divide(operator: str, left: Value, right: Value) -> Value:
-    """A quotient or remainder of numbers without sign, as P4 has them; 0 where the divisor is 0."""
+    """Return a quotient or remainder of numbers without sign, as P4 has them; 0 where the divisor
+    is 0."""
     if left.low < 0 or right.low < 0:
         raise ProgramError(f"operator {operator!r} on numbers that may be negative: P4 has none")
     high = left.high if operator == "/" else min(left.high, max(right.high - 1, 0))
@@ -94,14 +95,16 @@ def bitwise(operator: str, left: Value, right: Value) -> Value:
 
 
 def amount_source(amount: Value) -> str:
-    """Source of the amount of a shift: negative, or out of any range, where it does not fit."""
+    """Return the source of the amount of a shift: negative, or out of any range, where it does not
+    fit."""
     if amount.narrow or amount.unsigned64:
         return amount.source
     return f"wide_clip({amount.at(exact_words(amount, signed=True)[0])})"
 
 
 def shift_left(left: Value, right: Value) -> Value:
-    """A shift to the left; by a constant amount in place, else by a function that checks it."""
+    """Return a shift to the left; by a constant amount in place, else by a function that checks
+    it."""
     amount = right.constant
     if right.high < 0:
         raise ProgramError("a shift by a negative amount")
@@ -118,7 +121,7 @@ def shift_left(left: Value, right: Value) -> Value:
 
 
 def shift_right(left: Value, right: Value) -> Value:
-    """A shift to the right, which keeps the sign."""
+    """Return a shift to the right, which keeps the sign."""
     amount = right.constant
     if right.high < 0:
         raise ProgramError("a shift by a negative amount")

@@ -25,7 +25,7 @@ from weft.switch.engine.native import jit, uint8_view
 from weft.switch.engine.runtime import close_record, open_record
 
 RING_WORDS = 1 << 17
-"""Of an outbox: 1 MiB."""
+"""The words of an outbox: 1 MiB."""
 
 
 @jit
@@ -72,11 +72,11 @@ class Outbox:
 
     @property
     def waits(self) -> bool:
-        """Whether records have come since the last ``take``."""
+        """Return whether records have come since the last `take`."""
         return bool(self.state.outbox_waits)
 
     def take(self) -> list[Sent]:
-        """All records so far."""
+        """Return all records so far, and make room for others."""
         self.state.outbox_waits = 0
         head, tail = int(self.state.outbox_head), int(self.state.outbox_tail)
         size = len(self.ring)

@@ -86,7 +86,7 @@ REPEAT_LIMIT = 256
 
 @inline
 def set_length(phv: Words, length: int) -> None:
-    """A packet begins its way with a length."""
+    """Set the length with which a packet begins its way."""
     phv[PACKET_LENGTH] = length
     phv[R_LENGTH] = length
     phv[R_INGRESS_LENGTH] = length
@@ -143,7 +143,7 @@ def to_port(
 
 @jit
 def replicas(context: Context, switch: int, directory: int, identifier: int) -> int:
-    """Offset in the image of a group's [count, (port, instance) ...], or NONE."""
+    """Return the image's offset of a group's [count, bytes kept, (port, instance) ...], or NONE."""
     row = Switch(context.switches, switch)
     image = int64_view(row.image, row.image_words)
     entry = lookup_word(image, directory, identifier)
@@ -194,7 +194,8 @@ def send_clones(
 
 @jit
 def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
-    """Copies of the packet as ingress got it, parsed anew, with the fields that the list keeps."""
+    """Make copies of the packet as ingress got it, parsed anew, with the fields that the list
+    keeps."""
     copy = copy_packet(context, switch, packet)
     if copy == NONE:
         return
@@ -208,7 +209,7 @@ def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
 
 @jit
 def clone_egress(context: Context, switch: int, packet: int, now: int) -> None:
-    """Copies of the packet as egress leaves it, for egress again."""
+    """Make copies of the packet as egress leaves it, for egress again."""
     copy = copy_packet(context, switch, packet)
     if copy != NONE:
         send_clones(context, switch, packet, copy, EGRESS_CLONE, now)
@@ -255,7 +256,7 @@ def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
 
 @jit
 def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -> None:
-    """A frame arrives: ``frame`` and ``frame_length`` of `Packet` say where it is.
+    """Let a frame arrive: ``frame`` and ``frame_length`` of its `Packet` say where it is.
 
     Takes the packet over. Call ``advance`` afterwards.
     """
@@ -281,7 +282,7 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
 
 @jit
 def join_frame(context: Context, packet: int) -> bool:
-    """Make a departing packet one frame in a buffer of its own; False if there is no room."""
+    """Make a departing packet one frame in a buffer of its own; return whether there is room."""
     words = Packet(context.packets, packet)
     stride = context.buffer_stride
     header_length = min(words.header_length, words.length)
@@ -435,6 +436,7 @@ def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_n
 
 @jit
 def copy_frame(context: Context, packet: int, frame: Octets) -> int:
-    """Copy a departing frame into ``frame`` (uint8 array, long enough); its length in bytes."""
+    """Copy a departing frame into ``frame`` (uint8 array, long enough); return its length in
+    bytes."""
     copy_departing(context, packet, frame.ctypes.data)
     return Packet(context.packets, packet).length

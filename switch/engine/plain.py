@@ -25,24 +25,24 @@ inner = jit
 
 
 def constant_table(values: list[int]) -> list[int]:
-    """A table of integers for look-up by index."""
+    """Return a table of integers for look-up by index."""
     return list(values)
 
 
 @lru_cache(maxsize=65536)
 def int64_view(address: int, count: int) -> Any:
-    """The ``count`` int64 words at ``address``."""
+    """Return the ``count`` int64 words at ``address``."""
     return memoryview((ctypes.c_uint8 * (count * 8)).from_address(address)).cast("B").cast("q")
 
 
 @lru_cache(maxsize=65536)
 def uint8_view(address: int, count: int) -> Any:
-    """The ``count`` bytes at ``address``."""
+    """Return the ``count`` bytes at ``address``."""
     return memoryview((ctypes.c_uint8 * count).from_address(address)).cast("B")
 
 
 def load64(data: Any, offset: int) -> int:
-    """The 8 bytes at ``data[offset]``, first byte most significant, as a stored word."""
+    """Return the 8 bytes at ``data[offset]``, first byte most significant, as a stored word."""
     if offset < 0 or offset + 8 > len(data):
         raise IndexError(f"8 bytes at {offset} of {len(data)}")
     return int.from_bytes(data[offset : offset + 8], "big", signed=True)
@@ -60,46 +60,46 @@ def release_fence() -> None:
 
 
 def unsigned64(value: int) -> int:
-    """A stored word as the unsigned 64-bit value that it holds."""
+    """Return the unsigned 64-bit value that a stored word holds."""
     return value & WORD
 
 
 def word64(value: int) -> int:
-    """The low 64 bits of a value as a storable word."""
+    """Return the low 64 bits of a value as a word to be stored."""
     value &= WORD
     return value - (1 << 64) if value >> 63 else value
 
 
 def less64(left: int, right: int) -> bool:
-    """Unsigned ``left < right``."""
+    """Return ``left < right`` of numbers without sign."""
     return (left & WORD) < (right & WORD)
 
 
 def divide64(left: int, right: int) -> int:
-    """Unsigned ``left // right``; 0 if right is 0."""
+    """Return ``left // right`` of numbers without sign; 0 if right is 0."""
     return (left & WORD) // (right & WORD) if right else 0
 
 
 def modulo64(left: int, right: int) -> int:
-    """Unsigned ``left % right``; 0 if right is 0."""
+    """Return ``left % right`` of numbers without sign; 0 if right is 0."""
     return (left & WORD) % (right & WORD) if right else 0
 
 
 def shift_left(value: int, amount: int) -> int:
-    """``value << amount``; 0 for an amount beyond any field."""
+    """Return ``value << amount``, which is 0 for an amount beyond any field."""
     return value << amount if 0 <= amount < 65536 else 0
 
 
 def shift_right(value: int, amount: int) -> int:
-    """Arithmetic ``value >> amount``."""
+    """Return ``value >> amount``, which keeps the sign."""
     return value >> amount if 0 <= amount < 65536 else (-1 if value < 0 else 0)
 
 
 def shift_right64(value: int, amount: int) -> int:
-    """Unsigned ``value >> amount``."""
+    """Return ``value >> amount`` of a number without sign."""
     return (value & WORD) >> amount if 0 <= amount < 65536 else 0
 
 
 def multiply64(left: int, right: int) -> int:
-    """``left * right`` modulo 2**64, as a word."""
+    """Return ``left * right`` modulo 2**64, as a word."""
     return word64(left * right)

@@ -15,7 +15,8 @@ MOST_SHIFT = 65536
 
 
 def wide_load(array: Any, place: int, stored: int, words: int) -> int:
-    """The unsigned number in ``stored`` words from array[place] on, most significant first."""
+    """Return the unsigned number in ``stored`` words from array[place] on, most significant
+    first."""
     value = 0
     for i in range(stored):
         value = value << 64 | array[place + i] & WORD
@@ -23,7 +24,7 @@ def wide_load(array: Any, place: int, stored: int, words: int) -> int:
 
 
 def wide_load_signed(array: Any, place: int, stored: int, words: int) -> int:
-    """As ``wide_load``, of a signed number."""
+    """Do as `wide_load` for a signed number."""
     value = wide_load(array, place, stored, words)
     return value - (1 << 64 * stored) if array[place] < 0 else value
 
@@ -35,7 +36,8 @@ def wide_store(array: Any, place: int, value: int, words: int) -> None:
 
 
 def wide_read(data: Any, at: int, skip: int, width: int, words: int) -> int:
-    """The unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind data[at]."""
+    """Return the unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind
+    data[at]."""
     size = (skip + width + 7) // 8
     if at < 0 or at + size > len(data):
         raise IndexError(f"{size} bytes at {at} of {len(data)}")
@@ -44,27 +46,27 @@ def wide_read(data: Any, at: int, skip: int, width: int, words: int) -> int:
 
 
 def wide_int(value: int, words: int) -> int:
-    """A word as a wide integer."""
+    """Return a word as a wide integer."""
     return value
 
 
 def wide_word(value: int, words: int) -> int:
-    """An unsigned word as a wide integer."""
+    """Return an unsigned word as a wide integer."""
     return value & WORD
 
 
 def wide_constant(parts: tuple[int, ...], words: int) -> int:
-    """The unsigned number with these words."""
+    """Return the unsigned number with these words."""
     return wide_load(parts, 0, len(parts), words)
 
 
 def wide_cast(value: int, words: int) -> int:
-    """The low words of a value: here all of it, as callers use no more."""
+    """Return the low words of a value: here all of it, as callers use no more."""
     return value
 
 
 def wide_narrow(value: int) -> int:
-    """The least significant word: here all of the value, as callers use no more."""
+    """Return the least significant word: here all of the value, as callers use no more."""
     return value
 
 
@@ -75,12 +77,12 @@ wide_multiply, wide_less_unsigned = wide_mul, wide_less
 
 
 def wide_shift_left(value: int, amount: int) -> int:
-    """``value << amount``; 0 for an amount beyond any field."""
+    """Return ``value << amount``, which is 0 for an amount beyond any field."""
     return value << amount if 0 <= amount < MOST_SHIFT else 0
 
 
 def wide_shift_right(value: int, amount: int) -> int:
-    """``value >> amount``."""
+    """Return ``value >> amount``, which keeps the sign."""
     return value >> amount if 0 <= amount < MOST_SHIFT else (-1 if value < 0 else 0)
 
 
@@ -88,31 +90,31 @@ wide_shift_right_unsigned = wide_shift_right
 
 
 def wide_cut(value: int, width: int) -> int:
-    """The low bits of a number, unsigned."""
+    """Return the low bits of a number, unsigned."""
     return value & ((1 << width) - 1)
 
 
 def wide_sign(value: int, width: int) -> int:
-    """The low bits of a number, in two's complement."""
+    """Return the low bits of a number, in two's complement."""
     value &= (1 << width) - 1
     return value - (1 << width) if value >> (width - 1) else value
 
 
 def wide_clamp(value: int, low: int, high: int) -> int:
-    """The number from low to high that is nearest."""
+    """Return the number from low to high that is nearest."""
     return min(max(value, low), high)
 
 
 def wide_clip(value: int) -> int:
-    """The number from -2**62 to 2**62 that is nearest."""
+    """Return the number from -2**62 to 2**62 that is nearest."""
     return min(max(value, -(1 << 62)), 1 << 62)
 
 
 def wide_divide(left: int, right: int) -> int:
-    """``left // right`` of numbers without sign; 0 if right is 0."""
+    """Return ``left // right`` of numbers without sign; 0 if right is 0."""
     return left // right if right else 0
 
 
 def wide_modulo(left: int, right: int) -> int:
-    """``left % right`` of numbers without sign; 0 if right is 0."""
+    """Return ``left % right`` of numbers without sign; 0 if right is 0."""
     return left % right if right else 0

@@ -11,12 +11,7 @@ from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.header_primitives import HeaderPrimitives
 from weft.switch.engine.headers import Field, named
 from weft.switch.engine.program import Action, Cells, Program
-from weft.switch.engine.references import (
-    HeaderReference,
-    field_place,
-    last_place,
-    unwrap,
-)
+from weft.switch.engine.references import HeaderReference, field_place, last_place, unwrap
 from weft.switch.engine.source import Writer, remark
 from weft.switch.engine.values import load, store_line
 from weft.switch.engine.varbits import store_varbit
@@ -89,7 +84,7 @@ class Primitives:
         self.headers = HeaderPrimitives(program, translator)
 
     def write_action(self, action: Action, function: str) -> tuple[str, list[str]]:
-        """The function of an action, and the names of its arguments."""
+        """Return the function of an action, and the names of its arguments."""
         self.translator.action = action
         body = Writer(1)
         try:
@@ -107,7 +102,7 @@ class Primitives:
         return head.text + (text if text.strip() else "    pass\n"), used
 
     def write_body(self, writer: Writer, primitives: tuple[Json, ...]) -> None:
-        """All primitives; those with jumps become blocks that run or are skipped."""
+        """Write all primitives; those with jumps become blocks that run or are skipped."""
         if not any(node["op"] in JUMPS for node in primitives):
             for node in primitives:
                 self.write(writer, node)
@@ -144,14 +139,14 @@ class Primitives:
             writer.depth -= 1
 
     def jump(self, writer: Writer, node: Json, position: int, count: int) -> None:
-        """Go to another primitive; forward: the blocks before it do not run."""
+        """Go to another primitive. On the way forward the blocks before it do not run."""
         target = self.jump_target(node, count)
         writer.line(f"step = {target}")
         if target <= position:
             writer.line("continue")
 
     def jump_target(self, node: Json, count: int) -> int:
-        """Where a jump goes."""
+        """Return where a jump goes."""
         target = self.translator.integer(node["parameters"][-1]).constant
         if target is None or not 0 <= target <= count:
             raise ProgramError(f"a jump to primitive {target} of {count}")
@@ -186,7 +181,7 @@ class Primitives:
             writer.line(store_line("phv", place, value, field.width, field.signed))
 
     def write(self, writer: Writer, node: Json) -> None:
-        """One primitive; raises ``ProgramError`` for one that is not supported."""
+        """Write one primitive. Raises ``ProgramError`` for one that is not supported."""
         name = node["op"]
         if name not in PARAMETERS or name in JUMPS:
             raise ProgramError(f"BMv2's simple_switch has no primitive {name!r}")
@@ -266,7 +261,7 @@ class Primitives:
         self.assign(writer, target, value)
 
     def index(self, writer: Writer, node: Json, cells: Cells | Meter) -> str:
-        """The condition that an index is within an array; leaves the index in ``index``."""
+        """Return the condition that an index is within an array; leaves the index in ``index``."""
         writer.line(f"index = {self.translator.narrow(node, 'an index')}")
         return f"0 <= index < {cells.size}"
 

@@ -32,13 +32,13 @@ class ProfileState:
         return f"action profile {self.profile.name!r}"
 
     def member(self, member_id: int) -> ProfileMember:
-        """A member; raises NotFound."""
+        """Return a member. Raises NotFound."""
         if member_id not in self.members:
             raise NotFound(f"{self.what} has no member {member_id}")
         return self.members[member_id]
 
     def group(self, group_id: int) -> ProfileGroup:
-        """A group; raises NotFound."""
+        """Return a group. Raises NotFound."""
         if group_id not in self.groups:
             raise NotFound(f"{self.what} has no group {group_id}")
         return self.groups[group_id]
@@ -58,7 +58,7 @@ class ProfileState:
         self.members[member.member_id] = member
 
     def delete_member(self, member_id: int, used: bool) -> None:
-        """``used``: whether an entry refers to it. Raises NotFound, StillInUse."""
+        """Delete what no entry refers to, as ``used`` says. Raises NotFound, StillInUse."""
         self.member(member_id)
         in_groups = {member for group in self.groups.values() for member, _ in group.members}
         if used or member_id in in_groups:
@@ -86,7 +86,7 @@ class ProfileState:
         self.groups[group.group_id] = group
 
     def delete_group(self, group_id: int, used: bool) -> None:
-        """``used``: whether an entry refers to it. Raises NotFound, StillInUse."""
+        """Delete what no entry refers to, as ``used`` says. Raises NotFound, StillInUse."""
         self.group(group_id)
         if used:
             raise StillInUse(f"group {group_id} of {self.what} is still in use")
@@ -94,7 +94,7 @@ class ProfileState:
 
 
 def profile_states(program: Program) -> dict[str, ProfileState]:
-    """The action profiles of a program, empty."""
+    """Return the action profiles of a program, empty."""
     states = {}
     for profile in program.profiles.values():
         tables = [table for table in program.tables.values() if table.profile is profile]

@@ -24,7 +24,7 @@ CORE_ERRORS = (
 
 
 def number(text: str) -> int:
-    """A hexstr: ``0x0800``, ``-0x1``; raises ``ProgramError``."""
+    """Return the number that a hexstr says, such as ``0x0800`` or ``-0x1``. Raises ProgramError."""
     try:
         return int(text, 16)
     except (TypeError, ValueError):
@@ -52,7 +52,7 @@ class Action:
     primitives: tuple[Json, ...]
 
     def place(self, parameter: int) -> int:
-        """Where a parameter's words begin in a record, behind the action's code."""
+        """Return where a parameter's words begin in a record, behind the action's code."""
         return 1 + sum(words_of(width) for width in self.widths[:parameter])
 
 
@@ -143,7 +143,7 @@ class Cells:
         return words_of(self.width)
 
     def place(self, index: str) -> str:
-        """Source of where the cell of an index (source) begins."""
+        """Return the source of where the cell of an index (source) begins."""
         return f"{self.base} + {index}" + (f" * {self.words}" if self.words > 1 else "")
 
 
@@ -173,19 +173,19 @@ class Program:
     hit_words: int = 0
 
     def error(self, name: str) -> int:
-        """The number of a core parser error."""
+        """Return the number of a core parser error."""
         return self.errors.get(name, CORE_ERRORS.index(name))
 
     def header(self, name: str) -> Header:
-        """A header by name; raises ``ProgramError``."""
+        """Return a header by name. Raises ``ProgramError``."""
         return named(self.headers, name, "header")
 
     def stack(self, name: str) -> Stack:
-        """A header stack by name; raises ``ProgramError``."""
+        """Return a header stack by name. Raises ``ProgramError``."""
         return named(self.stacks, name, "header stack")
 
     def resolve(self, reference: Json) -> Field:
-        """The field of a reference [header, field]; ``$valid$`` is a field of 1 bit."""
+        """Return the field of a reference [header, field]; ``$valid$`` is a field of 1 bit."""
         header = self.header(reference[0])
         if reference[1] == "$valid$":
             return Field("$valid$", 1, False, header.valid_slot)

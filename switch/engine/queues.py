@@ -72,7 +72,7 @@ def copy_departing(context: Context, packet: int, target: int) -> None:
 
 @jit
 def take_buffer(context: Context) -> int:
-    """A free buffer with one reference, or NONE."""
+    """Take a free buffer, with one reference, and return it, or NONE."""
     count = context.free_buffer_count
     if count == 0:
         return NONE
@@ -95,7 +95,7 @@ def drop_buffer(context: Context, buffer: int) -> None:
 
 @jit
 def take_packet(context: Context, buffer: int) -> int:
-    """A free packet that takes over one reference to ``buffer``, or NONE."""
+    """Take a free packet, which takes over one reference to ``buffer``, and return it, or NONE."""
     count = context.free_packet_count
     if count == 0:
         return NONE
@@ -128,7 +128,7 @@ def drop(context: Context, switch: int, reason: int, packet: int) -> None:
 
 @jit
 def copy_packet(context: Context, switch: int, packet: int) -> int:
-    """A packet with the same PHV that shares the buffer, or NONE."""
+    """Return a packet with the same PHV that shares the buffer, or NONE."""
     row = Packet(context.packets, packet)
     copy = NONE
     if context.free_packet_count > context.reserve:
@@ -149,7 +149,8 @@ def copy_packet(context: Context, switch: int, packet: int) -> int:
 
 @jit
 def heap_before(context: Context, left: int, right: int) -> bool:
-    """Whether port ``left`` comes before port ``right``: earlier, or equal and smaller number."""
+    """Return whether port ``left`` is due before port ``right``, or at the same time with a
+    smaller number."""
     left_time = Port(context.ports, left).event_ns
     right_time = Port(context.ports, right).event_ns
     return left_time < right_time or (left_time == right_time and left < right)
@@ -195,7 +196,7 @@ def heap_down(context: Context, heap: Words, position: int) -> None:
 
 @jit
 def schedule(context: Context, port_index: int, time_ns: int) -> None:
-    """Set the time of a port's next event (NONE = no event)."""
+    """Set the time of a port's next event; NONE means that it has none."""
     port = Port(context.ports, port_index)
     if port.event_ns == time_ns:
         return
@@ -226,7 +227,7 @@ def schedule(context: Context, port_index: int, time_ns: int) -> None:
 
 @jit
 def reschedule(context: Context, port_index: int) -> None:
-    """A port's next event: its link takes the next frame, or a frame reaches the far end."""
+    """Set a port's next event: its link takes the next frame, or a frame reaches the far end."""
     port = Port(context.ports, port_index)
     time = NONE
     if port.waiting.head != NONE:
@@ -240,7 +241,7 @@ def reschedule(context: Context, port_index: int) -> None:
 
 @jit
 def next_deadline(context: Context) -> int:
-    """When ``advance`` has something to do next, in ns, or NONE."""
+    """Return when `advance` has something to do next, in ns, or NONE."""
     if context.ready.head != NONE or context.again.head != NONE or context.landed.head != NONE:
         return 0
     if context.heap_length == 0:
@@ -335,7 +336,8 @@ def land(context: Context, port_index: int, now_ns: int) -> None:
 
 @jit
 def take_departure(context: Context) -> int:
-    """The next packet that has left, or NONE; the caller ``release``s it once it is delivered.
+    """Return the next packet that has left, or NONE; the caller calls `release` once it is
+    delivered.
 
     ``switch``, ``port``, ``departure_ns`` and ``length`` of `Packet` say what left where and when.
     The frame is the first ``header_length`` bytes of the packet's header row, then the payload in

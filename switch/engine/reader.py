@@ -33,7 +33,7 @@ Json = Any
 MOST_KEY_WORDS = 256
 
 MOST_BITS = 16384
-"""Of one field, parameter or register."""
+"""The most bits of one field, parameter or register."""
 
 TWO_RATES = 2
 
@@ -109,7 +109,7 @@ def _check_bits(what: str, bits: int) -> None:
 
 
 def _layout(type_name: str, entry: Json) -> list[Field]:
-    """The fields of a header type, without places."""
+    """Return the fields of a header type, without places."""
     fields = []
     for parts in entry["fields"]:
         name, width = parts[0], parts[1]
@@ -307,7 +307,7 @@ def _read_table(program: Program, entry: Json) -> Table:
 
 
 def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
-    """The direct meter of a table."""
+    """Return the direct meter of a table."""
     wanted = entry.get("direct_meters")
     if not wanted:
         return None
@@ -321,7 +321,7 @@ def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
 
 
 def _meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
-    """A meter array; raises ``ProgramError``."""
+    """Return a meter array. Raises ``ProgramError``."""
     name, kind = entry["name"], entry.get("type")
     if kind not in ("packets", "bytes"):
         raise ProgramError(f"meter {name!r} counts {kind!r}: packets and bytes can be counted")
@@ -333,7 +333,7 @@ def _meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
 
 
 def _learn_lists(program: Program) -> dict[int, LearnList]:
-    """The digests by their id."""
+    """Return the digests by their id."""
     lists = {}
     for item in program.document.get("learn_lists") or []:
         elements: list[Field | int] = []

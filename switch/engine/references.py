@@ -27,10 +27,10 @@ class Translating(Protocol):
     program: Program
 
     def valid_name(self, header: Header) -> str:
-        """The constant that names a packet header's validity in the PHV."""
+        """Return the constant that names a packet header's validity in the PHV."""
 
     def name_of(self, field: Field, /) -> str:
-        """The constant that names a field's place in the PHV."""
+        """Return the constant that names a field's place in the PHV."""
 
     def integer(self, node: Json) -> Value:
         """Translate an expression to a number."""
@@ -39,7 +39,7 @@ class Translating(Protocol):
         """Translate to a number that fits int64."""
 
     def load_field(self, field: Field, place: str | None = None) -> Value:
-        """The value of a field."""
+        """Return the value of a field."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class HeaderReference:
         return len(self.family.headers)
 
     def at(self, number: str) -> HeaderReference:
-        """The same with an index that is known to be in bounds."""
+        """Return the same with an index that is known to be in bounds."""
         return HeaderReference(self.family, number)
 
     @property
@@ -77,14 +77,14 @@ class UnionReference:
 
 
 def unwrap(node: Json) -> Json:
-    """A node without the expressions around it that are none."""
+    """Return a node without the expressions around it that are none."""
     while node["type"] == "expression" and "op" not in node["value"]:
         node = node["value"]
     return node
 
 
 def is_header(node: Json) -> bool:
-    """Whether a node is a header, not a number."""
+    """Return whether a node is a header, not a number."""
     node = unwrap(node)
     if node["type"] == "header":
         return True
@@ -93,7 +93,7 @@ def is_header(node: Json) -> bool:
 
 
 def is_union(node: Json) -> bool:
-    """Whether a node is a header union."""
+    """Return whether a node is a header union."""
     node = unwrap(node)
     if node["type"] == "header_union":
         return True
@@ -112,7 +112,7 @@ def _picked(translator: Translating, family: Family, node: Json, what: str) -> H
 
 
 def header_reference(translator: Translating, node: Json) -> HeaderReference:
-    """The header that a node names; raises ``ProgramError``."""
+    """Return the header that a node names. Raises ``ProgramError``."""
     program = translator.program
     node = unwrap(node)
     if node["type"] == "header":
@@ -131,7 +131,7 @@ def header_reference(translator: Translating, node: Json) -> HeaderReference:
 
 
 def union_reference(translator: Translating, node: Json) -> UnionReference:
-    """The header union that a node names; raises ``ProgramError``."""
+    """Return the header union that a node names. Raises ``ProgramError``."""
     groups = translator.program.groups
     node = unwrap(node)
     if node["type"] == "header_union":
@@ -151,26 +151,26 @@ def union_reference(translator: Translating, node: Json) -> UnionReference:
 
 
 def valid_place(translator: Translating, reference: HeaderReference) -> str:
-    """The PHV index of a header's validity."""
+    """Return the PHV index of a header's validity."""
     if reference.index is None:
         return translator.valid_name(reference.first)
     return reference.family.valid_place(reference.index)
 
 
 def field_place(translator: Translating, reference: HeaderReference, field: Field) -> str:
-    """The PHV index of the field that ``field`` is in the first header."""
+    """Return the PHV index of the field that ``field`` is in the first header."""
     if reference.index is None:
         return translator.name_of(field)
     return reference.family.field_place(field, reference.index)
 
 
 def readable(reference: HeaderReference) -> HeaderReference:
-    """A reference to read: its index in bounds."""
+    """Return a reference to read: its index in bounds."""
     return reference if reference.index is None else reference.at(reference.clamped)
 
 
 def valid_test(translator: Translating, node: Json) -> str:
-    """The condition that a header is valid."""
+    """Return the condition that a header is valid."""
     reference = readable(header_reference(translator, node))
     if reference.first.metadata:
         return "True"
@@ -178,14 +178,15 @@ def valid_test(translator: Translating, node: Json) -> str:
 
 
 def union_test(translator: Translating, node: Json) -> str:
-    """The condition that a header of a union is valid."""
+    """Return the condition that a header of a union is valid."""
     union = union_reference(translator, node)
     places = [valid_place(translator, readable(member)) for member in union.members]
     return f"({' or '.join(f'phv[{place}] != 0' for place in places)})"
 
 
 def same_headers(translator: Translating, one: HeaderReference, other: HeaderReference) -> str:
-    """The condition that both headers are valid and all their fields equal, as BMv2 compares."""
+    """Return the condition that both headers are valid and all their fields equal, as BMv2
+    compares."""
     one, other = readable(one), readable(other)
     if [part.width for part in one.first.parts] != [part.width for part in other.first.parts]:
         raise ProgramError(
@@ -211,7 +212,7 @@ def same_headers(translator: Translating, one: HeaderReference, other: HeaderRef
 
 
 def comparison(translator: Translating, operator: str, left: Json, right: Json) -> str | None:
-    """Source that compares two headers or two unions; None for other operands."""
+    """Return the source that compares two headers or two unions; None for other operands."""
     if is_header(left) and is_header(right):
         test = same_headers(
             translator, header_reference(translator, left), header_reference(translator, right)
@@ -229,13 +230,14 @@ def comparison(translator: Translating, operator: str, left: Json, right: Json) 
 
 
 def last_place(program: Program, node: Json) -> tuple[Field, str]:
-    """The field (of the first element) and the PHV index that ``stack.last`` names."""
+    """Return the field (of the first element) and the PHV index that ``stack.last`` names."""
     reference, field = last_field(program, node)
     return field, reference.family.field_place(field, reference.index or "0")
 
 
 def last_field(program: Program, node: Json) -> tuple[HeaderReference, Field]:
-    """The header that ``stack.last`` is, its index in bounds, and the field of the first one."""
+    """Return the header that ``stack.last`` is, its index in bounds, and the field of the first
+    one."""
     if node["type"] == "stack_field":
         stack = program.stack(node["value"][0])
         family, next_slot = Family(stack.headers), stack.next_slot

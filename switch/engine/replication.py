@@ -30,7 +30,7 @@ class Replication:
     replicas: int = 0
 
     def insert(self, new: Copied) -> None:
-        """Raises AlreadyExists, InvalidValue, TableFull."""
+        """Insert a group or session. Raises AlreadyExists, InvalidValue, TableFull."""
         what, ids, identifier, items = self._of(new)
         if identifier in items:
             raise AlreadyExists(f"{what} exists already")
@@ -40,7 +40,7 @@ class Replication:
         items[identifier] = new
 
     def modify(self, new: Copied) -> None:
-        """Raises NotFound, InvalidValue, TableFull."""
+        """Change a group or session. Raises NotFound, InvalidValue, TableFull."""
         what, _, identifier, items = self._of(new)
         if identifier not in items:
             raise NotFound(f"there is no {what}")
@@ -48,19 +48,20 @@ class Replication:
         items[identifier] = new
 
     def delete_group(self, group_id: int) -> None:
-        """Raises NotFound."""
+        """Delete a group. Raises NotFound."""
         if group_id not in self.groups:
             raise NotFound(f"there is no multicast group {group_id}")
         self.replicas -= len(self.groups.pop(group_id).replicas)
 
     def delete_session(self, session_id: int) -> None:
-        """Raises NotFound."""
+        """Delete a session. Raises NotFound."""
         if session_id not in self.sessions:
             raise NotFound(f"there is no clone session {session_id}")
         self.replicas -= len(self.sessions.pop(session_id).replicas)
 
     def _of(self, one: Copied) -> tuple[str, range, int, dict[int, Any]]:
-        """What a group or session is called, the ids that there can be, its own, its like."""
+        """Return what a group or session is called, the ids that there can be, its own, its
+        like."""
         if isinstance(one, MulticastGroup):
             return f"multicast group {one.group_id}", GROUP_IDS, one.group_id, self.groups
         return f"clone session {one.session_id}", SESSION_IDS, one.session_id, self.sessions

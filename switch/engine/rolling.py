@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 MOST_LINES = 24
-"""Of a block that is repeated."""
+"""The most lines of a block that is repeated."""
 LEAST_REPEATS = 8
-"""Fewer stay as they are."""
+"""Blocks that are repeated less often stay as they are."""
 
 LOOP_VARIABLE = "turn"
 
@@ -35,7 +35,8 @@ class _Line:
 
 
 def roll(text: str, constants: Mapping[str, int]) -> str:
-    """A function's source with loops in place of runs; ``constants``: the numbers behind names.
+    """Return a function's source with loops in place of runs; ``constants``: the numbers behind
+    names.
 
     What the function does is unchanged, as the order of its statements is.
     """
@@ -97,7 +98,7 @@ def _longest_run(lines: list[_Line], start: int) -> tuple[int, int]:
 
 
 def _repeats(lines: list[_Line], start: int, length: int) -> int:
-    """How often the block of so many lines comes, one after the other, in equal steps."""
+    """Return how often the block of so many lines comes, one after the other, in equal steps."""
     block = lines[start : start + length]
     if any(line.depth < block[0].depth for line in block):
         return 0
@@ -132,7 +133,7 @@ def _apart(line: _Line) -> bool:
 
 
 def _loop(lines: list[_Line], start: int, length: int, count: int) -> list[str]:
-    """The loop that does what ``count`` blocks do."""
+    """Return the loop that does what ``count`` blocks do."""
     depth = lines[start].depth
     result = [" " * depth + f"for {LOOP_VARIABLE} in range({count}):"]
     for one, two in zip(

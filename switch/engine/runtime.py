@@ -66,14 +66,15 @@ HASH_MULTIPLIER = -7046029254386353131  # 2**64 / golden ratio, as a signed word
 
 @inline
 def hash_word(state: int, word: int) -> int:
-    """Mix one more key word into the hash of a look-up."""
+    """Return the hash of a look-up with one more key word mixed into it."""
     mixed = multiply64(state ^ word, HASH_MULTIPLIER)
     return mixed ^ shift_right64(mixed, 29)
 
 
 @inner
 def lookup_word(image: Words, table: int, key: int) -> int:
-    """Look a key of one word up: the image's offset of the best entry's priority word, or -1."""
+    """Look a key of one word up; return the image's offset of the best entry's priority word,
+    or -1."""
     directory = image[table]
     groups = image[directory + D_GROUPS]
     if groups == 0:
@@ -104,7 +105,7 @@ def lookup_word(image: Words, table: int, key: int) -> int:
 
 @inner
 def lookup_words(image: Words, table: int, keys: Words) -> int:
-    """As ``lookup_word`` for a key of several words, or of none, or with ranges."""
+    """Do as `lookup_word` for a key of several words, or of none, or with ranges."""
     directory = image[table]
     words = image[directory + D_KEYS]
     best = -1
@@ -140,7 +141,7 @@ def lookup_words(image: Words, table: int, keys: Words) -> int:
 
 @inner
 def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
-    """The first matching linear entry, or ``best`` if there is none."""
+    """Return the first linear entry that matches, or ``best`` if there is none."""
     words = image[directory + D_KEYS]
     ranges = image[directory + D_RANGES]
     entry = image[directory + D_LINEAR_OFFSET]
@@ -171,7 +172,7 @@ def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
 
 @inline
 def choose(image: Words, record: int, hash_value: int) -> int:
-    """The record that a group's hash chooses; -1 from an empty group."""
+    """Return the record that a group's hash chooses, or -1 if the group is empty."""
     count = image[record + 1]
     if count == 0:
         return -1
@@ -180,7 +181,7 @@ def choose(image: Words, record: int, hash_value: int) -> int:
 
 @inner
 def draw(state: Switch) -> int:
-    """The next 64 random bits of a switch (splitmix64), as a word."""
+    """Return the next 64 random bits of a switch (splitmix64), as a word."""
     word = word64(state.random + HASH_MULTIPLIER)
     state.random = word
     word = multiply64(word ^ shift_right64(word, 30), -4658895280553007687)
@@ -190,7 +191,8 @@ def draw(state: Switch) -> int:
 
 @inline
 def random_between(state: Switch, low: int, high: int) -> int:
-    """A random number from ``low`` to ``high``, both included (unsigned words, low <= high)."""
+    """Return a random number from ``low`` to ``high``, both included (unsigned words, low <=
+    high)."""
     span = word64(high - low + 1)
     if span == 0:
         return unsigned64(draw(state))
@@ -198,7 +200,8 @@ def random_between(state: Switch, low: int, high: int) -> int:
 
 
 def reflected_table(polynomial: int) -> list[int]:
-    """Byte table of a CRC that takes the least significant bit first (polynomial reversed)."""
+    """Return the byte table of a CRC that takes the least significant bit first (its
+    polynomial is reversed)."""
     table = []
     for byte in range(256):
         for _ in range(8):
@@ -208,7 +211,7 @@ def reflected_table(polynomial: int) -> list[int]:
 
 
 def forward_table(polynomial: int) -> list[int]:
-    """Byte table of a 16-bit CRC that takes the most significant bit first."""
+    """Return the byte table of a 16-bit CRC that takes the most significant bit first."""
     table = []
     for byte in range(256):
         value = byte << 8
@@ -219,7 +222,7 @@ def forward_table(polynomial: int) -> list[int]:
 
 
 def slicing_tables(table: list[int]) -> list[int]:
-    """Eight tables of a reflected CRC, one behind the other.
+    """Return eight tables of a reflected CRC, one behind the other.
 
     The last is ``table``; entry ``256 * k + byte`` is what ``byte`` does with 7 - k bytes after it
     (Kounavis and Berry, "A systematic approach to building high performance, software-based, CRC
@@ -239,7 +242,7 @@ CRC_CCITT = constant_table(forward_table(0x1021))
 
 @inner
 def crc16(data: Octets, start: int, length: int) -> int:
-    """CRC-16/ARC, as BMv2's ``crc16``."""
+    """Return the CRC-16/ARC of bytes, as BMv2's ``crc16`` does."""
     value = 0
     for i in range(start, start + length):
         value = (value >> 8) ^ CRC16[(value ^ data[i]) & 0xFF]
@@ -248,7 +251,7 @@ def crc16(data: Octets, start: int, length: int) -> int:
 
 @inner
 def crc32(data: Octets, start: int, length: int) -> int:
-    """CRC-32 of Ethernet and zlib, as BMv2's ``crc32``."""
+    """Return the CRC-32 of Ethernet and zlib, as BMv2's ``crc32`` does."""
     value = 0xFFFFFFFF
     whole = start + (length & ~7)
     for i in range(start, whole, 8):
@@ -270,7 +273,7 @@ def crc32(data: Octets, start: int, length: int) -> int:
 
 @inner
 def crcCCITT(data: Octets, start: int, length: int) -> int:
-    """CRC-16 with polynomial 0x1021 from 0xFFFF, as BMv2's ``crcCCITT``."""
+    """Return the CRC-16 with polynomial 0x1021 from 0xFFFF, as BMv2's ``crcCCITT`` does."""
     value = 0xFFFF
     for i in range(start, start + length):
         value = ((value << 8) & 0xFFFF) ^ CRC_CCITT[((value >> 8) ^ data[i]) & 0xFF]
@@ -279,7 +282,7 @@ def crcCCITT(data: Octets, start: int, length: int) -> int:
 
 @inner
 def csum16(data: Octets, start: int, length: int) -> int:
-    """The Internet checksum (RFC 1071)."""
+    """Return the Internet checksum (RFC 1071)."""
     total = 0
     whole = length & ~7
     for i in range(start, start + whole, 8):
@@ -294,7 +297,7 @@ def csum16(data: Octets, start: int, length: int) -> int:
 
 @inner
 def identity(data: Octets, start: int, length: int) -> int:
-    """The first 8 bytes as a number, as BMv2's ``identity``."""
+    """Return the first 8 bytes as a number, as BMv2's ``identity`` does."""
     value = 0
     for i in range(start, start + min(length, 8)):
         value = (value << 8) | data[i]
@@ -303,7 +306,7 @@ def identity(data: Octets, start: int, length: int) -> int:
 
 @inner
 def xor16(data: Octets, start: int, length: int) -> int:
-    """Exclusive or of the 16-bit words, the last one padded with 0."""
+    """Return the exclusive or of the 16-bit words, the last one padded with 0."""
     value = 0
     for i in range(length):
         value ^= data[start + i] << 8 if i & 1 == 0 else data[start + i] << 0
@@ -347,7 +350,7 @@ def write_varbit(data: Octets, at: int, skip: int, phv: Words, slot: int, length
 
 @inner
 def put_varbit(data: Octets, position: int, phv: Words, slot: int, length: int) -> int:
-    """Write a varbit field at a bit position of zeroed bytes; the position behind it."""
+    """Write a varbit field at a bit position of zeroed bytes; return the position behind it."""
     for i in range(length):
         if (phv[slot + (i >> 6)] >> (63 - (i & 63))) & 1:
             at = position + i
@@ -366,7 +369,7 @@ def put_bits(data: Octets, position: int, value: int, width: int) -> None:
 
 @inner
 def xor32(data: Octets, start: int, length: int) -> int:
-    """Exclusive or of the 32-bit words, the last one padded with 0."""
+    """Return the exclusive or of the 32-bit words, the last one padded with 0."""
     value = 0
     for i in range(length):
         value ^= data[start + i] << (24 - 8 * (i & 3))
@@ -375,7 +378,7 @@ def xor32(data: Octets, start: int, length: int) -> int:
 
 @inner
 def reflect_bits(value: int, width: int) -> int:
-    """The low ``width`` bits of a value in reverse order, as a word."""
+    """Return the low ``width`` bits of a value in reverse order, as a word."""
     result = 0
     for i in range(width):
         result = word64((result << 1) | (shift_right64(value, i) & 1))
@@ -393,7 +396,8 @@ def crc_bits(
     final: int,
     reflected: bool,
 ) -> int:
-    """Any CRC of 8 to 64 bits, bit by bit; ``reflected``: least significant bit first."""
+    """Return any CRC of 8 to 64 bits, bit by bit; a ``reflected`` one takes the least
+    significant bit first."""
     value = initial
     for i in range(start, start + length):
         byte = reflect_bits(data[i], 8) if reflected else word64(data[i])
@@ -412,7 +416,8 @@ def crc_bits(
 
 @inner
 def hash_ex(data: Octets, start: int, length: int) -> int:
-    """simple_switch's ``hash_ex``: FNV with five mixing steps; a byte from 128 on is negative."""
+    """Return simple_switch's ``hash_ex``: FNV with five mixing steps; a byte from 128 on is
+    negative."""
     value = 2166136261
     for i in range(start, start + length):
         byte = data[i] - ((data[i] & 0x80) << 1)
@@ -433,13 +438,13 @@ XXH_5 = 2870177450012600261
 
 @inline
 def rotate(value: int, count: int) -> int:
-    """A word rotated left by 1 to 63 bits."""
+    """Return a word rotated left by 1 to 63 bits."""
     return word64(word64(value << count) | shift_right64(value, 64 - count))
 
 
 @inline
 def swap64(value: int) -> int:
-    """A word's bytes in reverse order."""
+    """Return a word's bytes in reverse order."""
     result = 0
     for i in range(8):
         result = word64((result << 8) | (shift_right64(value, 8 * i) & 0xFF))
@@ -448,13 +453,13 @@ def swap64(value: int) -> int:
 
 @inline
 def xxh_round(state: int, word: int) -> int:
-    """One step of XXH64."""
+    """Return the state of XXH64 after one more word."""
     return multiply64(rotate(word64(state + multiply64(word, XXH_2)), 31), XXH_1)
 
 
 @inner
 def xxh64(data: Octets, start: int, length: int) -> int:
-    """XXH64 with seed 0, as BMv2's ``xxh64`` and ``bmv2_hash``."""
+    """Return XXH64 with seed 0, as BMv2's ``xxh64`` and ``bmv2_hash`` do."""
     at = start
     end = start + length
     if length >= 32:
@@ -571,7 +576,8 @@ def write_note(
 
 @inner
 def open_record(state: Switch, kind: int, subject: int, count: int, time_ns: int) -> int:
-    """Begin a record of ``count`` words for the controller: where they go, or -1 if no room is."""
+    """Begin a record of ``count`` words for the controller; return where they go, or -1 if
+    there is no room."""
     size = state.outbox_words
     start = state.outbox_head
     if start + OUTBOX_HEADER + count - state.outbox_tail > size:

@@ -46,13 +46,13 @@ class Writer:
 
 
 def identifier(text: str) -> str:
-    """``text`` as a Python identifier."""
+    """Return a text as a Python identifier."""
     name = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") or "unnamed"
     return f"n_{name}" if name[0].isdigit() or keyword.iskeyword(name) else name
 
 
 def remark(text: str) -> str:
-    """``text`` fit for a comment or a docstring: a program's names can be anything."""
+    """Return a text fit for a comment or a docstring: a program's names can be anything."""
     return re.sub(r"[^\w .,()\[\]$<>:;/+*=-]", "?", text, flags=re.ASCII)[:200]
 
 
@@ -69,7 +69,8 @@ class Names(set[str]):
 
 
 def field_constants(program: Program, names: Names) -> dict[int, str]:
-    """A constant's name for each word of the PHV that a program's field or validity bit uses."""
+    """Return a constant's name for each word of the PHV that a program's field or validity bit
+    uses."""
     constants: dict[int, str] = {}
     for header in program.headers.values():
         base = identifier(header.name).upper()
@@ -90,7 +91,8 @@ def field_constants(program: Program, names: Names) -> dict[int, str]:
 
 
 def wide_names(text: str) -> str:
-    """What generated source has to import and define before it uses wide integers, if it does."""
+    """Return what generated source has to import and define before it uses wide integers, if it
+    does."""
     functions = sorted(set(re.findall(r"\bwide_\w+(?=\()", text)) & set(vars(plain_wide)))
     if not functions:
         return ""
@@ -107,7 +109,7 @@ def wide_names(text: str) -> str:
 
 
 def read_field(field: Field, bit: int, at: str) -> str:
-    """Source that reads a field at ``bit`` of a header that starts at ``data[at]``."""
+    """Return the source that reads a field at ``bit`` of a header that starts at ``data[at]``."""
     byte, skip = divmod(bit, 8)
     place = f"{at} + {byte}" if byte else at
     mask = (1 << field.width) - 1
@@ -160,8 +162,8 @@ def pack(pieces: list[tuple[str, int, bool]]) -> list[str]:
 def topological(
     start: str | None, successors: Callable[[str], Iterable[str]]
 ) -> tuple[list[str], bool]:
-    """What can be reached, each before what follows it but for the ways back of loops; and whether
-    there are such ways. Successors are gone to in their order."""
+    """Return what can be reached, each before what follows it but for the ways back of loops; and
+    whether there are such ways. Successors are gone to in their order."""
     order: list[str] = []
     under_way: dict[str, bool] = {}
     cyclic = False

@@ -1,4 +1,13 @@
-"""``SwitchControl`` as the engine implements it: everything a controller has set on one switch."""
+"""The control side of one switch, by the names of its BMv2 JSON: all that a controller has set.
+
+A P4Runtime server, or any controller in the same process, holds one `SwitchControl` per switch. It
+changes a private copy of the tables; `publish` hands a finished version to the packet loop, which
+picks it up between two batches, so no lock is held while packets move and no packet ever sees half
+of a change.
+
+Calls on one `SwitchControl` must not overlap: the caller holds one lock per switch. Different
+switches may be controlled from different threads.
+"""
 
 from __future__ import annotations
 
@@ -195,7 +204,7 @@ class SwitchControl:
         live()
 
     def snapshot(self) -> Snapshot:
-        """All that ``publish`` would hand over, to go back to by ``restore``."""
+        """Return all that ``publish`` would hand over, to go back to by ``restore``."""
         return self._contents.copy(), self._changed
 
     def restore(self, snapshot: Snapshot) -> None:
@@ -215,7 +224,7 @@ class SwitchControl:
         return image
 
     def version(self) -> Version:
-        """What a trace needs to tell what packets meet: all entries, groups and sessions."""
+        """Return what a trace needs to tell what packets meet: all entries, groups and sessions."""
         tables = dict(self._contents.tables)
         entries: dict[str, dict[int, TableEntry]] = {}
         for name, state in tables.items():
@@ -272,7 +281,8 @@ class SwitchControl:
         self, state: TableState, what: str, base: int | None, keys: tuple[Key, ...] | None,
         priority: int,
     ) -> int:  # fmt: skip
-        """The cell of an entry, or (``keys`` None) of the default one, among a table's own."""
+        """Return the cell of an entry, or (``keys`` None) of the default one, among a table's
+        own."""
         if base is None:
             raise NotFound(f"table {state.table.name!r} {what}")
         if keys is None:
@@ -292,7 +302,7 @@ class SwitchControl:
                 profile.group(target.group_id)
 
     def _checked(self, state: TableState, entry: TableEntry, *, new: bool) -> TableEntry:
-        """An entry that fits its table, and whose member or group is there."""
+        """Return an entry that fits its table, and whose member or group is there."""
         state.check_mutable()
         entry = check_entry(state.table, entry)
         if not new:
@@ -303,7 +313,8 @@ class SwitchControl:
 
     @_changes
     def insert_entry(self, entry: TableEntry) -> None:
-        """Raises AlreadyExists, TableFull, InvalidKey, InvalidAction, NotFound, NotPermitted."""
+        """Insert an entry. Raises AlreadyExists, TableFull, InvalidKey, InvalidAction, NotFound,
+        NotPermitted."""
         state = self._table(entry.table)
         entry = self._checked(state, entry, new=True)
         state.add(entry)
@@ -320,7 +331,7 @@ class SwitchControl:
 
     @_changes
     def delete_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> None:
-        """Raises NotFound, NotPermitted."""
+        """Delete an entry. Raises NotFound, NotPermitted."""
         state = self._table(table)
         state.check_mutable()
         keys = normal_keys(state.table, keys)
@@ -337,15 +348,17 @@ class SwitchControl:
         self._table(table).free = True
 
     def is_const(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> bool:
-        """Whether an entry is the program's and cannot be changed. Raises NotFound (table)."""
+        """Return whether an entry is the program's and cannot be changed. Raises NotFound
+        (table)."""
         return self._table(table).is_const(keys, priority)
 
     def entries(self, table: str) -> list[TableEntry]:
-        """All entries but the default one, const entries included, in the order of insertion."""
+        """Return all entries but the default one, const entries included, in the order of
+        insertion."""
         return list(self._table(table).entries.values())
 
     def find_entry(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> TableEntry:
-        """The entry with exactly these keys and priority. Raises NotFound."""
+        """Return the entry with exactly these keys and priority. Raises NotFound."""
         return self._table(table).need(keys, priority)
 
     @_changes
@@ -375,12 +388,12 @@ class SwitchControl:
 
     @_changes
     def reset_default(self, table: str) -> None:
-        """Back to the default action of the program (or of none)."""
+        """Set the default action that the program gives, or none."""
         self._table(table).reset_default()
 
     def default(self, table: str) -> ActionCall | None:
-        """The default action now; None if the program gave none and none was set, or a group is
-        the default."""
+        """Return the default action now; None if the program gave none and none was set, or a group
+        is the default."""
         state = self._table(table)
         if isinstance(state.default_target, MemberTarget):
             assert state.table.profile is not None
@@ -391,7 +404,7 @@ class SwitchControl:
     # -- action profiles
 
     def _used(self, profile: str, target: MemberTarget | GroupTarget) -> bool:
-        """Whether an entry, or a default, leads to a member or group."""
+        """Return whether an entry, or a default, leads to a member or group."""
         return any(
             target in (user.default_target, *(entry.target for entry in user.entries.values()))
             for user in self._contents.tables.values()
@@ -400,27 +413,29 @@ class SwitchControl:
 
     @_changes
     def insert_member(self, member: ProfileMember) -> None:
-        """Raises AlreadyExists, TableFull, InvalidAction, NotFound."""
+        """Insert a member. Raises AlreadyExists, TableFull, InvalidAction, NotFound."""
         self._profile(member.profile).set_member(member, new=True)
 
     @_changes
     def modify_member(self, member: ProfileMember) -> None:
-        """Raises NotFound, InvalidAction. All entries and groups that use it follow."""
+        """Give a member another action; all entries and groups that use it follow. Raises NotFound,
+        InvalidAction."""
         self._profile(member.profile).set_member(member, new=False)
 
     @_changes
     def delete_member(self, profile: str, member_id: int) -> None:
-        """Raises NotFound, StillInUse."""
+        """Delete a member. Raises NotFound, StillInUse."""
         state = self._profile(profile)
         state.delete_member(member_id, self._used(profile, MemberTarget(member_id)))
 
     def members(self, profile: str) -> list[ProfileMember]:
-        """All members, in the order of insertion."""
+        """Return all members, in the order of insertion."""
         return list(self._profile(profile).members.values())
 
     @_changes
     def insert_group(self, group: ProfileGroup) -> None:
-        """Raises AlreadyExists, NotFound (a member), InvalidValue (a weight, too many members)."""
+        """Insert a group. Raises AlreadyExists, NotFound (a member), InvalidValue (a weight, too
+        many members)."""
         self._profile(group.profile).set_group(group, new=True)
 
     @_changes
@@ -430,79 +445,80 @@ class SwitchControl:
 
     @_changes
     def delete_group(self, profile: str, group_id: int) -> None:
-        """Raises NotFound, StillInUse."""
+        """Delete a group. Raises NotFound, StillInUse."""
         state = self._profile(profile)
         state.delete_group(group_id, self._used(profile, GroupTarget(group_id)))
 
     def groups(self, profile: str) -> list[ProfileGroup]:
-        """All groups, in the order of insertion."""
+        """Return all groups, in the order of insertion."""
         return list(self._profile(profile).groups.values())
 
     # -- replication
 
     @_changes
     def insert_multicast_group(self, group: MulticastGroup) -> None:
-        """Raises AlreadyExists, InvalidValue (id or port out of range, a replica twice)."""
+        """Insert a group. Raises AlreadyExists, InvalidValue (id or port out of range, a replica
+        twice)."""
         self._program()
         self._contents.replication.insert(group)
 
     @_changes
     def modify_multicast_group(self, group: MulticastGroup) -> None:
-        """Raises NotFound, InvalidValue."""
+        """Change a group's copies. Raises NotFound, InvalidValue."""
         self._contents.replication.modify(group)
 
     @_changes
     def delete_multicast_group(self, group_id: int) -> None:
-        """Raises NotFound."""
+        """Delete a group. Raises NotFound."""
         self._contents.replication.delete_group(group_id)
 
     def multicast_groups(self) -> list[MulticastGroup]:
-        """All groups, in the order of insertion."""
+        """Return all groups, in the order of insertion."""
         return list(self._contents.replication.groups.values())
 
     @_changes
     def insert_clone_session(self, session: CloneSession) -> None:
-        """Raises AlreadyExists, InvalidValue."""
+        """Insert a session. Raises AlreadyExists, InvalidValue."""
         self._program()
         self._contents.replication.insert(session)
 
     @_changes
     def modify_clone_session(self, session: CloneSession) -> None:
-        """Raises NotFound, InvalidValue."""
+        """Change a session's copies. Raises NotFound, InvalidValue."""
         self._contents.replication.modify(session)
 
     @_changes
     def delete_clone_session(self, session_id: int) -> None:
-        """Raises NotFound."""
+        """Delete a session. Raises NotFound."""
         self._contents.replication.delete_session(session_id)
 
     def clone_sessions(self) -> list[CloneSession]:
-        """All sessions, in the order of insertion."""
+        """Return all sessions, in the order of insertion."""
         return list(self._contents.replication.sessions.values())
 
     # -- counters
 
     def _counters(self, name: str, index: int) -> NDArray[np.int64]:
-        """The cells of a counter, live."""
+        """Return the cells of a counter, live."""
         cells = self._array("counter", self._program().counters, name, index)
         return self._live.counters[cells.base : cells.base + cells.size]
 
     def read_counter(self, counter: str, index: int) -> CounterCell:
-        """One cell of an indirect counter. Raises NotFound, InvalidValue."""
+        """Return one cell of an indirect counter. Raises NotFound, InvalidValue."""
         return CounterCell(*self._counters(counter, index)[index].tolist())
 
     def read_counters(self, counter: str) -> list[CounterCell]:
-        """All cells of an indirect counter."""
+        """Return all cells of an indirect counter."""
         return [CounterCell(*cell) for cell in self._counters(counter, 0).tolist()]
 
     def write_counter(self, counter: str, index: int, cell: CounterCell) -> None:
-        """Raises NotFound, InvalidValue."""
+        """Set one cell of an indirect counter. Raises NotFound, InvalidValue."""
         self._counters(counter, index)[index] = cell.packets, cell.bytes
 
     def _direct_counter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> NDArray[np.int64]:
-        """An entry's counter, live; ``keys`` None: the default entry's."""
+        """Return an entry's counter, live; ``keys`` None: the default entry's."""
         state = self._table(table)
         base = state.table.counter_base
         cell = self._entry_cell(state, "has no direct counter", base, keys, priority)
@@ -510,39 +526,32 @@ class SwitchControl:
         return counter
 
     def read_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int = 0
+        self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> CounterCell:
-        """The direct counter of one entry. Raises NotFound (no such entry, no direct counter)."""
+        """Return the direct counter of one entry; with no ``keys`` that of the default entry, which
+        counts the packets that missed. Raises NotFound (no such entry, no direct counter)."""
         return CounterCell(*self._direct_counter(table, keys, priority).tolist())
 
     def write_direct_counter(
-        self, table: str, keys: tuple[Key, ...], priority: int, cell: CounterCell
+        self, table: str, keys: tuple[Key, ...] | None, priority: int, cell: CounterCell
     ) -> None:
-        """Raises NotFound."""
+        """Set what `read_direct_counter` returns. Raises NotFound."""
         self._direct_counter(table, keys, priority)[:] = cell.packets, cell.bytes
-
-    def read_default_counter(self, table: str) -> CounterCell:
-        """The direct counter of the table's default entry (packets that missed)."""
-        return CounterCell(*self._direct_counter(table, None).tolist())
-
-    def write_default_counter(self, table: str, cell: CounterCell) -> None:
-        """Raises NotFound (no direct counter)."""
-        self._direct_counter(table, None)[:] = cell.packets, cell.bytes
 
     # -- registers
 
     def _register(self, name: str, index: int) -> tuple[Cells, NDArray[np.int64]]:
-        """A register, and the words of one of its cells, live."""
+        """Return a register, and the words of one of its cells, live."""
         cells = self._array("register", self._program().registers, name, index)
         return cells, self._live.registers[cells.base + index * cells.words :][: cells.words]
 
     def read_register(self, register: str, index: int) -> int:
-        """Raises NotFound, InvalidValue."""
+        """Return one cell of a register, without sign. Raises NotFound, InvalidValue."""
         cells, words = self._register(register, index)
         return next(join_words(words.tolist(), [cells.width]))
 
     def write_register(self, register: str, index: int, value: int) -> None:
-        """Raises NotFound, InvalidValue."""
+        """Set one cell of a register. Raises NotFound, InvalidValue."""
         cells, words = self._register(register, index)
         if not 0 <= value < 1 << cells.width:
             raise InvalidValue(f"register {register!r} has cells of {cells.width} bits: {value}")
@@ -553,7 +562,7 @@ class SwitchControl:
     # -- meters
 
     def _meter(self, name: str, index: int) -> int:
-        """The cell of a meter."""
+        """Return the cell of a meter."""
         return self._array("meter", self._program().meters, name, index).base + index
 
     def _direct_meter(self, table: str, keys: tuple[Key, ...] | None, priority: int) -> int:
@@ -571,16 +580,16 @@ class SwitchControl:
         else:
             self._contents.rates.pop(cell, None)
         meter = self._meter_cell(cell)
-        now_us = (self.host.clock_ns() - self._live.epoch_ns) // 1000
+        now_us = (self.host.clock_ns() - int(self._live.words.epoch_ns)) // 1000
         self.host.at_once(lambda: meters.set_rates(meter, config, now_us))
 
     def read_meter(self, meter: str, index: int) -> MeterConfig | None:
-        """The rates of one cell; None if none are set: every packet is green. Raises NotFound,
-        InvalidValue."""
+        """Return the rates of one cell; None if none are set: every packet is green. Raises
+        NotFound, InvalidValue."""
         return self._contents.rates.get(self._meter(meter, index))
 
     def read_meters(self, meter: str) -> list[MeterConfig | None]:
-        """The rates of all cells of an indirect meter."""
+        """Return the rates of all cells of an indirect meter."""
         found = self._array("meter", self._program().meters, meter, 0)
         return [self._contents.rates.get(found.base + index) for index in range(found.size)]
 
@@ -594,7 +603,7 @@ class SwitchControl:
     def read_direct_meter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> MeterConfig | None:
-        """The rates of an entry's direct meter; ``keys`` None: of the default entry.
+        """Return the rates of an entry's direct meter; ``keys`` None: of the default entry.
 
         Raises NotFound (no such entry, no direct meter).
         """
@@ -603,12 +612,13 @@ class SwitchControl:
     def write_direct_meter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int, config: MeterConfig | None
     ) -> None:
-        """As ``write_meter``. The default entry keeps its rates, but a miss runs no meter."""
+        """Do as `write_meter` for an entry. The default entry keeps its rates, but a miss runs no
+        meter."""
         cell = self._direct_meter(table, keys, priority)
         self._set_rates(f"the direct meter of table {table!r}", cell, config)
 
     def read_meter_counts(self, meter: str, index: int) -> MeterCounts:
-        """What one cell has marked, with or without rates. Raises NotFound, InvalidValue."""
+        """Return what one cell has marked, with or without rates. Raises NotFound, InvalidValue."""
         return meters.counts_of(self._meter_cell(self._meter(meter, index)))
 
     def write_meter_counts(self, meter: str, index: int, counts: MeterCounts) -> None:
@@ -618,7 +628,7 @@ class SwitchControl:
     def read_direct_meter_counts(
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> MeterCounts:
-        """What an entry's direct meter has marked. Raises NotFound."""
+        """Return what an entry's direct meter has marked. Raises NotFound."""
         return meters.counts_of(self._meter_cell(self._direct_meter(table, keys, priority)))
 
     def write_direct_meter_counts(
@@ -630,7 +640,7 @@ class SwitchControl:
     # -- what entries have of their own: counter, meter, timeout
 
     def _start_entry(self, state: TableState, entry: TableEntry) -> None:
-        """A new entry has counted nothing, has no rates, and was hit now."""
+        """Begin with a new entry: it has counted nothing, has no rates, and was hit now."""
         if not self._running:
             return
         cell = state.cells[entry.keys, entry.priority]
@@ -645,27 +655,28 @@ class SwitchControl:
         self._start_timeout(state, entry)
 
     def _start_timeout(self, state: TableState, entry: TableEntry) -> None:
-        """An entry's time without hits begins now."""
+        """Let an entry's time without hits begin now."""
         if state.table.hit_base is not None and self._running:
             cell = state.cells[entry.keys, entry.priority]
             self._set_timeout(state.table.hit_base + cell, entry.idle_timeout_ns)
 
     def _set_timeout(self, cell: int, timeout_ns: int) -> None:
-        """What has a cell among the times of hits counts as hit now; 0 = no timeout."""
+        """Count what has a cell among the times of hits as hit now; 0 means that it has no
+        timeout."""
         now_ns = self.host.clock_ns()
         self._live.ageing.start(cell, timeout_ns, now_ns)
         if timeout_ns:
             self.host.expect(now_ns + timeout_ns)
 
     def _end_entry(self, state: TableState, cell: int) -> None:
-        """An entry is gone, which had ``cell``."""
+        """Forget what an entry that is gone had in ``cell``."""
         if state.table.hit_base is not None:
             self._set_timeout(state.table.hit_base + cell, 0)
         if state.table.meter is not None:
             self._contents.rates.pop(state.table.meter.base + cell, None)
 
     def _resume(self) -> None:
-        """Entries are again what they were: so are their rates and timeouts."""
+        """Give entries, which are again what they were, their rates and timeouts."""
         if not self._running:
             return
         for state in self._contents.tables.values():
@@ -694,13 +705,13 @@ class SwitchControl:
         self._value_set(name).replace(members)
 
     def value_set(self, name: str) -> list[tuple[Key, ...]]:
-        """The members of a value set, in the order in which they were given."""
+        """Return the members of a value set, in the order in which they were given."""
         return list(self._value_set(name).members)
 
     # -- events
 
     def idle_ns(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> int:
-        """Time since an entry's last hit, or since it was inserted. Raises NotFound."""
+        """Return the time since an entry's last hit, or since it was inserted. Raises NotFound."""
         state = self._table(table)
         state.need(keys, priority)
         base = state.table.hit_base
@@ -708,7 +719,8 @@ class SwitchControl:
         return max(self.host.clock_ns() - int(self._live.ageing.hits[cell]), 0)
 
     def take_events(self) -> list[Event]:
-        """What packets and timers have left for the controller since the last call, in order.
+        """Return what packets and timers have left for the controller since the last call, in
+        order.
 
         The rings that hold events are bounded; ``events_lost`` counts what found no room.
         """
@@ -734,7 +746,7 @@ class SwitchControl:
     @property
     def events_lost(self) -> int:
         """Digests and packets to the controller that were dropped because the rings were full."""
-        return self._live.events_lost
+        return int(self._live.words.events_lost)
 
     def set_listener(self, callback: Callable[[], None] | None) -> None:
         """Have ``callback`` called, in the packet loop's thread, when events wait.
@@ -744,7 +756,7 @@ class SwitchControl:
         self.host.set_listener(self.switch, callback)
 
     def packet_out(self, frame: bytes) -> None:
-        """A packet from the controller: enters ingress with the CPU port as its ingress port.
+        """Let a packet from the controller enter ingress, with the CPU port as its ingress port.
 
         Raises InvalidValue (no CPU port is configured, the frame is too long), NoProgram.
         """
@@ -761,5 +773,5 @@ class SwitchControl:
 
     @property
     def cpu_port(self) -> int | None:
-        """The port that leads to the controller, or None."""
+        """The port that leads to the controller, or None if there is none."""
         return self._live.cpu_port

@@ -16,30 +16,30 @@ class Surroundings(Protocol):
     """What drives the switches: it builds programs and takes new versions over."""
 
     def build(self, bmv2_json: str) -> Pipeline:
-        """Translate and compile; raises ProgramError."""
+        """Translate and compile a program. Raises ProgramError."""
 
     def install(
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
     ) -> None:
-        """Let packets see an image; ``fresh``: of another program, with counters at 0."""
+        """Let packets see an image; a ``fresh`` one is of another program, with counters at 0."""
 
     def at_once(self, action: Callable[[], None]) -> None:
         """Run an action, which may install an image, while no packet is under way."""
 
     def state(self, switch: int) -> SwitchState:
-        """What a switch has; the same object for as long as the switch is there."""
+        """Return what a switch has; the same object for as long as the switch is there."""
 
     def clock_ns(self) -> int:
-        """The present, on the clock of the packets."""
+        """Return the present, on the clock of the packets."""
 
     def expect(self, time_ns: int) -> None:
-        """An idle timeout ends at a time of that clock."""
+        """Take note that an idle timeout ends at a time of that clock."""
 
     def set_listener(self, switch: int, listener: Callable[[], None] | None) -> None:
         """Have a function called when a switch has events."""
 
     def packet_out(self, switch: int, frame: bytes) -> None:
-        """A packet from the controller arrives at the CPU port."""
+        """Let a packet from the controller arrive at the CPU port."""
 
     @property
     def drop_port(self) -> int:
@@ -47,4 +47,4 @@ class Surroundings(Protocol):
 
     @property
     def frame_bytes(self) -> int:
-        """Of the longest frame."""
+        """The length of the longest frame, in bytes."""

@@ -66,11 +66,11 @@ class TableState:
             self.remove(*identity)
 
     def own_entries(self) -> list[TableEntry]:
-        """The entries that are not const."""
+        """Return the entries that are not const."""
         return [entry for identity, entry in self.entries.items() if identity not in self.fixed]
 
     def reset_default(self) -> None:
-        """Back to the program's own default action."""
+        """Set the program's own default action."""
         action = self.table.default_action
         self.default_target = None
         self.default = ActionCall(action.name, self.table.default_params) if action else None
@@ -86,13 +86,13 @@ class TableState:
         self.cells[identity] = self.free_cells.pop() if self.free_cells else len(self.entries)
 
     def replace(self, entry: TableEntry) -> TableEntry:
-        """Give an existing entry another target; the entry as it was."""
+        """Give an existing entry another target; return the entry as it was."""
         old = self.need(entry.keys, entry.priority)
         self.entries[entry.keys, entry.priority] = entry
         return old
 
     def remove(self, keys: tuple[Key, ...], priority: int) -> int:
-        """Delete an entry; its cell in direct counters."""
+        """Delete an entry; return its cell in direct counters."""
         self.need(keys, priority)
         del self.entries[keys, priority]
         cell = self.cells.pop((keys, priority))
@@ -100,7 +100,7 @@ class TableState:
         return cell
 
     def need(self, keys: tuple[Key, ...], priority: int) -> TableEntry:
-        """The entry with this identity; raises NotFound."""
+        """Return the entry with this identity. Raises NotFound."""
         if (keys, priority) not in self.entries:
             wanted = ", ".join(map(str, keys))
             raise NotFound(
@@ -109,11 +109,11 @@ class TableState:
         return self.entries[keys, priority]
 
     def is_const(self, keys: tuple[Key, ...], priority: int) -> bool:
-        """Whether the program gives an entry, and it cannot be changed."""
+        """Return whether the program gives an entry, and it cannot be changed."""
         return (self.table.immutable and not self.free) or (keys, priority) in self.fixed
 
     def check_mutable(self, keys: tuple[Key, ...] | None = None, priority: int = 0) -> None:
-        """Raises NotPermitted if the program gives the entry, or all entries."""
+        """Raise NotPermitted if the program gives the entry, or all entries."""
         if self.table.immutable and not self.free:
             raise NotPermitted(f"table {self.table.name!r} has const entries: they cannot change")
         if keys is not None and (keys, priority) in self.fixed:
@@ -125,13 +125,13 @@ class TableState:
 
 
 def describe(entry: TableEntry) -> str:
-    """An entry's identity, for messages."""
+    """Return an entry's identity, for messages."""
     keys = ", ".join(map(str, entry.keys))
     return f"the entry ({keys})" + (f", priority {entry.priority}" if entry.priority else "")
 
 
 def normal_keys(table: Table, keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """Check keys against a table; raises InvalidKey."""
+    """Return keys that fit a table. Raises InvalidKey."""
     if len(keys) != len(table.keys):
         raise InvalidKey(
             f"table {table.name!r} has {len(table.keys)} key fields, the entry has {len(keys)}"
@@ -141,7 +141,7 @@ def normal_keys(table: Table, keys: tuple[Key, ...]) -> tuple[Key, ...]:
 
 
 def normal_key(what: str, key: Key, key_field: KeyField) -> Key:
-    """Check one field of a key; ``what`` has it. Raises InvalidKey."""
+    """Return one field of a key if it fits the key field, which ``what`` has. Raises InvalidKey."""
     where = f"{what}, key field {key_field.name!r}"
     most = (1 << key_field.width) - 1
     kinds = {
@@ -174,7 +174,7 @@ def normal_key(what: str, key: Key, key_field: KeyField) -> Key:
 
 
 def check_entry(table: Table, entry: TableEntry) -> TableEntry:
-    """Check keys and priority; raises InvalidKey."""
+    """Return an entry whose keys and priority fit. Raises InvalidKey, InvalidValue."""
     keys = normal_keys(table, entry.keys)
     if not keys:
         raise InvalidKey(f"table {table.name!r} has no key: only its default action can be set")
@@ -187,7 +187,7 @@ def check_entry(table: Table, entry: TableEntry) -> TableEntry:
 
 
 def check_priority(table: Table, priority: int) -> None:
-    """Raises InvalidKey if a priority is missing, or given where there is none."""
+    """Raise InvalidKey if a priority is missing, or given where there is none."""
     if table.needs_priority and not 0 < priority < 1 << 31:
         raise InvalidKey(
             f"table {table.name!r} has ternary, optional or range fields: "
@@ -198,7 +198,7 @@ def check_priority(table: Table, priority: int) -> None:
 
 
 def check_call(where: str, actions: tuple[Action, ...], call: ActionCall) -> Action:
-    """The action that a call names; raises InvalidAction."""
+    """Return the action that a call names. Raises InvalidAction."""
     action = next((action for action in actions if action.name == call.action), None)
     if action is None:
         names = ", ".join(action.name for action in actions)
@@ -216,7 +216,7 @@ def check_call(where: str, actions: tuple[Action, ...], call: ActionCall) -> Act
 
 
 def check_target(table: Table, target: Target) -> None:
-    """Raises InvalidAction if a target is not of the table's kind (profiles are checked later)."""
+    """Raise InvalidAction if a target is not of the table's kind (profiles are checked later)."""
     where = f"table {table.name!r}"
     if table.profile is None:
         if not isinstance(target, ActionCall):
@@ -233,7 +233,7 @@ def check_target(table: Table, target: Target) -> None:
 def check_one_shot(
     where: str, actions: tuple[Action, ...], target: OneShot, profile: Profile
 ) -> None:
-    """Raises InvalidAction for a wrong action or weight in a one-shot."""
+    """Raise InvalidAction for a wrong action or weight in a one-shot."""
     for call, weight in target.actions:
         check_call(where, actions, call)
         if weight < 1:
@@ -243,12 +243,12 @@ def check_one_shot(
 
 
 def prefix_mask(length: int, width: int) -> int:
-    """The mask of a prefix."""
+    """Return the mask of a prefix."""
     return ((1 << length) - 1) << (width - length)
 
 
 def encode_key(key: Key, width: int) -> tuple[int, int]:
-    """A key field as (value, mask), or (low, high) of a range."""
+    """Return a key field as (value, mask), or (low, high) of a range."""
     most = (1 << width) - 1
     if isinstance(key, Exact):
         return key.value, most
@@ -260,14 +260,14 @@ def encode_key(key: Key, width: int) -> tuple[int, int]:
 
 
 def rank(table: Table, entry: TableEntry) -> int:
-    """What decides between entries that match: priority, or prefix length."""
+    """Return what decides between entries that match: priority, or prefix length."""
     if table.needs_priority:
         return entry.priority
     return max((key.prefix_length for key in entry.keys if isinstance(key, Lpm)), default=0)
 
 
 def check_given_entries(program: Program) -> None:
-    """See to it that tables can begin with the entries that the program gives. ProgramError."""
+    """Raise ProgramError unless tables can begin with the entries that the program gives."""
     for table in program.tables.values():
         try:
             for entry in TableState(table).entries.values():
@@ -282,8 +282,8 @@ def check_given_entries(program: Program) -> None:
 
 
 def const_entry(table: Table, entry: ConstEntry, last: int) -> TableEntry:
-    """An entry of the program. BMv2's priorities: the least number wins; here the greatest, and
-    that of the entry with the number ``last`` is 1, as P4Runtime has it, unless it is told."""
+    """Return an entry of the program. BMv2's priorities: the least number wins; here the greatest,
+    and that of the entry with the number ``last`` is 1, as P4Runtime has it, unless it is told."""
     keys = tuple(_const_key(node, kf) for node, kf in zip(entry.keys, table.keys, strict=True))
     priority = 0
     if table.needs_priority:

@@ -9,11 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.switch.engine.layout import (
-    DEPTH_BUCKETS,
-    LOAD_BINS,
-    Context,
-)
+from weft.switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS, Context
 from weft.switch.engine.native import int64_view, jit
 
 DEPTH_UNIT_BYTES = 64
@@ -21,7 +17,7 @@ DEPTH_UNIT_BYTES = 64
 
 @jit
 def count_depth(context: Context, port_index: int, waiting_bytes: int) -> None:
-    """A packet has entered a port's queue, in which so many bytes waited before it.
+    """Count a packet that has entered a port's queue, in which so many bytes waited before it.
 
     Depths are counted in units of 64 bytes, rounded up: one bucket each to 15 units, then 8 a power
     of two.
@@ -38,7 +34,8 @@ def count_depth(context: Context, port_index: int, waiting_bytes: int) -> None:
 
 @jit
 def count_load(context: Context, row: int, start_ns: int, end_ns: int, size_bytes: int) -> None:
-    """A link carries a frame from one time to another: its bytes go to the bins of that time.
+    """Count a frame that a link carries from one time to another: its bytes go to the bins of
+    that time.
 
     ``row``: the index of the port that sends it; or, of what came in at a port, that port's index
     behind those of all. Frames that began before there was anything to count are left out.
@@ -76,14 +73,16 @@ def widen_bins(context: Context) -> None:
 
 
 def depth_bytes(bucket: int) -> int:
-    """The greatest depth, in bytes, that `count_depth` counts in a bucket (the last has no end)."""
+    """Return the greatest depth, in bytes, that `count_depth` counts in a bucket (the last
+    has no end)."""
     exponent = max(0, bucket // 8 - 1)
     units = bucket - 8 * exponent
     return ((units + 1 << exponent) - 1) * DEPTH_UNIT_BYTES
 
 
 def depths_of(counts: NDArray[np.int64]) -> list[tuple[int, int]]:
-    """The buckets of a port that hold something: (greatest depth in bytes, packets), ascending.
+    """Return the buckets of a port that hold something: (greatest depth in bytes, packets),
+    ascending.
 
     Packets may be counted at the same time, in another thread.
     """

@@ -40,7 +40,7 @@ COPY_ENDS = frozenset(("sent", "dropped", "multicast"))
 
 
 MOST_WAYS = 1 << 16
-"""Copies of packets whose end has not come that are remembered."""
+"""How many copies of packets whose end has not come are remembered."""
 
 
 class _Way:
@@ -76,10 +76,10 @@ class Decoder:
             at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end, at.LEFT: self.left,
             at.QUEUE_DROP: self.queue_drop,
         }  # fmt: skip
-        """Of kinds of records; the others are kept for the record that follows."""
+        """What takes records of a kind; the others are kept for the record that follows."""
 
     def feed(self, taken: Taken) -> list[Event]:
-        """The events of what was taken from a trace, in the order in which they happened.
+        """Return the events of what was taken from a trace, in the order in which they happened.
 
         What is taken from one trace goes through one decoder, in order.
         """
@@ -97,7 +97,7 @@ class Decoder:
         """Take one record."""
         kind, number = record[0] & ((1 << at.KIND_BITS) - 1), record[0] >> at.KIND_BITS
         if number not in self.versions:
-            return  # of a program that is long gone
+            return  # the record is of a program that is long gone
         self.version, self.legend = self.versions[number]
         self.program: Program = self.legend.program
         packet, row = record[1], record[2]
@@ -136,7 +136,7 @@ class Decoder:
         self.tell("parser_state", state=self.legend.states[words[0]], **self.parser_key())
 
     def parser_key(self) -> dict[str, object]:
-        """The key that the state before has selected by."""
+        """Return the key that the state before has selected by."""
         key, self.way.key = self.way.key, []
         return {"selected_by": [hex(word) for word in key]} if key else {}
 
@@ -153,7 +153,7 @@ class Decoder:
         self.tell("extracted", header=header.name, offset=first, bytes=size, fields=fields)
 
     def error_name(self, code: int) -> str:
-        """A parser error by its number."""
+        """Return a parser error by its number."""
         names = {number: name for name, number in self.program.errors.items()}
         return names.get(code, f"error {code}")
 
@@ -190,7 +190,7 @@ class Decoder:
         self.way.words += [word & WORD for word in words]
 
     def end_action(self) -> None:
-        """All parameters of an action are there."""
+        """Tell an action, all of whose parameters are there."""
         assert self.way.action is not None
         action, _ = self.way.action
         self.way.action = None
@@ -210,7 +210,8 @@ class Decoder:
     # -- traffic manager
 
     def ingress_more(self, words: list[int]) -> None:
-        """What the engine does now, in its order (``weft.switch.engine.pipeline.run_ingress``)."""
+        """Tell what the engine does now, in its order
+        (``weft.switch.engine.pipeline.run_ingress``)."""
         clone, resubmit, group, port = self.way.kept[at.INGRESS_END]
         repeats, priority, learn_list, drop_port = words
         if learn_list:
@@ -239,7 +240,7 @@ class Decoder:
             self.tell("to_port", port=port)
 
     def cloned(self, session: int) -> None:
-        """A clone session's copies are made."""
+        """Tell that a clone session's copies are made."""
         found = self.version.sessions.get(session)
         to = [] if found is None else ports_of(found.replicas)
         self.tell("cloned", session=session, to=to)
@@ -287,12 +288,12 @@ class Decoder:
 
 
 def ports_of(replicas: Iterable[Any]) -> list[dict[str, int]]:
-    """Where copies go."""
+    """Return where copies go."""
     return [{"port": copy.port, "egress_rid": copy.instance} for copy in replicas]
 
 
 def header_fields(header: Header, data: bytes) -> dict[str, str]:
-    """The fields of a header as it is in a packet, with values as text."""
+    """Return the fields of a header as it is in a packet, with values as text."""
     value, left = int.from_bytes(data, "big"), 8 * len(data)
     fields = {}
     for one in header.fields:
@@ -303,13 +304,13 @@ def header_fields(header: Header, data: bytes) -> dict[str, str]:
 
 
 def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:
-    """What a table was looked up with, by the names of its key fields."""
+    """Return what a table was looked up with, by the names of its key fields."""
     values = join_words(words, (key.width for key in table.keys))
     return {key.name: hex(value) for key, value in zip(table.keys, values, strict=True)}
 
 
 def describe_key(key: Key) -> str:
-    """A key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
+    """Return a key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
     if isinstance(key, Exact):
         return hex(key.value)
     if isinstance(key, Lpm):
@@ -321,7 +322,7 @@ def describe_key(key: Key) -> str:
 
 
 def describe_target(program: Program, target: object) -> str:
-    """What an entry leads to."""
+    """Return what an entry leads to."""
     if isinstance(target, MemberTarget):
         return f"member {target.member_id}"
     if isinstance(target, GroupTarget):
@@ -334,7 +335,7 @@ def describe_target(program: Program, target: object) -> str:
 
 
 def describe_entry(program: Program, table: Table, entry: TableEntry) -> Event:
-    """An entry: its key, its priority, and how it reads."""
+    """Return an entry: its key, its priority, and how it reads."""
     key = {field.name: describe_key(one) for field, one in zip(table.keys, entry.keys, strict=True)}
     target = describe_target(program, entry.target)
     left = ", ".join(f"{name}={value}" for name, value in key.items())

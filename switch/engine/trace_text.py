@@ -10,12 +10,12 @@ Event = dict[str, Any]
 
 
 def json_lines(events: Iterable[Event]) -> str:
-    """Each event as a line of JSON."""
+    """Return each event as a line of JSON."""
     return "".join(json.dumps(event, separators=(",", ":")) + "\n" for event in events)
 
 
 def packets_text(events: Sequence[Event]) -> str:
-    """All events, grouped by packet, each copy of a packet's under its number."""
+    """Return all events, grouped by packet, each copy of a packet's under its number."""
     lines = []
     for packet in dict.fromkeys(event["packet"] for event in events):
         own = [event for event in events if event["packet"] == packet]
@@ -25,18 +25,15 @@ def packets_text(events: Sequence[Event]) -> str:
             indent = "" if first else "  "
             copy = f"copy {event['copy']}: " if event["copy"] else ""
             head = f"packet {packet}: " if first else ""
-            time = f" (+{(event['time_ns'] - start) / 1000:g} us)" if _timed(event) else ""
+            timed = event["event"] in ("egress", "sent")
+            time = f" (+{(event['time_ns'] - start) / 1000:g} us)" if timed else ""
             lines.append(f"{indent}{head}{copy}{event_text(event)}{time}")
     return "".join(f"{line}\n" for line in lines)
 
 
 def log_line(event: Event) -> str:
-    """An event as a line of a log, with packet and copy in front as in BMv2's."""
+    """Return an event as a line of a log, with packet and copy in front as in BMv2's."""
     return f"[{event['packet']}.{event['copy']}] {event_text(event)}"
-
-
-def _timed(event: Event) -> bool:
-    return event["event"] in ("egress", "sent")
 
 
 def _pairs(values: dict[str, Any]) -> str:
@@ -53,7 +50,7 @@ def _ports(to: Sequence[dict[str, int]]) -> str:
 
 
 def event_text(event: Event) -> str:
-    """An event in words."""
+    """Return an event in words."""
     return str(_TEXTS[event["event"]](event))
 
 

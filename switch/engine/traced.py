@@ -237,7 +237,7 @@ class TracedGenerator(Generator):
         self.primitives = primitives
 
     def action(self, action: Action) -> str:
-        """The function of an action; its call says so first."""
+        """Return the function of an action; its call says so first."""
         source = super().action(action)
         count = sum(words_of(width) for width in action.widths)
         record = "record" if count else "0"
@@ -270,7 +270,7 @@ class TracedGenerator(Generator):
 
 
 def generate_traced(program: Program, drop_port: int = DROP_PORT) -> tuple[str, Legend]:
-    """The source of a program's traced form, and what its records mean.
+    """Return the source of a program's traced form, and what its records mean.
 
     Of a program that ``generate`` takes; raises ``ProgramError``.
     """

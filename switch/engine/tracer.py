@@ -28,10 +28,10 @@ from weft.switch.engine.layout import Switch
 from weft.switch.engine.traced import Legend
 
 MOST_VERSIONS = 1024
-"""Of tables, that are kept until their records are taken."""
+"""How many versions of tables are kept at most until their records are taken."""
 
 TRACE_WORDS = 1 << 20
-"""Of a trace's array: 8 MiB, some 1,500 packets of 80 records."""
+"""The words of a trace's array: 8 MiB, some 1,500 packets of 80 records."""
 
 MOST_PACKETS = 1 << 40
 
@@ -41,7 +41,7 @@ class Version:
     """A program and what its tables held."""
 
     tables: Mapping[str, Mapping[int, TableEntry]]
-    """By table, its entries by their cells."""
+    """Every table's entries by their cells."""
     defaults: Mapping[str, ActionCall | MemberTarget | GroupTarget | None]
     groups: Mapping[int, MulticastGroup]
     sessions: Mapping[int, Any]
@@ -63,7 +63,7 @@ class Traceable(Protocol):
         """The program that runs and the one that is saved, where there are such."""
 
     def version(self) -> Version:
-        """What a trace needs to tell what packets meet: all entries, groups and sessions."""
+        """Return what a trace needs to tell what packets meet: all entries, groups and sessions."""
 
 
 @dataclass
@@ -73,11 +73,11 @@ class Taken:
     records: NDArray[np.int64]
     versions: dict[int, tuple[Version, Legend]]
     packets: int
-    """Packets traced since the trace began."""
+    """How many packets were traced since the trace began."""
     passed: int
-    """Packets that came when so many as were wanted had been traced, or there was no room."""
+    """How many packets came when as many as were wanted had been traced, or there was no room."""
     lost: int
-    """Records that found no room."""
+    """How many records found no room."""
 
 
 class Tracer:
@@ -131,7 +131,7 @@ class Tracer:
         state.trace_head = self.array.ctypes.data
 
     def take(self) -> Taken:
-        """All records so far; there is room again. No packet may be under way meanwhile."""
+        """Return all records so far, and make room again. No packet may be under way meanwhile."""
         records = self.array[at.TRACE_HEAD : self.head.end].copy()
         self.head.end = at.TRACE_HEAD
         taken = Taken(

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.switch.engine.control import (
-    AlreadyExists,
-    Exact,
-    InvalidKey,
-    Key,
-    Lpm,
-    Range,
-    TableFull,
-)
+from weft.switch.engine.control import AlreadyExists, Exact, InvalidKey, Key, Lpm, Range, TableFull
 from weft.switch.engine.groups import Groups, ValueSet
 from weft.switch.engine.program import KeyField
 from weft.switch.engine.tables import encode_key, normal_key
@@ -67,7 +59,7 @@ class ValueSetState:
         )
 
     def _split(self, value: int) -> tuple[Key, ...]:
-        """All fields as one number, as BMv2's command line gives them."""
+        """Return all fields as one number, as BMv2's command line gives them."""
         keys: list[Key] = []
         for width in reversed(self.widths):
             keys.insert(0, Exact(value & ((1 << width) - 1)))
@@ -77,8 +69,8 @@ class ValueSetState:
         return tuple(keys)
 
     def encode(self) -> tuple[Pairs, list[bool]]:
-        """Of each member a (value, mask) or (low, high) pair for each part, and which parts are
-        ranges."""
+        """Return of each member a (value, mask) or (low, high) pair for each part, and which parts
+        are ranges."""
         parts = range(len(self.widths))
         ranges = [any(isinstance(member[k], Range) for member in self.members) for k in parts]
         return [
@@ -99,20 +91,9 @@ class ValueSetState:
 
 
 def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
-    """The value sets of a program, empty."""
+    """Return the value sets of a program, empty."""
     states = {}
     for name, value_set in groups.value_sets.items():
         widths = {use.widths for use in groups.uses if use.value_set == name}
         states[name] = ValueSetState(value_set, min(widths, default=(value_set.bits,)))
     return states
-
-
-def encode_all(
-    states: dict[str, ValueSetState],
-) -> tuple[dict[str, Pairs], dict[str, Sequence[bool]]]:
-    """What ``ImageBuilder.value_sets`` takes."""
-    encoded = {name: state.encode() for name, state in states.items()}
-    return (
-        {name: members for name, (members, _) in encoded.items()},
-        {name: ranges for name, (_, ranges) in encoded.items()},
-    )

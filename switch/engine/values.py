@@ -20,7 +20,7 @@ MOST = (1 << 63) - 1
 LEAST = -(1 << 63)
 MOST64 = (1 << 64) - 1
 MOST_WORDS = 512
-"""Of an intermediate result that is needed exactly."""
+"""The most words of an intermediate result that is needed exactly."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,8 @@ class Value:
         return self.low if self.low == self.high and not self.boolean else None
 
     def at(self, words: int) -> str:
-        """Source of the value as an integer of so many words, right modulo 2**(64 * words)."""
+        """Return the source of the value as an integer of so many words, right modulo 2**(64 *
+        words)."""
         source = f"(1 if {self.source} else 0)" if self.boolean else self.source
         if words == 1:
             return source
@@ -67,12 +68,14 @@ class Value:
 
 
 def fits(words: int, low: int, high: int) -> bool:
-    """Whether numbers between these bounds are the same as signed integers of so many words."""
+    """Return whether numbers between these bounds are the same as signed integers of so many
+    words."""
     return -(1 << (64 * words - 1)) <= low and high < 1 << (64 * words - 1)
 
 
 def exact_words(*values: Value, signed: bool = False) -> tuple[int, bool]:
-    """How many words hold each of some values itself, and whether they are taken as unsigned.
+    """Return how many words hold each of some values itself, and whether they are taken as
+    unsigned.
 
     ``signed``: they must fit as signed integers.
     """
@@ -91,7 +94,7 @@ def exact_words(*values: Value, signed: bool = False) -> tuple[int, bool]:
 
 
 def computed(low: int, high: int, words: int, at: Callable[[int], str]) -> Value:
-    """A value whose source ``at(n)`` is right for ``n >= words`` only."""
+    """Return a value whose source ``at(n)`` is right for ``n >= words`` only."""
 
     def wide(count: int) -> str:
         return at(count) if count >= words else f"wide_cast({at(words)}, W{count})"
@@ -100,7 +103,7 @@ def computed(low: int, high: int, words: int, at: Callable[[int], str]) -> Value
 
 
 def constant(value: int) -> Value:
-    """A literal; from 2**63 on, the word with the same bits, as compiled code computes."""
+    """Return a literal; from 2**63 on, the word with the same bits, as compiled code computes."""
     if 0 <= value <= MOST64 and value > MOST:
         return Value(f"unsigned64({value - (1 << 64)})", value, value)
     if LEAST <= value <= MOST:
@@ -117,19 +120,20 @@ def constant(value: int) -> Value:
 
 
 def width_bounds(width: int, signed: bool) -> tuple[int, int]:
-    """The least and the greatest number of so many bits."""
+    """Return the least and the greatest number of so many bits."""
     if signed and width:
         return -(1 << (width - 1)), (1 << (width - 1)) - 1
     return 0, (1 << width) - 1
 
 
 def field_bounds(field: Field) -> tuple[int, int]:
-    """The least and the greatest value of a field."""
+    """Return the least and the greatest value of a field."""
     return width_bounds(field.width, field.signed)
 
 
 def load(array: str, place: str, width: int, signed: bool, last: str | None = None) -> Value:
-    """The value of ``width`` bits at array[place]; ``last`` is the place of its last word."""
+    """Return the value of ``width`` bits at array[place]; ``last`` is the place of its last
+    word."""
     low, high = width_bounds(width, signed)
     count = words_of(width)
     if last is None:
@@ -148,7 +152,7 @@ def load(array: str, place: str, width: int, signed: bool, last: str | None = No
 
 
 def ahead(bit: int, width: int, at: str) -> Value:
-    """The unsigned value of ``width`` bits at ``bit`` of what begins at ``data[at]``."""
+    """Return the unsigned value of ``width`` bits at ``bit`` of what begins at ``data[at]``."""
     low, high = width_bounds(width, False)
     if width <= 64:
         source = f"({read_field(Field('ahead', width, False, 0), bit, at)})"
@@ -163,7 +167,7 @@ def ahead(bit: int, width: int, at: str) -> Value:
 
 
 def load_varbit(place: str, length: str, field: Field) -> Value:
-    """The bits of a varbit field as a number without sign, as BMv2 takes them."""
+    """Return the bits of a varbit field as a number without sign, as BMv2 takes them."""
     count = field.data_words
     bits = 64 * count
 
@@ -175,7 +179,8 @@ def load_varbit(place: str, length: str, field: Field) -> Value:
 
 
 def store(value: Value, width: int, signed: bool) -> str:
-    """Source of ``value`` cut to a field of ``width`` bits (at most 64), as a word to store."""
+    """Return the source of ``value`` cut to a field of ``width`` bits (at most 64), as a word to
+    store."""
     low, high = width_bounds(width, signed)
     if value.boolean:
         return f"(1 if {value.source} else 0)"
@@ -193,7 +198,7 @@ def store(value: Value, width: int, signed: bool) -> str:
 
 
 def store_line(array: str, place: str, value: Value, width: int, signed: bool) -> str:
-    """The statement that stores ``value``, cut to ``width`` bits, at array[place]."""
+    """Return the statement that stores ``value``, cut to ``width`` bits, at array[place]."""
     count = words_of(width)
     if count == 1:
         return f"{array}[{place}] = {store(value, width, signed)}"
@@ -205,7 +210,8 @@ def store_line(array: str, place: str, value: Value, width: int, signed: bool) -
 
 
 def word_sources(value: Value, width: int) -> list[str]:
-    """The words of the low ``width`` bits of a value, the first one without sign extension."""
+    """Return the words of the low ``width`` bits of a value, the first one without sign
+    extension."""
     count = words_of(width)
     if count == 1:
         return [store(value, width, False)]

@@ -19,7 +19,7 @@ NameOf = Callable[[Field], str]
 
 
 def field_pieces(fields: Sequence[Field], name_of: NameOf) -> list[Piece]:
-    """Fields in the PHV as pieces of at most 64 bits."""
+    """Return fields in the PHV as pieces of at most 64 bits."""
     pieces: list[Piece] = []
     for field in fields:
         if field.varbit:
@@ -30,22 +30,23 @@ def field_pieces(fields: Sequence[Field], name_of: NameOf) -> list[Piece]:
 
 
 def width_of(piece: Piece) -> int:
-    """A piece's bits; of a varbit field the most that it may have."""
+    """Return a piece's bits; of a varbit field the most that it may have."""
     return piece.width if isinstance(piece, Field) else piece[1]
 
 
 def whole_bytes(pieces: Sequence[Piece]) -> bool:
-    """Whether pieces are whole bytes together."""
+    """Return whether pieces are whole bytes together."""
     return sum(piece[1] for piece in pieces if not isinstance(piece, Field)) % 8 == 0
 
 
 def length_name(field: Field, name_of: NameOf) -> str:
-    """The constant that names the place of a varbit's length."""
+    """Return the constant that names the place of a varbit's length."""
     return name_of(field.parts[-1])
 
 
 def write_pieces(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[str]:
-    """Statements that write pieces one behind the other at ``data[at]``, and leave ``at`` behind.
+    """Return statements that write pieces one behind the other at ``data[at]``, and leave ``at``
+    behind.
 
     They are whole bytes together. Up to 8 bytes behind them are overwritten.
     """
@@ -79,7 +80,8 @@ def write_pieces(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[st
 
 
 def bit_lines(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[str]:
-    """Statements that write pieces at any ``bit`` of zeroed bytes, and leave ``bit`` behind."""
+    """Return statements that write pieces at any ``bit`` of zeroed bytes, and leave ``bit``
+    behind."""
     lines = []
     for piece in pieces:
         if isinstance(piece, Field):
@@ -92,7 +94,7 @@ def bit_lines(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[str]:
 
 
 def size_source(header: Header, name_of: NameOf) -> str:
-    """Source of a header's size in bytes."""
+    """Return the source of a header's size in bytes."""
     fixed = str(header.bits // 8)
     if header.varbit is None:
         return fixed
@@ -100,7 +102,7 @@ def size_source(header: Header, name_of: NameOf) -> str:
 
 
 def copy_lines(target: Field, place: str, source: Field, origin: str) -> list[str]:
-    """Statements that copy a varbit field, its length included, to another one."""
+    """Return statements that copy a varbit field, its length included, to another one."""
     lines = []
     for i in range(target.data_words):
         word = f"phv[{origin} + {i}]" if i < source.data_words else "0"
@@ -112,7 +114,7 @@ def copy_lines(target: Field, place: str, source: Field, origin: str) -> list[st
 
 
 def store_varbit(field: Field, place: str, value: Value) -> str:
-    """The statement that sets the bits of a varbit field; its length stays."""
+    """Return the statement that sets the bits of a varbit field; its length stays."""
     count = field.data_words
     amount = f"{64 * count} - phv[{place} + {count}]"
     if count == 1:

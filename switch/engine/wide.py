@@ -48,7 +48,7 @@ def _count(words: Any) -> int:
 
 
 def _join(builder: Any, parts: list[Any]) -> Any:
-    """One integer of words, most significant first."""
+    """Return one integer that is made of words, the most significant one first."""
     kind = ir.IntType(64 * len(parts))
     joined = ir.Constant(kind, 0)
     for position, part in enumerate(reversed(parts)):
@@ -113,7 +113,8 @@ def wide_store(typingctx: Any, array: Any, place: Any, value: Any, words: Any) -
 
 @intrinsic
 def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: Any) -> Any:
-    """The unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind data[at]."""
+    """Return the unsigned field of ``width`` bits that begins ``skip`` bits (0 to 7) behind
+    data[at]."""
     size, first, bits = _count(words), _count(skip), _count(width)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -134,7 +135,7 @@ def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: 
 
 @intrinsic
 def wide_constant(typingctx: Any, parts: Any, words: Any) -> Any:
-    """The unsigned number with these words."""
+    """Return the unsigned number with these words."""
     size, count = _count(words), len(parts)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -145,8 +146,8 @@ def wide_constant(typingctx: Any, parts: Any, words: Any) -> Any:
 
 
 def _operation(name: str, emit: Callable[..., Any], kinds: Callable[..., Any]) -> Any:
-    """The function ``name``: ``kinds`` makes its signature of the types that it is called with,
-    ``emit(builder, signature, ...values)`` its code."""
+    """Return the function ``name``: ``kinds`` makes its signature of the types that it is called
+    with, ``emit(builder, signature, ...values)`` its code."""
 
     def typed(typingctx: Any, *given: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -161,14 +162,14 @@ def _operation(name: str, emit: Callable[..., Any], kinds: Callable[..., Any]) -
 
 
 def _alike(*given: Any) -> Any:
-    """Numbers of so many words in, one out."""
+    """Return the signature of a function that takes numbers of one size and returns one of it."""
     if any(kind != given[0] for kind in given):
         raise TypeError(f"numbers of different sizes: {given}")
     return given[0](*given)
 
 
 def _conversion(name: str, signed: bool, word: bool) -> Any:
-    """A number of another size; ``word``: of a word, not of a wide integer."""
+    """Make a function that gives a number another size; with ``word`` it takes a word."""
 
     def kinds(value: Any, words: Any) -> Any:
         return WideInteger(_count(words))(types.int64 if word else value, words)
@@ -189,7 +190,7 @@ wide_narrow = _operation(  # the least significant word
 
 
 def _instruction(name: str) -> Any:
-    """LLVM's instruction of that name, on two numbers."""
+    """Make the function that is LLVM's instruction of that name, on two numbers."""
 
     def emit(builder: Any, signature: Any, left: Any, right: Any) -> Any:
         return getattr(builder, name)(left, right)
@@ -253,13 +254,13 @@ wide_sign = _cut("wide_sign", "ashr")
 
 
 def _clamped(builder: Any, signature: Any, value: Any, low: Any, high: Any) -> Any:
-    """The number from low to high that is nearest (signed)."""
+    """Return the number from low to high that is nearest (signed)."""
     value = builder.select(builder.icmp_signed("<", value, low), low, value)
     return builder.select(builder.icmp_signed(">", value, high), high, value)
 
 
 def _clipped(builder: Any, signature: Any, value: Any) -> Any:
-    """The number from -2**62 to 2**62 that is nearest (signed), as a word."""
+    """Return the number from -2**62 to 2**62 that is nearest (signed), as a word."""
     low, high = ir.Constant(value.type, -(1 << 62)), ir.Constant(value.type, 1 << 62)
     return builder.trunc(_clamped(builder, signature, value, low, high), WORD)
 
@@ -273,7 +274,8 @@ _bits = _operation(
 
 @inner
 def wide_multiply(left: Any, right: Any) -> Any:
-    """The product, for numbers of so many words that LLVM would write endless code for it."""
+    """Return the product, for numbers of so many words that LLVM would write endless code for
+    it."""
     product = wide_xor(left, left)
     one = wide_sub(product, wide_not(product))
     for i in range(_bits(left)):
@@ -284,7 +286,7 @@ def wide_multiply(left: Any, right: Any) -> Any:
 
 @inner
 def wide_divide(left: Any, right: Any) -> Any:
-    """Unsigned ``left // right``; 0 if right is 0."""
+    """Return ``left // right`` of numbers without sign; 0 if right is 0."""
     quotient = wide_xor(left, left)
     rest = quotient
     if wide_equal(right, quotient):
@@ -304,7 +306,7 @@ def wide_divide(left: Any, right: Any) -> Any:
 
 @inner
 def wide_modulo(left: Any, right: Any) -> Any:
-    """Unsigned ``left % right``; 0 if right is 0."""
+    """Return ``left % right`` of numbers without sign; 0 if right is 0."""
     if wide_equal(right, wide_xor(right, right)):
         return right
     return wide_sub(left, wide_multiply(wide_divide(left, right), right))

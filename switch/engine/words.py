@@ -8,28 +8,28 @@ WORD = (1 << 64) - 1
 
 
 def words_of(width: int) -> int:
-    """How many words hold so many bits; one for none."""
+    """Return how many words hold so many bits; one for none."""
     return max((width + 63) // 64, 1)
 
 
 def signed(value: int) -> int:
-    """The low 64 bits of a number as a stored word, int64."""
+    """Return the low 64 bits of a number as a stored word, int64."""
     value &= WORD
     return value - (1 << 64) if value >> 63 else value
 
 
 def literal(value: int) -> str:
-    """A number of at most 64 bits without sign as a literal that fits int64."""
+    """Return a number of at most 64 bits without sign as a literal that fits int64."""
     return hex(value) if value < 1 << 63 else str(signed(value))
 
 
 def split_words(value: int, width: int) -> list[int]:
-    """The words of a number, each without sign."""
+    """Return the words of a number, each without sign."""
     return [value >> shift & WORD for shift in range(64 * (words_of(width) - 1), -1, -64)]
 
 
 def join_words(words: Iterable[int], widths: Iterable[int]) -> Iterator[int]:
-    """Numbers of these widths, without sign, from their words one behind the other."""
+    """Return numbers of these widths, without sign, from their words one behind the other."""
     rest = iter(words)
     for width in widths:
         value = 0

@@ -7,9 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from weft.switch.engine.amounts import check_text
-from weft.switch.engine.control import (
-    ControlError,
-)
+from weft.switch.engine.control import ControlError
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2

@@ -10,11 +10,7 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from weft.switch.engine.control import (
-    ControlError,
-    CounterCell,
-    Key,
-)
+from weft.switch.engine.control import ControlError, CounterCell, Key
 from weft.switch.engine.state import SwitchControl
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Table

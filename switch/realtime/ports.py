@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 
 from weft.base.errors import MachineError
 from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import (
-    NONE,
-)
+from weft.switch.engine.layout import NONE
 from weft.switch.realtime import loop
 
 ETH_P_ALL = 3

@@ -346,7 +346,7 @@ class SwitchProcess:
                             DROPS, self.dataplane.switches[number].drops, strict=True
                         )
                     },
-                    "events_lost": self.state(number).events_lost,
+                    "events_lost": int(self.state(number).words.events_lost),
                     "ports": ports[switch.name],
                 }
                 for number, switch in enumerate(self.config.switches)

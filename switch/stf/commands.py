@@ -17,7 +17,6 @@ from weft.switch.engine.control import (
     TableFull,
 )
 from weft.switch.engine.program import Cells
-from weft.switch.engine.state import SwitchControl
 from weft.switch.stf.names import resolve
 from weft.switch.stf.replication import Replication
 from weft.switch.stf.statements import Check, Command, Value, Word, number_of

@@ -9,13 +9,7 @@ from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
 from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
-from weft.switch.engine.layout import (
-    HEADROOM,
-    NONE,
-    Context,
-    Packet,
-    Port,
-)
+from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, Port
 from weft.switch.engine.native import uint8_view
 from weft.switch.engine.queues import (
     drop_buffer,

@@ -13,13 +13,7 @@ from __future__ import annotations
 from weft.base.jit import words_at
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn
-from weft.switch.engine.layout import (
-    HEADROOM,
-    NONE,
-    Context,
-    Packet,
-    Port,
-)
+from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, Port
 from weft.switch.engine.native import int64_view
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.queues import (
