@@ -41,3 +41,9 @@ def demand(holds: object, error: type[WeftError], why: str) -> None:
     """
     if not holds:
         raise error(why)
+
+
+def refuse(condition: object, message: str) -> None:
+    """Raise InputError with the message if the condition is true."""
+    if condition:
+        raise InputError(message)

@@ -1,7 +1,7 @@
 """The P4Runtime controller: routes, multicast trees and faults.
 
-``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings switches
-to it.
+``fabric_plan`` says as plain data what every switch is to hold; a ``Controller`` makes the switches
+hold it.
 """
 
 from __future__ import annotations
@@ -9,17 +9,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.controller.aggregation import AggregationJob
-from weft.controller.counters import AggregationCounters, LinkCounters
-from weft.controller.fabric_planner import fabric_plan
+from weft.controller.counters import LinkCounters
 from weft.controller.multicast import Tree
 from weft.controller.pinned_paths import Pin
-from weft.controller.plan import Plan, diff
+from weft.controller.plan import Plan, diff, fabric_plan
 
 if TYPE_CHECKING:
     from weft.controller.controller import Controller
 
 __all__ = [
-    "AggregationCounters",
     "AggregationJob",
     "Controller",
     "LinkCounters",
@@ -32,7 +30,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Planning alone needs no gRPC: ``Controller`` is imported when it is first asked for."""
+    """Import ``Controller`` when it is first asked for, since planning alone needs no gRPC."""
     if name == "Controller":
         from weft.controller.controller import Controller
 

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from weft.controller.multicast import hosts_below, lowest_roots, max_groups
@@ -24,14 +24,15 @@ from weft.topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
 SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
-"""Of what a switch makes itself, plus its device id."""
+"""A switch's device id added to this is the source address of packets that it makes itself."""
 MAX_CHILDREN = 64
-"""Of one switch: its seen mask has so many bits."""
+"""The most children of one switch: its mask of those it has seen has so many bits."""
 MAX_EPOCH = (1 << 32) - 1
 
 
 def absent_control() -> dict[str, str]:
-    """What is said of a program that was compiled without aggregation, by the control's name."""
+    """Return what to say of a program that was compiled without aggregation, by the control's
+    name."""
     return {
         fabric.name("aggregation_job").rpartition(".")[0]: (
             "it was compiled without aggregation in the switch; compile p4/fabric.p4 with it, or "
@@ -50,49 +51,57 @@ class AggregationJob:
     """
 
     address: str
-    """239.255.0.0 plus the job's number."""
+    """It is 239.255.0.0 plus the job's number."""
     hosts: Sequence[str]
     """Names of the ranks' hosts, in the order of the ranks."""
     epoch: int
-    """Another one for every job that ever used the same rows: 1 to 2^32 - 1."""
+    """It differs for every job that ever uses the same rows, and is 1 to 2^32 - 1."""
     slots: int
-    """Rounds that may be on their way at the same time; a power of 2. Each takes two rows."""
+    """How many rounds may be under way at the same time: a power of 2. Each takes two rows."""
     pool_base: int
     """The first of the job's rows, on every switch of its tree."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "hosts", tuple(self.hosts))
-        last = IPv4Address(JOB_BASE_ADDRESS + fabric.size("aggregation_job") - 1)
         try:
             known = 0 <= self.number < fabric.size("aggregation_job")
         except AddressValueError:
             known = False
-        if not known:
-            raise InputError(
-                f"aggregation job {self.address!r}: a job's address is "
-                f"{IPv4Address(JOB_BASE_ADDRESS)} to {last}"
-            )
-        if not self.hosts:
-            raise InputError(f"{self}: it has no hosts; name that of every rank")
+        refuse(
+            not known,
+            f"aggregation job {self.address!r}: a job's address is "
+            f"{IPv4Address(JOB_BASE_ADDRESS)} to "
+            f"{IPv4Address(JOB_BASE_ADDRESS + fabric.size('aggregation_job') - 1)}",
+        )
+        refuse(
+            not self.hosts,
+            f"{self}: it has no hosts; name that of every rank",
+        )
         host, times = Counter(self.hosts).most_common(1)[0]
-        if times > 1:
-            raise InputError(f"{self}: host {host!r} is named {times} times; a host has one rank")
-        if not 0 < self.epoch <= MAX_EPOCH:
-            raise InputError(f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}")
-        if self.slots < 1 or self.slots & self.slots - 1:
-            raise InputError(f"{self}: slots {self.slots} is no power of 2, such as 64")
-        if self.pool_base < 0 or self.rows.stop > fabric.size("row_epoch"):
-            raise InputError(
-                f"{self}: {self.slots} slots are {2 * self.slots} rows, from {self.pool_base} on; "
-                f"a switch has rows 0 to {fabric.size('row_epoch') - 1}: lower slots or pool_base"
-            )
+        refuse(
+            times > 1,
+            f"{self}: host {host!r} is named {times} times; a host has one rank",
+        )
+        refuse(
+            not 0 < self.epoch <= MAX_EPOCH,
+            f"{self}: epoch {self.epoch} is out of range: 1 to {MAX_EPOCH}",
+        )
+        refuse(
+            self.slots < 1 or self.slots & self.slots - 1,
+            f"{self}: slots {self.slots} is no power of 2, such as 64",
+        )
+        refuse(
+            self.pool_base < 0 or self.rows.stop > fabric.size("row_epoch"),
+            f"{self}: {self.slots} slots are {2 * self.slots} rows, from {self.pool_base} on; "
+            f"a switch has rows 0 to {fabric.size('row_epoch') - 1}: lower slots or pool_base",
+        )
 
     def __str__(self) -> str:
         return f"aggregation job {self.address}"
 
     @property
     def number(self) -> int:
-        """From 0; part of the address, so that it stays while other jobs come and go."""
+        """The job's number, from 0. It is part of the address, so it stays while other jobs come
+        and go."""
         return int(IPv4Address(self.address)) - JOB_BASE_ADDRESS
 
     @property
@@ -106,11 +115,11 @@ class AggregationNode:
     """A switch of a job's tree. Ports are its own, by number."""
 
     children: tuple[int, ...]
-    """Port of child 0, 1, ..."""
+    """The ports of child 0, child 1 and so on."""
     parent: int | None
-    """Port to the parent; None at the root."""
+    """The port to the parent; None at the root."""
     owners: Mapping[int, int]
-    """By rank, of those below the switch: the port that leads there."""
+    """The port that leads to each rank below the switch, by rank."""
 
 
 @dataclass(frozen=True)
@@ -120,17 +129,17 @@ class AggregationTree:
     job: AggregationJob
     root: str
     nodes: Mapping[str, AggregationNode]
-    """By switch, the root first, every parent before its children."""
+    """By switch: the root comes first, and every parent before its children."""
 
 
 def plan_aggregation(
     topology: Topology, jobs: Iterable[AggregationJob], without: Collection[str] = ()
 ) -> tuple[AggregationTree, ...]:
-    """The tree of every job.
+    """Plan the tree of every job.
 
-    ``without``: names of links not to be used. Raises InputError for an unknown host, an address
-    that two jobs have, rows that two jobs have on one switch, a switch with more than 64 children,
-    and a job that no switch reaches downwards by the remaining links.
+    ``without`` names links that are not to be used. Raises InputError for an unknown host, an
+    address that two jobs have, rows that two jobs have on one switch, a switch with more than 64
+    children, and a job that no switch reaches downwards by the remaining links.
     """
     jobs = tuple(jobs)
     if not jobs:
@@ -145,7 +154,7 @@ def plan_aggregation(
 def aggregation_entries(
     topology: Topology, trees: Iterable[AggregationTree]
 ) -> dict[str, list[Entity]]:
-    """The entries of every switch of the trees, by its name."""
+    """Return the entries of every switch of the trees, by its name."""
     found: dict[str, list[Entity]] = {}
     for tree in trees:
         for name, node in tree.nodes.items():
@@ -155,7 +164,8 @@ def aggregation_entries(
 
 
 def children_group(job: AggregationJob) -> int:
-    """The id of a job's multicast group on every switch; the trees of multicast count from 1."""
+    """Return the id of a job's multicast group on every switch; multicast's own groups count from
+    1."""
     return max_groups() + 1 + job.number
 
 
@@ -182,11 +192,11 @@ def _tree(
     nodes = {}
     for name, parent in parents.items():
         children = tuple(dict.fromkeys(owners[name].values()))
-        if len(children) > MAX_CHILDREN:
-            raise InputError(
-                f"{job}: {name} would have {len(children)} children; a switch adds for at most "
-                f"{MAX_CHILDREN}: use fewer hosts below it"
-            )
+        refuse(
+            len(children) > MAX_CHILDREN,
+            f"{job}: {name} would have {len(children)} children; a switch adds for at most "
+            f"{MAX_CHILDREN}: use fewer hosts below it",
+        )
         nodes[name] = AggregationNode(children, parent, owners[name])
     return AggregationTree(job, root, nodes)
 
@@ -194,8 +204,10 @@ def _tree(
 def _check_apart(one: AggregationTree, other: AggregationTree) -> None:
     """Raise InputError where two jobs cannot be told apart."""
     first, second = one.job, other.job
-    if first.number == second.number:
-        raise InputError(f"two aggregation jobs have the address {first.address}: each needs one")
+    refuse(
+        first.number == second.number,
+        f"two aggregation jobs have the address {first.address}: each needs one",
+    )
     shared = [name for name in one.nodes if name in other.nodes]
     rows, others = first.rows, second.rows
     if shared and rows.start < others.stop and others.start < rows.stop:

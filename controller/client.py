@@ -2,7 +2,7 @@
 
 A `Session` is what the controller has of a switch: it says what was attempted where something
 fails. Below it stands a client, `RemoteClient` for a switch behind gRPC or
-`weft.controller.local.LocalClient` for one in this process.
+`weft.controller.client.LocalClient` for one in this process.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
 from weft.base.errors import InputError, RunError
-from weft.controller.local import LocalClient
 from weft.controller.names import Names
 from weft.controller.plan import Update
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
-from weft.switch.p4runtime.local import LocalSwitch
+from weft.switch.p4runtime.arbitration import Client
+from weft.switch.p4runtime.local import LocalError, LocalSwitch
 
 Address = str | LocalSwitch
 """Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""
@@ -99,10 +99,12 @@ class ProgramPaths(Protocol):
     """A compiled program's files, as the compiler gives them."""
 
     @property
-    def json(self) -> Path: ...
+    def json(self) -> Path:
+        """The program as BMv2's JSON."""
 
     @property
-    def p4info(self) -> Path: ...
+    def p4info(self) -> Path:
+        """The program's P4Info, in text form."""
 
 
 class Program:
@@ -299,7 +301,8 @@ class Session:
                 raise WriteError(self.where, failures, summary) from None
 
     def read(self, entities: Sequence[Any]) -> list[Any]:
-        """The ``p4.v1.Entity`` messages that the queries, messages of the same kind, select."""
+        """Return the ``p4.v1.Entity`` messages that the queries, messages of the same kind,
+        select."""
         request = p4runtime_pb2.ReadRequest(device_id=self.client.device_id)
         request.entities.extend(entities)
         with self._attempt(f"read {len(entities)} queries"):
@@ -347,8 +350,8 @@ def _status(call: Any) -> str:
 
 
 def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int]:
-    """The updates that failed, from the details of a Write's status, and of how many of the first
-    updates the details tell; none and 0 if it has none."""
+    """Return the updates that failed, from the details of a Write's status, and of how many of the
+    first updates the details tell; none and 0 if it has none."""
     details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
     if error.code() != grpc.StatusCode.UNKNOWN or not isinstance(details, bytes):
         return [], 0
@@ -360,3 +363,29 @@ def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int
             code = code_pb2.Code.Name(one.canonical_code)
             failures.append(Failure(update, code, one.message))
     return failures, len(status.details)
+
+
+class LocalClient:
+    """One controller's end of a `LocalSwitch`: as a `RemoteClient`, as far as a session uses it."""
+
+    def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:
+        self.switch = switch
+        self.device_id = device_id
+        self.election_id = election_id
+        self.stub = switch.stub
+        self._client: Client | None = None
+
+    def become_primary(self) -> None:
+        """Own the switch; raises LocalError where another controller does."""
+        self._client, answer = self.switch.arbitrate(self.election_id)
+        if answer.arbitration.status.code != code_pb2.OK:
+            self.tear_down()
+            raise LocalError(
+                grpc.StatusCode.PERMISSION_DENIED, "another controller owns the switch", ()
+            )
+
+    def tear_down(self) -> None:
+        """End the stream."""
+        if self._client is not None:
+            self.switch.leave(self._client)
+            self._client = None

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.controller.flows import BoolArray, IntArray
 from weft.topo.clos import Topology
 from weft.topo.network import host_address
@@ -36,41 +36,45 @@ class ClosPaths:
     leaves: int
     hosts_per_leaf: int
     uplinks: int
-    """Of every leaf: spines, or the aggregation switches of a pod; 0 where a leaf is all."""
+    """How many uplinks a leaf has: one for each spine, or for each aggregation switch of its pod; 0
+    if
+    the leaf is the only switch."""
     pods: int = 1
     cores: int = 0
-    """Uplinks of every aggregation switch; 0 where there are two tiers at most."""
+    """How many uplinks an aggregation switch has; 0 if there are two tiers at most."""
     leaf_links: BoolArray | None = None
-    """Whether a leaf's uplink is up, bool [leaves, uplinks]; by default all are."""
+    """Which uplinks of leaves are up, bool [leaves, uplinks]; None means all."""
     core_links: BoolArray | None = None
-    """Whether an aggregation switch's uplink is, bool [pods, uplinks, cores]."""
+    """Which uplinks of aggregation switches are up, bool [pods, uplinks, cores]; None means all."""
 
     def __post_init__(self) -> None:
-        if min(self.leaves, self.hosts_per_leaf, self.pods) < 1:
-            raise InputError(
-                f"{self.leaves} leaves, {self.hosts_per_leaf} hosts on each, {self.pods} pods: at "
-                "least 1 of each is needed"
-            )
-        if self.uplinks < (self.leaves > 1) or self.leaves % self.pods:
-            raise InputError(
-                f"{self.leaves} leaves with {self.uplinks} uplinks in {self.pods} pods are no Clos"
-            )
-        if self.cores < (self.pods > 1):
-            raise InputError(f"{self.pods} pods need core switches")
+        refuse(
+            min(self.leaves, self.hosts_per_leaf, self.pods) < 1,
+            f"{self.leaves} leaves, {self.hosts_per_leaf} hosts on each, {self.pods} pods: at "
+            "least 1 of each is needed",
+        )
+        refuse(
+            self.uplinks < (self.leaves > 1) or self.leaves % self.pods,
+            f"{self.leaves} leaves with {self.uplinks} uplinks in {self.pods} pods are no Clos",
+        )
+        refuse(
+            self.cores < (self.pods > 1),
+            f"{self.pods} pods need core switches",
+        )
 
     @staticmethod
     def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int) -> ClosPaths:
-        """Every leaf linked to every spine."""
+        """Return the paths of a network in which every leaf is linked to every spine."""
         return ClosPaths(leaves, hosts_per_leaf, spines)
 
     @staticmethod
     def fat_tree(k: int, tiers: int = 3) -> ClosPaths:
-        """The k-ary fat tree of `weft.topo.clos.fat_tree`."""
-        if k < 2 or k % 2 or tiers not in (2, 3):
-            raise InputError(
-                f"fat tree of {k}-port switches in {tiers} tiers: k has to be even and at least 2, "
-                "and the tiers 2 or 3"
-            )
+        """Return the paths of the k-ary fat tree of `weft.topo.clos.fat_tree`."""
+        refuse(
+            k < 2 or k % 2 or tiers not in (2, 3),
+            f"fat tree of {k}-port switches in {tiers} tiers: k has to be even and at least 2, "
+            "and the tiers 2 or 3",
+        )
         half = k // 2
         if tiers == 2:
             return ClosPaths(k, half, half)
@@ -78,7 +82,7 @@ class ClosPaths:
 
     @staticmethod
     def of(topology: Topology, without: Collection[str] = ()) -> ClosPaths:
-        """The paths of a topology of `weft.topo.clos` over the links that are not in ``without``.
+        """Return the paths of a topology of `weft.topo.clos` over the links not in ``without``.
 
         Raises InputError for a link that does not exist, one of a host, and for a network whose
         leaves are not alike.
@@ -92,12 +96,15 @@ class ClosPaths:
         paths = ClosPaths(
             len(leaves), hosts_per_leaf, uplinks, pods, len(cores) // uplinks if cores else 0
         )
-        if more or 2 * len(topology.links) != paths.directions:
-            raise InputError(f"{topology.describe()}: no Clos whose leaves are alike")
+        refuse(
+            more or 2 * len(topology.links) != paths.directions,
+            f"{topology.describe()}: no Clos whose leaves are alike",
+        )
         return paths.without(topology.link(name).name for name in without)
 
     def without(self, links: Iterable[str]) -> ClosPaths:
-        """The same with these links between switches down, by name, like ``leaf0-spine1``.
+        """Return the same network with these links between switches down; names are like
+        ``leaf0-spine1``.
 
         Raises InputError for a link that does not exist, and for one of a host.
         """
@@ -105,10 +112,11 @@ class ClosPaths:
         for name in links:
             place = self.place_of(name)
             (leaf_links if len(place) == 2 else core_links)[place] = False
-        return self.with_links(leaf_links, core_links)
+        return replace(self, leaf_links=leaf_links, core_links=core_links)
 
     def place_of(self, name: str) -> tuple[int, ...]:
-        """(leaf, uplink) or (pod, position, uplink) of a link; its ends in either order.
+        """Return (leaf, uplink) or (pod, position, uplink) of a link; its ends come in either
+        order.
 
         Raises InputError for a link that does not exist, and for one of a host.
         """
@@ -127,7 +135,8 @@ class ClosPaths:
         return place
 
     def _placed(self, ends: dict[str, int]) -> tuple[int, ...] | None:
-        """The place of the link between switches of these tiers and indices, if there is one."""
+        """Return the place of the link between switches of these tiers and indices, if there is
+        one."""
         if ends.keys() == {"h", "leaf"}:
             raise InputError(
                 f"link h{ends['h']}-leaf{ends['leaf']}: without its only link "
@@ -146,26 +155,19 @@ class ClosPaths:
                 return pod, position, core
         return None
 
-    def with_links(self, leaf_links: BoolArray, core_links: BoolArray) -> ClosPaths:
-        """The same with these links up."""
-        return ClosPaths(
-            self.leaves, self.hosts_per_leaf, self.uplinks, self.pods, self.cores,
-            leaf_links, core_links,
-        )  # fmt: skip
-
     @property
     def hosts(self) -> int:
-        """All hosts; host h is on leaf h div `hosts_per_leaf`."""
+        """How many hosts there are; host h is on leaf h div `hosts_per_leaf`."""
         return self.leaves * self.hosts_per_leaf
 
     @property
     def leaves_per_pod(self) -> int:
-        """Of two tiers: all."""
+        """How many leaves a pod has; two tiers are one pod."""
         return self.leaves // self.pods
 
     @property
     def directions(self) -> int:
-        """Directions of all links."""
+        """How many directions all links have together."""
         fabric = self.leaves * self.uplinks + self.pods * self.uplinks * self.cores
         return 2 * (self.hosts + fabric)
 
@@ -189,24 +191,24 @@ class ClosPaths:
         return bool(self.leaf_up.all() and self.core_up.all())
 
     def leaf_of(self, host: IntArray) -> IntArray:
-        """The leaves of hosts."""
+        """Return the leaves of hosts."""
         return host // self.hosts_per_leaf
 
     def pod_of(self, leaf: IntArray) -> IntArray:
-        """The pods of leaves."""
+        """Return the pods of leaves."""
         return leaf // self.leaves_per_pod
 
     def address_of(self, host: IntArray) -> IntArray:
-        """The IPv4 addresses of hosts, as `weft.topo.network.host_address` gives them."""
-        first = host_address(0, 0)
-        return first + (self.leaf_of(host) << 8) + host % self.hosts_per_leaf
+        """Return the IPv4 addresses of hosts, as `weft.topo.network.host_address` gives them."""
+        return host_address(0, 0) + (self.leaf_of(host) << 8) + host % self.hosts_per_leaf
 
     def between_pods(self, source_leaf: int, destination_leaf: int) -> bool:
-        """Whether a path between the two leaves goes over a core switch."""
+        """Return whether a path between the two leaves goes over a core switch."""
         return source_leaf // self.leaves_per_pod != destination_leaf // self.leaves_per_pod
 
     def usable(self, source_leaf: int, destination_leaf: int) -> BoolArray:
-        """Which paths between two leaves have all their links up, bool [paths]; [0] within one."""
+        """Return which paths between two leaves have all links up, bool [paths]; [0] within a
+        leaf."""
         if source_leaf == destination_leaf:
             return np.zeros(0, bool)
         both: BoolArray = self.leaf_up[source_leaf] & self.leaf_up[destination_leaf]
@@ -217,7 +219,7 @@ class ClosPaths:
         return through.ravel()
 
     def usable_paths(self, source_leaf: int, destination_leaf: int) -> IntArray:
-        """The numbers of the paths that can be used; InputError where there is none."""
+        """Return the numbers of the paths that can be used; raise InputError if there is none."""
         paths: IntArray = np.flatnonzero(self.usable(source_leaf, destination_leaf))
         if len(paths) == 0 and source_leaf != destination_leaf:
             raise InputError(

@@ -124,7 +124,7 @@ def entry(
     *,
     referred: bool = False,
 ) -> TableEntry:
-    """A table entry; the order of ``match`` does not matter."""
+    """Return a table entry; the order of ``match`` does not matter."""
     return TableEntry(table, tuple(sorted(match.items())), target, priority, referred)
 
 
@@ -192,8 +192,8 @@ class MulticastGroup:
         return "multicast", self.group_id
 
     def __str__(self) -> str:
-        ports = ", ".join(map(str, self.ports))
-        return f"multicast group {self.group_id} -> ports {ports or 'none'}"
+        ports = ", ".join(map(str, self.ports)) or "none"
+        return f"multicast group {self.group_id} -> ports {ports}"
 
 
 Entity: TypeAlias = TableEntry | DefaultAction | ProfileMember | ProfileGroup | MulticastGroup

@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
 from weft.topo.clos import Topology
@@ -53,8 +53,10 @@ def ethereal(
         InputError: there is no such host or link, or no path is left between two leaves.
     """
     paths = network if isinstance(network, ClosPaths) else ClosPaths.of(network, without)
-    if unit_bytes < 1:
-        raise InputError(f"unit {unit_bytes}: a unit has at least 1 byte")
+    refuse(
+        unit_bytes < 1,
+        f"unit {unit_bytes}: a unit has at least 1 byte",
+    )
     paths.check_hosts(flows.source, flows.destination)
     leaf = paths.leaf_of(flows.destination)
     order = np.lexsort((leaf, flows.source))
@@ -96,7 +98,7 @@ class _Groups:
         return (np.array(groups, np.int64) for groups in found.values())
 
     def pieces(self, groups: IntArray, unit_bytes: int) -> Columns:
-        """All pieces of groups that are cut alike."""
+        """Return all pieces of groups that are cut alike."""
         one = groups[0]
         usable = self.paths.usable_paths(
             int(self.source_leaf[one]), int(self.destination_leaf[one])
@@ -119,8 +121,8 @@ class _Groups:
 
 
 def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
-    """What one source does with its flows to one leaf: (row in ``sizes``, path from 0, offset,
-    bytes) of every piece, in order.
+    """Return what one source does with its flows to one leaf: (row in ``sizes``, path from 0,
+    offset, bytes) of every piece, in order.
 
     Flows of equal size go together, the sizes in ascending order. Loads of paths differ by at most
     ``unit_bytes``.
@@ -207,8 +209,8 @@ def _concatenated(parts: Collection[Columns]) -> Columns:
 
 
 def _shuffled(seed: int, source: IntArray, leaf: IntArray) -> npt.NDArray[np.uint64]:
-    """A number for each (source, leaf) that looks random, the same whoever else sends (splitmix64:
-    Steele, Lea, Flood, 2014)."""
+    """Return a number for each (source, leaf) that looks random, the same whoever else sends
+    (splitmix64: Steele, Lea, Flood, 2014)."""
     words = np.uint64(seed % 2**64) + (source << 32 | leaf).astype(np.uint64)
     words = words * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

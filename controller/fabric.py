@@ -20,8 +20,9 @@ MAX_ECN_THRESHOLD = (1 << 19) - 1
 
 @cache
 def name(short: str) -> str:
-    """The full name of what the program calls ``short``: ``FabricIngress.forwarding.ipv4_route``
-    of ``ipv4_route``, ``hdr.ipv4.dst_addr`` of ``dst_addr``.
+    """Return the full name of what the program calls ``short``:
+    ``FabricIngress.forwarding.ipv4_route`` of ``ipv4_route``, ``hdr.ipv4.dst_addr`` of
+    ``dst_addr``.
 
     ``short`` is the end of one name alone, of a table, an action, a key field, a profile, a counter
     or a register; after a dot of it, if it is not the whole. Raises InputError for any other.
@@ -35,7 +36,7 @@ def name(short: str) -> str:
 
 @cache
 def size(short: str) -> int:
-    """How many entries a table has room for, or how many cells a counter or register has."""
+    """Return how many entries a table has room for, or how many cells a counter or register has."""
     full = name(short)
     info = _p4info()
     return next(

@@ -35,7 +35,7 @@ def losses(
 def plan_faults(
     topology: Topology, losses: Mapping[tuple[str, str], float]
 ) -> dict[str, list[Entity]]:
-    """The fault entries of every switch that has any, by its name.
+    """Return the fault entries of every switch that has any, by its name.
 
     ``losses``: per direction, by the names of its ends, a probability from 0 to 1, which takes
     effect in steps of 2^-32. Raises InputError for another number or an unknown direction.

@@ -9,7 +9,7 @@ from pathlib import Path
 from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.entry_points import brought
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.entities import Entity
 from weft.topo.network import Topology
 
@@ -35,13 +35,13 @@ class Feature:
     def plan(
         self, topology: Topology, seed: int, without: Collection[str]
     ) -> Mapping[str, Sequence[Entity]]:
-        """What every switch holds for it, by the switch's name. ``without``: names of links that
-        have failed."""
+        """Return what every switch holds for it, by the switch's name. ``without``: names of links
+        that have failed."""
         return {}
 
 
 def brought_features() -> list[Feature]:
-    """All that other packages bring, by name."""
+    """Return all that other packages bring, by name."""
     found = brought("weft.p4_features", "include", "plan")
     return [found[name] for name in sorted(found)]
 
@@ -57,11 +57,10 @@ def program_options() -> tuple[list[Path], dict[str, str | None]]:
         return [], {}
     lines = []
     for feature in features:
-        if not feature.include.is_file():
-            raise InputError(
-                f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 "
-                "source"
-            )
+        refuse(
+            not feature.include.is_file(),
+            f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 source",
+        )
         lines.append(f'#include "{feature.include.resolve()}"')
     for place in ("ingress", "egress"):
         controls = [(each.name, getattr(each, place)) for each in features if getattr(each, place)]

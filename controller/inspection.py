@@ -57,7 +57,7 @@ class Inspector:
         return [table.preamble.name for table in self._p4info.tables]
 
     def table(self, name: str) -> list[str]:
-        """The entries of a table, a line each, the default action last.
+        """Return the entries of a table, a line each, the default action last.
 
         Raises:
             InputError: the program has no such table (its name or its end will do).
@@ -72,7 +72,7 @@ class Inspector:
         ]
 
     def counters(self) -> list[str]:
-        """The cells that have counted something, a line each."""
+        """Return the cells that have counted something, a line each."""
         found = []
         for counter in self._p4info.counters:
             query = p4runtime_pb2.CounterEntry(counter_id=counter.preamble.id)
@@ -94,11 +94,11 @@ class Inspector:
         ]
 
     def entries(self) -> int:
-        """How many entries all tables have, those of the program counted too."""
+        """Return how many entries all tables have, those of the program counted too."""
         return sum(1 for _ in self._read(table_entry=p4runtime_pb2.TableEntry()))
 
     def _read(self, **query: Any) -> Iterator[Any]:
-        """The entities that a query, by the kind of entity, selects."""
+        """Return the entities that a query, by the kind of entity, selects."""
         request = p4runtime_pb2.ReadRequest(device_id=self._device_id)
         request.entities.add(**query)
         try:
@@ -167,7 +167,8 @@ def _match(match: Any, key: Any) -> str:
 
 
 def _value(value: bytes, field: Any) -> str:
-    """A value as its key or parameter has it: by width and name an address, a text, a number."""
+    """Return a value as its key or parameter has it: by width and name an address, a text, a
+    number."""
     if field.bitwidth == 0:
         return value.decode("utf-8", "replace")
     number = int.from_bytes(value, "big")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from weft.controller.routes import live_directions
@@ -23,7 +23,8 @@ LAST_GROUP = 32767
 
 
 def max_groups() -> int:
-    """How many groups there can be, from 239.0.0.0 on: the last numbers are for aggregation."""
+    """Return how many groups there can be, from 239.0.0.0 on: the last numbers are for
+    aggregation."""
     return LAST_GROUP - fabric.size("aggregation_job")
 
 
@@ -50,7 +51,7 @@ def plan_trees(
     groups: Iterable[Sequence[str]],
     without: Collection[str] = (),
 ) -> tuple[Tree, ...]:
-    """A tree for each group of hosts, given by name.
+    """Plan a tree for each group of hosts, given by name.
 
     ``without``: names of links not to be used. Raises InputError for an empty group, an unknown
     host, too many groups, or a group that no switch reaches downwards by the remaining links.
@@ -80,7 +81,7 @@ def plan_trees(
 
 
 def tree_entities(trees: Iterable[Tree]) -> dict[str, list[Entity]]:
-    """The entries of every switch that some tree passes, by its name."""
+    """Return the entries of every switch that some tree passes, by its name."""
     found: dict[str, list[Entity]] = {}
     for tree in trees:
         group = tree.index + 1
@@ -114,9 +115,12 @@ def hosts_below(
 def lowest_roots(
     topology: Topology, below: Mapping[str, Mapping[str, Direction]], members: Sequence[str]
 ) -> list[Switch]:
-    """The lowest switches that have all members below them; InputError for an unknown one."""
-    if not members:
-        raise InputError("a multicast group without members")
+    """Return the lowest switches that have all members below them; raise InputError for an unknown
+    one."""
+    refuse(
+        not members,
+        "a multicast group without members",
+    )
     for member in members:
         topology.host(member)
     able = [
@@ -134,7 +138,7 @@ def _descend(
     root: str,
     members: Sequence[str],
 ) -> dict[str, tuple[int, ...]]:
-    """The ports of every switch on the way from the root down to the members."""
+    """Return the ports of every switch on the way from the root down to the members."""
     ports: dict[str, set[int]] = {}
     for member in members:
         here = root

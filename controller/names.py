@@ -50,7 +50,7 @@ class Names:
         }
 
     def message(self, entity: Entity) -> Any:
-        """The ``p4.v1.Entity`` of an entity."""
+        """Return the ``p4.v1.Entity`` of an entity."""
         message = p4runtime_pb2.Entity()
         self.fill(message, entity)
         return message
@@ -84,11 +84,11 @@ class Names:
                 multicast.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
 
     def counter_id(self, counter: str) -> int:
-        """The id of an indirect counter."""
+        """Return the id of an indirect counter."""
         return cast(int, self._find("counter", counter, self._counters))
 
     def register_size(self, register: str) -> int:
-        """How many cells a register has; 0 if the program has not got it."""
+        """Return how many cells a register has; 0 if the program has not got it."""
         return cast(int, self._registers.get(register, 0))
 
     def _fill_entry(self, entity: TableEntry, message: Any) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, entry
 from weft.controller.flows import WITHIN_LEAF
@@ -54,7 +54,7 @@ class PathMap:
         }
 
     def count(self, source: Switch, destination: Switch) -> int:
-        """How many paths lead from a leaf to another one; 0 to itself."""
+        """Return how many paths lead from a leaf to another one; 0 to itself."""
         if source == destination:
             return 0
         if source.pod is None:
@@ -62,7 +62,7 @@ class PathMap:
         return len(self._aggs[source.pod] if source.pod == destination.pod else self._cores)
 
     def directions(self, source: Switch, destination: Switch, path: int) -> tuple[Direction, ...]:
-        """The links of a path from leaf to leaf, in order; none within a leaf (path -1).
+        """Return the links of a path from leaf to leaf, in order; none within a leaf (path -1).
 
         Raises InputError for a path that there is not.
         """
@@ -88,7 +88,7 @@ class PathMap:
 def plan_pins(
     topology: Topology, pins: Iterable[Pin], without: Collection[str] = ()
 ) -> dict[str, list[Entity]]:
-    """The pinned paths of every switch that has any, by its name.
+    """Return the pinned paths of every switch that has any, by its name.
 
     ``without``: names of links not to be used; a flow whose path needs one of them is not pinned,
     on any switch. Raises InputError for an unknown host, link or path, a source port that UDP has
@@ -121,18 +121,19 @@ def plan_pins(
         for switch, action in actions[way]:
             found.setdefault(switch, []).append(entry(fabric.name("pinned_path"), match, action))
     for switch, entries in found.items():
-        if len(entries) > fabric.size("pinned_path"):
-            raise InputError(
-                f"{switch}: {len(entries)} pinned paths, and a switch holds "
-                f"{fabric.size('pinned_path')}: choose paths by source ports, or fewer flows"
-            )
+        refuse(
+            len(entries) > fabric.size("pinned_path"),
+            f"{switch}: {len(entries)} pinned paths, and a switch holds "
+            f"{fabric.size('pinned_path')}: choose paths by source ports, or fewer flows",
+        )
     return found
 
 
 def _choices(
     topology: Topology, path: Iterable[Direction], down: Collection[str]
 ) -> list[tuple[str, Action]]:
-    """The switches of a path that have a choice, and what they do; none if a link is down."""
+    """Return the switches of a path that have a choice, and what they do; none if a link is
+    down."""
     found = []
     for direction in path:
         if direction.link.name in down:

@@ -12,7 +12,7 @@ that lead down to a leaf or pod have equal shares of its hosts: where there is n
 none carries more than one host receives, whoever sends.
 
 Where packets are sprayed, a route that has several shortest paths names a member that says over
-which set of ports (`weft.controller.spraying`). Pinned paths (`weft.controller.pinned_paths`) come
+which set of ports (`Spraying`). Pinned paths (`weft.controller.pinned_paths`) come
 before all routes; what is not pinned goes by ECMP.
 
 A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
@@ -24,14 +24,16 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Literal, get_args
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller import fabric
 from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
+    Exact,
     GroupRef,
     Lpm,
     MemberRef,
@@ -39,7 +41,6 @@ from weft.controller.entities import (
     ProfileMember,
     entry,
 )
-from weft.controller.spraying import Spraying
 from weft.topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1
@@ -64,7 +65,7 @@ PATHS: tuple[Paths, ...] = get_args(Paths)
 def plan_routes(
     topology: Topology, without: Collection[str] = (), paths: Paths = "ecmp", seed: int = 1
 ) -> dict[str, list[Entity]]:
-    """Route entries of every switch, by its name.
+    """Return route entries of every switch, by its name.
 
     ``without``: names of links not to be used (failed ones). A host or leaf that cannot be reached
     then has no route. ``seed``: of the orders in which packets are sprayed. Raises InputError for a
@@ -95,7 +96,7 @@ def plan_routes(
 
 
 def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
-    """The salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
+    """Return the salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
 
     Aggregation switches, which choose after a leaf has, make one of it for each flow.
     """
@@ -116,14 +117,14 @@ def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
 
 
 def salt_of(seed: int, device_id: int) -> int:
-    """The salt, 32 bits, of one switch's ECMP hash."""
+    """Return the salt, 32 bits, of one switch's ECMP hash."""
     return random.Random(f"salt {seed} {device_id}").getrandbits(32)
 
 
 def live_directions(
     topology: Topology, without: Collection[str]
 ) -> dict[str, tuple[Direction, ...]]:
-    """What leaves every switch by links that are up, in the order of the ports."""
+    """Return what leaves every switch by links that are up, in the order of the ports."""
     down = {topology.link(name).name for name in without}
     return {
         switch.name: tuple(
@@ -184,8 +185,9 @@ def _entries(
         number = UPLINK_GROUP if ports == uplinks else group_id
         if spraying is not None and len(ports) > 1:
             if ports not in sprayed:
-                actions = [ways[port].action for port in ports]
-                sprayed[ports], found = spraying.entities(number, actions)
+                sprayed[ports], found = spraying.entities(
+                    number, [ways[one].action for one in ports]
+                )
                 places.extend(found)
             return MemberRef(sprayed[ports].member_id)
         for port in ports:
@@ -193,8 +195,8 @@ def _entries(
         if len(ports) == 1:
             return MemberRef(ports[0])
         if ports not in groups:
-            weighted = tuple((port, 1) for port in ports)
-            groups[ports] = ProfileGroup(fabric.name("ecmp"), number, weighted)
+            members_of = tuple((port, 1) for port in ports)
+            groups[ports] = ProfileGroup(fabric.name("ecmp"), number, members_of)
         return GroupRef(groups[ports].group_id)
 
     def route(address: int, length: int, target: MemberRef | GroupRef) -> None:
@@ -220,11 +222,11 @@ def _entries(
         ports = next_hops.get(leaf.name, ())
         if ports and not (by_default and ports == uplinks):
             route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
-    if len(places) > fabric.size("spray_port"):
-        raise InputError(
-            f"{switch.name}: {len(places)} places to spray over, and a switch holds "
-            f"{fabric.size('spray_port')}: choose paths ecmp, or a smaller network"
-        )
+    refuse(
+        len(places) > fabric.size("spray_port"),
+        f"{switch.name}: {len(places)} places to spray over, and a switch holds "
+        f"{fabric.size('spray_port')}: choose paths ecmp, or a smaller network",
+    )
     return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
 
@@ -235,7 +237,7 @@ def _entries_by_destination(
     next_hops: dict[str, Ports],
     divisor: int,
 ) -> list[Entity]:
-    """A route per host, or per leaf where all its hosts are reached by one port."""
+    """Return a route per host, or per leaf where all its hosts are reached by one port."""
     uplinks = _uplinks(topology, switch)
     members = {direction.source.number: _member(topology, switch, direction) for direction in live}
     used: set[int] = set()
@@ -259,11 +261,11 @@ def _entries_by_destination(
                 continue
             for host, port in zip(hosts, chosen, strict=True):
                 route(host.address, 32, port)
-    if len(routes) > MAX_ROUTES:
-        raise InputError(
-            f"{switch.name}: {len(routes)} routes by destination, and a switch holds {MAX_ROUTES}: "
-            "choose paths ecmp, or a smaller network"
-        )
+    refuse(
+        len(routes) > MAX_ROUTES,
+        f"{switch.name}: {len(routes)} routes by destination, and a switch holds {MAX_ROUTES}: "
+        "choose paths ecmp, or a smaller network",
+    )
     return [*(members[port] for port in sorted(used)), *routes]
 
 
@@ -277,7 +279,7 @@ def _divisors(topology: Topology) -> dict[int, int]:
 
 
 def _uplinks(topology: Topology, switch: Switch) -> Ports:
-    """All of a switch's ports that lead up, also those whose links are down."""
+    """Return all of a switch's ports that lead up, also those whose links are down."""
     return tuple(
         direction.source.number
         for direction in topology.outward(switch.name)
@@ -286,7 +288,7 @@ def _uplinks(topology: Topology, switch: Switch) -> Ports:
 
 
 def _choose(number: int, ports: Ports, uplinks: Ports) -> int:
-    """The port of ``ports`` for a destination of that number.
+    """Return the port of ``ports`` for a destination of that number.
 
     Destinations take the uplinks in turn; those whose uplink is not among ``ports`` take ``ports``
     in turn, so that the others stay where they are.
@@ -301,7 +303,7 @@ def _choose(number: int, ports: Ports, uplinks: Ports) -> int:
 
 
 def _own_hosts(topology: Topology, live: Sequence[Direction]) -> Iterator[tuple[Host, int]]:
-    """The hosts that links lead to, and the ports."""
+    """Return the hosts that links lead to, and the ports."""
     for direction in live:
         node = topology.nodes[direction.destination.node]
         if isinstance(node, Host):
@@ -309,7 +311,7 @@ def _own_hosts(topology: Topology, live: Sequence[Direction]) -> Iterator[tuple[
 
 
 def _subnet(host: Host) -> int:
-    """The address of a leaf's subnet."""
+    """Return the address of a leaf's subnet."""
     return host.address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
 
 
@@ -318,3 +320,63 @@ def _member(topology: Topology, switch: Switch, direction: Direction) -> Profile
     peer = topology.node(direction.destination.node)
     action = Action.of(fabric.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
     return ProfileMember(fabric.name("ecmp"), port, action)
+
+
+ROUNDS = 8
+"""Orders of the ports that follow each other, of a set with few ports."""
+MAX_SET_PLACES = 256
+"""Of a set in turn, but for one round at least."""
+FIRST_MEMBER = 1 << 17
+"""Ids of members that spray: above those of ports and of the one that drops, plus the set."""
+
+
+@dataclass(frozen=True)
+class Spraying:
+    """How one switch sprays: every packet of RoCEv2 takes a port of its own, at random or in turn.
+
+    A set is the ports that a route may take. It has places: in turn, several rounds of all the
+    ports, each round in an order of its own, so that switches do not go through their uplinks in
+    step; at random, one place a port. The orders differ between switches and are drawn from the
+    seed.
+    """
+
+    in_turn: bool
+    seed: int
+    device_id: int
+
+    def entities(
+        self, number: int, forward: Sequence[Action]
+    ) -> tuple[ProfileMember, list[Entity]]:
+        """Return the member that sprays over set ``number``, and the entries of the set's places.
+
+        ``forward``: the action of each port. Raises InputError for a set that a switch has no room
+        for.
+        """
+        # A set has two cells: one for packets with data and one for acknowledgements.
+        sets = fabric.size("spray_turn") // 2
+        refuse(
+            not 0 < number < sets,
+            f"spraying over {number} sets of ports: a switch tells {sets - 1} "
+            "apart: choose paths ecmp, or a smaller network",
+        )
+        places = self._order(number, forward)
+        action = Action.of(
+            fabric.name("spray"), set=number, last=len(places) - 1, in_turn=int(self.in_turn)
+        )
+        entries: list[Entity] = [
+            entry(
+                fabric.name("spray_port"),
+                {fabric.name("place"): Exact(number << 16 | index)},
+                one,
+                referred=True,
+            )
+            for index, one in enumerate(places)
+        ]
+        return ProfileMember(fabric.name("ecmp"), FIRST_MEMBER + number, action), entries
+
+    def _order(self, number: int, forward: Sequence[Action]) -> list[Action]:
+        if not self.in_turn:
+            return list(forward)
+        draw = random.Random(f"spray {self.seed} {self.device_id} {number}")
+        rounds = max(1, min(ROUNDS, MAX_SET_PLACES // len(forward)))
+        return [one for _ in range(rounds) for one in draw.sample(forward, len(forward))]

@@ -18,7 +18,7 @@ from functools import cache
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, BoolArray, IntArray
 from weft.controller.routes import salt_of
@@ -53,7 +53,7 @@ def _tables() -> tuple[int, Words]:
 
 
 def _part(name: str, value: IntArray) -> Words:
-    """What a field adds to the hash."""
+    """Return what a field adds to the hash."""
     width = dict(_FIELDS)[name]
     _, table = _tables()
     found = np.zeros(np.shape(value), np.uint32)
@@ -65,13 +65,13 @@ def _part(name: str, value: IntArray) -> Words:
 def selector_hash(
     source: IntArray, destination: IntArray, source_port: IntArray, salt: IntArray
 ) -> Words:
-    """The hash of RoCEv2 flows at a switch: addresses, UDP source ports, the switch's salt;
+    """Return the hash of RoCEv2 flows at a switch: addresses, UDP source ports, the switch's salt;
     arrays that broadcast against each other."""
     return _pair_hash(source, destination) ^ _part("source_port", source_port) ^ _part("salt", salt)
 
 
 def _pair_hash(source: IntArray, destination: IntArray) -> Words:
-    """The hash without source port and salt, both 0."""
+    """Return the hash without source port and salt, both 0."""
     constant, table = _tables()
     fixed = constant ^ int(table[_PLACES["protocol"], PROTOCOL_UDP])
     for byte, value in enumerate(ROCEV2_PORT.to_bytes(2, "big")):
@@ -83,7 +83,7 @@ def _pair_hash(source: IntArray, destination: IntArray) -> Words:
 def salt_by_flow(
     source: IntArray, destination: IntArray, source_port: IntArray, salt: IntArray
 ) -> IntArray:
-    """What an aggregation switch hashes in place of its salt: ``set_salt_by_flow``."""
+    """Return what an aggregation switch hashes in place of its salt: ``set_salt_by_flow``."""
     flow = source + (destination << 12) + (source_port << 4) & 0xFFFFFFFF
     return np.asarray(flow * (salt | 1) & 0xFFFFFFFF, np.int64)
 
@@ -98,7 +98,7 @@ class Salts:
 
     @staticmethod
     def of(paths: ClosPaths, seed: int) -> Salts:
-        """Those that `weft.controller.routes.plan_salts` gives: devices count from 1, leaves
+        """Return those that `weft.controller.routes.plan_salts` gives: devices count from 1, leaves
         first."""
         aggs = paths.pods * paths.uplinks if paths.cores else 0
         drawn = [salt_of(seed, device) for device in range(1, paths.leaves + aggs + 1)]
@@ -110,7 +110,8 @@ class Salts:
 def ecmp_paths(
     paths: ClosPaths, salts: Salts, source: IntArray, destination: IntArray, source_port: IntArray
 ) -> IntArray:
-    """The paths that ECMP gives flows between hosts, int64 [flows]; `WITHIN_LEAF` within a leaf.
+    """Return the paths that ECMP gives flows between hosts, int64 [flows]; `WITHIN_LEAF` within a
+    leaf.
 
     Raises InputError for a host that is not there, or that no path is left to.
     """
@@ -153,7 +154,7 @@ def _ecmp_paths(
 
 
 def uplink_masks(paths: ClosPaths, leaf: IntArray, far_leaf: IntArray) -> BoolArray | None:
-    """Which uplinks of a leaf lead to the other, bool [pairs, uplinks]; None: all do."""
+    """Return which uplinks of a leaf lead to the other, bool [pairs, uplinks]; None: all do."""
     if paths.all_up:
         return None
     masks: BoolArray = paths.leaf_up[leaf] & paths.leaf_up[far_leaf]
@@ -171,7 +172,8 @@ def uplink_masks(paths: ClosPaths, leaf: IntArray, far_leaf: IntArray) -> BoolAr
 def core_masks(
     paths: ClosPaths, pod: IntArray, far_pod: IntArray, position: IntArray
 ) -> BoolArray | None:
-    """Which uplinks of an aggregation switch lead to a pod, bool [pairs, cores]; None: all do."""
+    """Return which uplinks of an aggregation switch lead to a pod, bool [pairs, cores]; None: all
+    do."""
     if paths.all_up:
         return None
     masks: BoolArray = paths.core_up[pod, position] & paths.core_up[far_pod, position]
@@ -179,7 +181,7 @@ def core_masks(
 
 
 def choose(masks: BoolArray | None, members: int, hashes: Words | IntArray) -> IntArray:
-    """The number of the member that each hash takes of those in its mask; None: of all."""
+    """Return the number of the member that each hash takes of those in its mask; None: of all."""
     if masks is None:
         return np.asarray(hashes % hashes.dtype.type(members), np.int64)
     wanted = hashes.astype(np.int64) % masks.sum(axis=1)
@@ -204,8 +206,10 @@ def source_ports(
         np.atleast_1d(np.asarray(destination)),
     )
     paths.check_hosts(sources, destinations)
-    if sources.shape != destinations.shape:
-        raise InputError(f"{len(sources)} sources and {len(destinations)} destinations: name pairs")
+    refuse(
+        sources.shape != destinations.shape,
+        f"{len(sources)} sources and {len(destinations)} destinations: name pairs",
+    )
     width = paths.uplinks * max(1, paths.cores)
     found = np.full((len(sources), width), -1, np.int64)
     leaves = zip(paths.leaf_of(sources).tolist(), paths.leaf_of(destinations).tolist(), strict=True)

@@ -15,9 +15,9 @@ from weft.base.children import how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError
 from weft.experiments.bench import compiler as bench_compiler
 from weft.experiments.bench import progress_engine as bench_progress_engine
-from weft.topo.worlds.emulated.batch import queue_drops, run_batch
 from weft.topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
 from weft.topo.worlds.emulated.mininet_nodes import check_command
+from weft.topo.worlds.emulated.namespaces import queue_drops, run_batch
 from weft.topo.worlds.emulated.switch_processes import notification_options
 
 StandIn = Callable[[str, str], None]

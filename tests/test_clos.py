@@ -91,7 +91,7 @@ def test_every_shape_is_wired_consistently(network: Topology) -> None:
 def test_links_are_found_by_name_in_either_order_and_directions_by_arrow() -> None:
     network = leaf_spine(2, 2, 1)
     link = network.link("leaf0-spine1")
-    assert network.link("spine1-leaf0") is link is network.link_between("spine1", "leaf0")
+    assert network.link("spine1-leaf0") is link is network.direction("spine1", "leaf0").link
     assert [each.name for each in network.select("leaf0-spine1")] == [
         "leaf0>spine1",
         "spine1>leaf0",

@@ -117,10 +117,10 @@ def test_what_a_host_sends_arrives_at_its_leaf_and_is_counted_there() -> None:
                     udp.sendto(bytes(4096), (destination, 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0).tx_packets == 3, "three packets sent")
-        assert world.host_counters(0).tx_bytes == 3 * (4096 + 42)
-        assert world.switch_counters()["leaf0", 1].rx_packets == 3
-        assert world.switch_counters()["leaf0", 2].rx_packets == 0
+        wait_until(lambda: world.host_counters(0)["tx_packets"] == 3, "three packets sent")
+        assert world.host_counters(0)["tx_bytes"] == 3 * (4096 + 42)
+        assert world.switch_counters()["leaf0", 1]["rx_packets"] == 3
+        assert world.switch_counters()["leaf0", 2]["rx_packets"] == 0
 
 
 def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
@@ -135,7 +135,7 @@ def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
                     udp.sendto(bytes(4096), ("10.0.0.2", 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0).tx_packets == packets, "all packets sent")
+        wait_until(lambda: world.host_counters(0)["tx_packets"] == packets, "all packets sent")
         took_s = time.monotonic() - started
         assert world.host_queue_drops() == {"h0": 0}
         assert took_s >= (packets * 4138 - 20_000) * 8 / rate_bps
@@ -385,7 +385,7 @@ def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> 
                     udp.sendto(bytes(4096), ("10.0.0.2", 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0).tx_packets == packets, "all packets sent")
+        wait_until(lambda: world.host_counters(0)["tx_packets"] == packets, "all packets sent")
     assert sorted(path.name for path in (tmp_path / "pcap").iterdir()) == [
         "h0-leaf0.pcap",
         "leaf0-h0.pcap",

@@ -154,7 +154,7 @@ def usable_by_name(topology: Topology, leaf: str, other: str, failed: list[str])
             there
             for there in topology.neighbours(node)
             if topology.nodes[there].level == level
-            and topology.link_between(node, there).name not in down
+            and topology.direction(node, there).link.name not in down
         ]
 
     pods = topology.switch(leaf).pod, topology.switch(other).pod

@@ -22,7 +22,7 @@ from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.faults import Fault, Outage, parse_faults
-from weft.topo.faults.notices import Notices, known_from_start, links_of
+from weft.topo.faults.schedule import Notices, known_from_start, links_of
 from weft.topo.worlds.emulated.outages import Network as Carried
 from weft.topo.worlds.emulated.outages import Outages
 

@@ -14,7 +14,7 @@ from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, Tra
 from weft.base.errors import InputError
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.results.results import Run
-from weft.experiments.runs.emulation import network_key
+from weft.experiments.runs.emulated import network_key
 from weft.experiments.runs.inputs import transport_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.longest_path import (

@@ -12,11 +12,9 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.controller import Pin, Plan, fabric
-from weft.controller.congestion import plan_marking
 from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
-from weft.controller.fabric_planner import fabric_plan
 from weft.controller.pinned_paths import PathMap, plan_pins
-from weft.controller.plan import diff
+from weft.controller.plan import diff, fabric_plan, plan_marking
 from weft.controller.routes import PATHS, Paths, plan_routes
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
@@ -73,7 +71,7 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
     for pin in pins:
         nodes = way(topology, pin)
         hops = list(pairwise(nodes[1:-1]))
-        if any(topology.link_between(*hop).name in down for hop in hops):
+        if any(topology.direction(*hop).link.name in down for hop in hops):
             continue
         for here, there in hops:
             if topology.node(there).level > topology.node(here).level:

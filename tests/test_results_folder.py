@@ -14,7 +14,8 @@ from tests.system_support import ENVIRONMENT, WEFT
 from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
-from weft.experiments.runs.runner import Outcome, _Folder, run_to_folder
+from weft.experiments.runs.folder import ResultsFolder
+from weft.experiments.runs.runner import Outcome, run_to_folder
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, read_file
 
@@ -95,7 +96,7 @@ def test_under_sudo_a_linked_folder_of_captures_is_not_given_away(
     assert (tmp_path / "theirs" / "one.pcap").read_text() == "precious"
     assert (tmp_path / "theirs" / "one.pcap").stat().st_uid == 0
     assert (out / "pcap").lstat().st_uid == 0
-    folder = _Folder(out)
+    folder = ResultsFolder(out)
     with pytest.raises(InputError, match="pcap is a symbolic link: name what it leads to"):
         folder.make(captures=True, traces=False)
     (out / "pcap").unlink()

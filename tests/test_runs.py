@@ -25,8 +25,8 @@ from weft.topo.worlds.emulated.testbeds import (
     FILE,
     RunningSwitch,
     RunningTestbed,
+    _look,
     find_testbed,
-    running_testbeds,
 )
 
 NOBODY = 65534
@@ -84,7 +84,7 @@ def test_a_runs_folder_and_record_are_its_owners_alone_whatever_the_umask(root: 
     testbed = RunningTestbed(run.id, "a testbed", {"leaf0": RunningSwitch("unix:/x", 1)})
     testbed.write(run.folder)
     assert mode(run.folder / FILE) == 0o600
-    assert running_testbeds(runs) == [testbed]
+    assert _look(runs)[0] == [testbed]
 
 
 @pytest.mark.usefixtures("open_umask")
@@ -238,12 +238,12 @@ def test_a_testbed_that_another_user_may_have_described_is_not_connected_to(root
     RunningTestbed(run.id, "a testbed", {"leaf0": RunningSwitch("unix:/x", 1)}).write(run.folder)
     assert find_testbed(run.id, root).description == "a testbed"
     (run.folder / FILE).chmod(0o606)
-    assert running_testbeds(root) == []
+    assert _look(root)[0] == []
     with pytest.raises(InputError, match=rf"no testbed is up.*\n.*{FILE}: others may write it"):
         find_testbed(run.id, root)
     (run.folder / FILE).chmod(0o600)
     run.folder.chmod(0o770)
-    assert running_testbeds(root) == []
+    assert _look(root)[0] == []
 
 
 AS_NOBODY = """

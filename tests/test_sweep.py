@@ -364,7 +364,7 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
 def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import emulation
+    from weft.experiments.runs import emulated
     from weft.experiments.runs import operate as sequence
 
     brought_up = []
@@ -379,8 +379,8 @@ def test_emulated_points_share_a_network_and_one_that_breaks_ends_its_own_point_
             raise RunError("a switch is gone")
         return sequence.operate(testbed, algorithm, repetition, *rest)
 
-    monkeypatch.setattr(emulation, "EmulatedWorld", World)
-    monkeypatch.setattr(emulation, "operate", operate)
+    monkeypatch.setattr(emulated, "EmulatedWorld", World)
+    monkeypatch.setattr(emulated, "operate", operate)
     text = TWO_BY_TWO.replace('"64KiB", "1MiB"', '"4KiB", "8KiB", "12KiB"')
     text = text.replace("[2, 4]", "[2, 3]").replace("simulated", "emulated")
     results = run(read(tmp_path, f'predict = false\nalgorithm = ["ring", "multicast"]{text}'))

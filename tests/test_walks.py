@@ -320,7 +320,7 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
         "from weft import Scenario\n"
         "from weft.experiments.figures.reference import reference\n"
         "from weft.experiments.report.scenarios import command_line\n"
-        "from weft.experiments.runs.emulation import network_key\n"
+        "from weft.experiments.runs.emulated import network_key\n"
         "one, other = Scenario(), Scenario(courage=3)\n"
         "assert network_key(one) != network_key(other)\n"
         "print(command_line(other)); print(reference()); print(other.to_dict()['courage'])\n"

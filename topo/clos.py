@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.topo.network import (
     DEFAULT_DELAY_NS,
     DEFAULT_QUEUE_BYTES,
@@ -62,7 +62,8 @@ def leaf_spine(
     delay_ns: int = DEFAULT_DELAY_NS,
     queue_bytes: int = DEFAULT_QUEUE_BYTES,
 ) -> Topology:
-    """Every leaf linked to every spine, ``hosts_per_leaf`` hosts below each leaf.
+    """Return a network with every leaf linked to every spine and ``hosts_per_leaf`` hosts below
+    each.
 
     ``rate_bps`` is the rate of all links, or of the host links alone where ``fabric_rate_bps`` is
     given. Raises InputError for counts below 1, more hosts than a leaf's subnet has addresses,
@@ -79,7 +80,8 @@ def single(
     delay_ns: int = DEFAULT_DELAY_NS,
     queue_bytes: int = DEFAULT_QUEUE_BYTES,
 ) -> Topology:
-    """All hosts on one switch, ``leaf0``. Raises InputError as :func:`leaf_spine` does."""
+    """Return a network with all hosts on one switch, ``leaf0``. Raises InputError as
+    :func:`leaf_spine` does."""
     _at_least_one("hosts", hosts)
     build = _Builder(rate_bps, None, delay_ns, queue_bytes)
     build.add_leaf(hosts)
@@ -95,21 +97,25 @@ def fat_tree(
     delay_ns: int = DEFAULT_DELAY_NS,
     queue_bytes: int = DEFAULT_QUEUE_BYTES,
 ) -> Topology:
-    """A fat tree of switches with ``k`` ports, without oversubscription.
+    """Return a fat tree of switches with ``k`` ports, without oversubscription.
 
     Two tiers: k leaves, k/2 spines, k/2 hosts a leaf (k*k/2 hosts). Three tiers: the k-ary fat
     tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008, section 3): k pods of k/2 leaves and k/2
     aggregation switches, (k/2)^2 cores, k^3/4 hosts; aggregation switch j of every pod is linked
     to cores j*k/2 to (j+1)*k/2 - 1.
     """
-    if k < 2 or k % 2:
-        raise InputError(f"fat tree of {k}-port switches: k has to be even and at least 2")
+    refuse(
+        k < 2 or k % 2,
+        f"fat tree of {k}-port switches: k has to be even and at least 2",
+    )
     half = k // 2
     if tiers == 2:
         build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
         return _two_tiers("fat-tree", build, k, half, half)
-    if tiers != 3:
-        raise InputError(f"fat tree of {tiers} tiers: a fat tree here has 2 or 3 tiers")
+    refuse(
+        tiers != 3,
+        f"fat tree of {tiers} tiers: a fat tree here has 2 or 3 tiers",
+    )
     _check_size("hosts a leaf", half, MAX_HOSTS_PER_LEAF, "a leaf's /24 holds no more addresses")
     _check_size("ports a switch", k, MAX_PORTS, "v1model has no more port numbers")
     _check_size("switches", 2 * k * half + half * half, MAX_SWITCHES, "a MAC address holds 16 bits")
@@ -133,19 +139,22 @@ def _two_tiers(
     _at_least_one("hosts a leaf", hosts_per_leaf)
     _check_size("leaves", leaves, MAX_PORTS, "a spine has one port for each")
     below = [build.add_leaf(hosts_per_leaf, uplinks=spines) for _ in range(leaves)]
-    above = [build.add_switch("spine", index) for index in range(spines)]
-    build.join(below, above)
+    build.join(below, [build.add_switch("spine", index) for index in range(spines)])
     return build.topology(name)
 
 
 def _at_least_one(what: str, number: int) -> None:
-    if number < 1:
-        raise InputError(f"{number} {what}: at least 1 is needed")
+    refuse(
+        number < 1,
+        f"{number} {what}: at least 1 is needed",
+    )
 
 
 def _check_size(what: str, number: int, limit: int, why: str) -> None:
-    if number > limit:
-        raise InputError(f"{number} {what}: at most {limit}, as {why}")
+    refuse(
+        number > limit,
+        f"{number} {what}: at most {limit}, as {why}",
+    )
 
 
 @dataclass
@@ -174,7 +183,7 @@ class _Builder:
         return switch
 
     def add_leaf(self, hosts: int, *, uplinks: int = 0, pod: int | None = None) -> Switch:
-        """A leaf with its hosts on ports 1 to ``hosts``."""
+        """Add a leaf with its hosts on ports 1 to ``hosts``, and return it."""
         _check_size("hosts a leaf", hosts, MAX_HOSTS_PER_LEAF, "its /24 holds no more addresses")
         _check_size("ports a leaf", hosts + uplinks, MAX_PORTS, "v1model has no more port numbers")
         leaf = self.add_switch("leaf", self.leaves, pod)

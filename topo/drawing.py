@@ -84,7 +84,7 @@ def draw_svg(
     unit: str = "bytes",
     title: str | None = None,
 ) -> str:
-    """The topology as a self-contained SVG document.
+    """Return the topology as a self-contained SVG document.
 
     ``loads`` gives a figure for directions of links, by (from, to); each direction is then drawn
     as a lane of its own, on the right of the way it goes, coloured and widened by its share of
@@ -128,7 +128,7 @@ def _template() -> Template:
 
 
 def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
-    """Every node's place, and how far right and down the nodes reach.
+    """Return every node's place, and how far right and down the nodes reach.
 
     Hosts stand side by side in groups below their leaves; the switches of each upper layer are
     spread evenly over the whole width.
@@ -164,7 +164,8 @@ def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
 
 
 def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
-    """Where each link meets each node, by (node, neighbour): side by side, in neighbours' order."""
+    """Return where each link meets each node, by (node, neighbour): side by side, in neighbours'
+    order."""
     ends: _Ends = {}
     for name, spot in spots.items():
         for upward in (True, False):
@@ -219,7 +220,7 @@ def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
 
 
 def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
-    """A colour bar from nothing to the largest figure."""
+    """Return a colour bar from nothing to the largest figure."""
     step = LEGEND_WIDTH / LEGEND_STEPS
     shares = [(number + 0.5) / LEGEND_STEPS for number in range(LEGEND_STEPS)]
     x = MARGIN + LEGEND_WIDTH + 34.0
@@ -252,7 +253,7 @@ def _width(share: float) -> float:
 
 
 def _colour(share: float) -> str:
-    """The ramp's colour at a share of the largest load, 0 to 1."""
+    """Return the ramp's colour at a share of the largest load, 0 to 1."""
     share = min(1.0, max(0.0, share))
     for (low, start), (high, end) in pairwise(RAMP):
         if share <= high:
@@ -263,7 +264,7 @@ def _colour(share: float) -> str:
 
 
 def _quantity(value: float, unit: str) -> str:
-    """A figure with a decimal prefix: 1500000 bytes as ``1.5 MB``."""
+    """Return a figure with a decimal prefix: 1500000 bytes as ``1.5 MB``."""
     symbol = {"bytes": "B"}.get(unit, unit)
     prefixes = ("", "k", "M", "G", "T")
     index = 0

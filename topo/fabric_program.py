@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from weft.base.cache import PACKAGE
-from weft.base.errors import InputError, MachineError
+from weft.base.errors import MachineError, refuse
 
 AGGREGATION_VALUES = 256
 """Numbers of 32 bits that an aggregation packet of the built-in switch carries."""
@@ -17,7 +17,7 @@ _PROGRAM = PACKAGE / "p4" / "fabric.p4"
 
 
 def fabric_program() -> Path:
-    """The fabric's P4 program, ``fabric.p4``, with its includes in ``include/`` beside it.
+    """Return the fabric's P4 program, ``fabric.p4``, with its includes in ``include/`` beside it.
 
     Raises `MachineError` if it is not there.
     """
@@ -30,13 +30,13 @@ def fabric_program() -> Path:
 
 
 def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
-    """The macros to compile the fabric's program with, for packets of so many values.
+    """Return the macros to compile the fabric's program with, for packets of so many values.
 
     Raises `InputError` for a number that it does not take.
     """
-    if values not in _VALUES:
-        raise InputError(
-            f"{values} values in an aggregation packet: the switch program takes "
-            f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
-        )
+    refuse(
+        values not in _VALUES,
+        f"{values} values in an aggregation packet: the switch program takes "
+        f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}",
+    )
     return {"AGGREGATION_VALUES": str(values)}

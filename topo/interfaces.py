@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
 
 LINK_MTU = 9000
@@ -51,30 +51,31 @@ as many multicast groups as there are chains, their joins announced once."""
 
 def check_path_mtu(path_mtu: int) -> None:
     """Raise InputError unless InfiniBand has such a path MTU."""
-    if path_mtu not in PATH_MTUS:
-        raise InputError(
-            f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
-            f"one of {', '.join(map(str, PATH_MTUS))} bytes"
-        )
+    refuse(
+        path_mtu not in PATH_MTUS,
+        f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
+        f"one of {', '.join(map(str, PATH_MTUS))} bytes",
+    )
 
 
 def check_link_mtu(link_mtu: int, path_mtu: int) -> None:
     """Raise InputError unless a veth takes this IP MTU and RoCE packets of that size fit in it."""
     least = path_mtu + ROCE_OVERHEAD_BYTES
-    if not least <= link_mtu <= MAX_LINK_MTU:
-        raise InputError(
-            f"link MTU {link_mtu}: RoCE packets of {path_mtu} bytes need at least {least}, "
-            f"and a veth takes at most {MAX_LINK_MTU}"
-        )
+    refuse(
+        not least <= link_mtu <= MAX_LINK_MTU,
+        f"link MTU {link_mtu}: RoCE packets of {path_mtu} bytes need at least {least}, "
+        f"and a veth takes at most {MAX_LINK_MTU}",
+    )
 
 
 def is_patched(link: Link, topology: Topology, links: LinkKind) -> bool:
-    """Whether a link has no interfaces: one between switches, where these are patched."""
+    """Return whether a link has no interfaces: one between switches, where these are patched."""
     return links == "patch" and not isinstance(topology.node(link.a.node), Host)
 
 
 def interface_name(port: Port, topology: Topology) -> str:
-    """The name of the interface at a port; InputError if it is longer than the kernel allows."""
+    """Return the name of the interface at a port; raise InputError if it is longer than the kernel
+    allows."""
     host = isinstance(topology.node(port.node), Host)
     name = f"{port.node}-eth{0 if host else port.number}"
     if len(name) > INTERFACE_NAME_LENGTH:
@@ -98,7 +99,8 @@ def burst_bytes(rate_bps: int, link_mtu: int) -> int:
 def switch_side_links(
     topology: Topology, host_pids: dict[str, int], link_mtu: int, links: LinkKind = "veth"
 ) -> list[str]:
-    """Lines for ``ip -batch`` in the run's namespace: create every veth and set its ends there up.
+    """Return lines for ``ip -batch`` in the run's namespace: create every veth and set its ends
+    there up.
 
     A veth to a host is created with its other end in the host's namespace, one between two
     switches with both ends here; at no moment is an end anywhere else. Switch ends keep the MAC
@@ -125,7 +127,7 @@ def switch_side_links(
 
 
 def host_side(host: Host, topology: Topology) -> list[str]:
-    """Lines for ``ip -batch`` in a host's namespace: address, neighbour, routes.
+    """Return lines for ``ip -batch`` in a host's namespace: address, neighbour, routes.
 
     The subnet is not on the link: every packet, to the same leaf and to multicast groups too,
     follows the default route to the leaf, whose MAC address is given. Nothing is left to ARP.
@@ -144,7 +146,7 @@ def host_side(host: Host, topology: Topology) -> list[str]:
 
 
 def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes: int) -> str:
-    """The line for ``tc -batch`` that shapes a direction at the interface it leaves from.
+    """Return the line for ``tc -batch`` that shapes a direction at the interface it leaves from.
 
     The rate counts Ethernet frames without FCS, as the kernel's queues do by themselves.
     """
@@ -157,12 +159,13 @@ def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes:
 
 
 def host_shaper(host: Host, topology: Topology, link_mtu: int) -> str:
-    """The ``tc -batch`` line that shapes what a host sends."""
+    """Return the ``tc -batch`` line that shapes what a host sends."""
     return shaper(topology.outward(host.name)[0], topology, link_mtu, HOST_QUEUE_BYTES)
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
-    """The ``tc -batch`` lines behind a switch without queues of its own: rate and bound by tbf."""
+    """Return the ``tc -batch`` lines behind a switch without queues of its own: rate and bound by
+    tbf."""
     return [
         shaper(direction, topology, link_mtu, direction.link.queue_bytes)
         for switch in topology.switches
@@ -173,7 +176,8 @@ def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
 def switch_interfaces(
     topology: Topology, links: LinkKind = "veth"
 ) -> Iterator[tuple[Port, str, Link]]:
-    """Every switch port that has an interface, with its name and its link, by switch and port."""
+    """Return every switch port that has an interface, with its name and its link, by switch and
+    port."""
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
             if is_patched(direction.link, topology, links):

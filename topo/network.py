@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 
 Tier = Literal["leaf", "spine", "agg", "core"]
 """A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three."""
@@ -187,17 +187,14 @@ class Topology:
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
         """Both directions of every link: upward, then downward, in the order of the links."""
-        return tuple(
-            direction for link in self.links for direction in (self._up(link), self._down(link))
-        )
-
-    def _up(self, link: Link) -> Direction:
-        host = self.nodes[link.a.node].level == 0
-        return Direction(link, link.a, link.b, "host_up" if host else "fabric_up")
-
-    def _down(self, link: Link) -> Direction:
-        host = self.nodes[link.a.node].level == 0
-        return Direction(link, link.b, link.a, "host_down" if host else "fabric_down")
+        directions: list[Direction] = []
+        for link in self.links:
+            host = self.nodes[link.a.node].level == 0
+            directions += (
+                Direction(link, link.a, link.b, "host_up" if host else "fabric_up"),
+                Direction(link, link.b, link.a, "host_down" if host else "fabric_down"),
+            )
+        return tuple(directions)
 
     @cached_property
     def _outward(self) -> dict[str, tuple[Direction, ...]]:
@@ -218,14 +215,14 @@ class Topology:
         return {direction.ends: direction for direction in self.directions}
 
     def node(self, name: str) -> Node:
-        """The host or switch of that name; InputError if there is none."""
+        """Return the host or switch of that name; raise InputError if there is none."""
         try:
             return self.nodes[name]
         except KeyError:
             raise InputError(_unknown("node", name, self.nodes)) from None
 
     def host(self, key: int | str) -> Host:
-        """The host of that rank or name; InputError if there is none."""
+        """Return the host of that rank or name; raise InputError if there is none."""
         if isinstance(key, int):
             if not 0 <= key < len(self.hosts):
                 raise InputError(f"no rank {key}: the ranks are 0 to {len(self.hosts) - 1}")
@@ -236,68 +233,63 @@ class Topology:
         return node
 
     def switch(self, name: str) -> Switch:
-        """The switch of that name; InputError if there is none."""
+        """Return the switch of that name; raise InputError if there is none."""
         node = self.nodes.get(name)
         if not isinstance(node, Switch):
             raise InputError(_unknown("switch", name, [switch.name for switch in self.switches]))
         return node
 
     def switches_of(self, tier: Tier) -> tuple[Switch, ...]:
-        """The switches of a tier, by index."""
+        """Return the switches of a tier, by index."""
         return tuple(switch for switch in self.switches if switch.tier == tier)
 
     def hosts_of(self, leaf: str) -> tuple[Host, ...]:
-        """The hosts below a leaf, by port; empty for the other switches."""
+        """Return the hosts below a leaf, by port; empty for the other switches."""
         self.switch(leaf)
         below = (self.nodes[name] for name in self.neighbours(leaf))
         return tuple(node for node in below if isinstance(node, Host))
 
     def leaf_of(self, host: int | str) -> Switch:
-        """The leaf that a host hangs on."""
+        """Return the leaf that a host hangs on."""
         return self.switch(self.host(host).leaf)
 
     def outward(self, node: str) -> tuple[Direction, ...]:
-        """What leaves a node: one direction a port, by port number."""
+        """Return what leaves a node: one direction a port, by port number."""
         self.node(node)
         return self._outward[node]
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """The names of a node's neighbours, by port number."""
+        """Return the names of a node's neighbours, by port number."""
         return tuple(direction.destination.node for direction in self.outward(node))
 
     def port_to(self, node: str, neighbour: str) -> int:
-        """The number of the port of ``node`` that leads to ``neighbour``; InputError if none
-        does."""
+        """Return the number of the port of ``node`` that leads to ``neighbour``; raise InputError
+        if none does."""
         return self.direction(node, neighbour).source.number
 
-    def link_between(self, one: str, other: str) -> Link:
-        """The link between two neighbours, named in either order; InputError if there is none."""
-        return self.direction(one, other).link
-
     def direction(self, source: str, destination: str) -> Direction:
-        """The direction from a node to its neighbour; InputError if they are not neighbours."""
-        try:
-            return self._directions_by_ends[source, destination]
-        except KeyError:
-            pass
-        self.node(destination)
-        raise InputError(
-            f"no link from {source} to {destination}: {source} is linked to "
-            + _some(self.neighbours(source))
-        )
+        """Return the direction from a node to its neighbour; raise InputError if they are not
+        neighbours."""
+        found = self._directions_by_ends.get((source, destination))
+        if found is None:
+            self.node(destination)
+            linked = _some(self.neighbours(source))
+            raise InputError(
+                f"no link from {source} to {destination}: {source} is linked to {linked}"
+            )
+        return found
 
     def link(self, name: str) -> Link:
-        """The link of that name (``leaf0-spine1``, ends in either order); InputError if there is
-        none."""
-        found = self._links_by_name.get(name)
-        if found is None:
-            found = self._links_by_name.get("-".join(reversed(name.split("-"))))
+        """Return the link of that name (``leaf0-spine1``, ends in either order); raise InputError
+        if there is none."""
+        turned = "-".join(reversed(name.split("-")))
+        found = self._links_by_name.get(name) or self._links_by_name.get(turned)
         if found is None:
             raise InputError(_unknown("link", name, self._links_by_name))
         return found
 
     def select(self, text: str) -> tuple[Direction, ...]:
-        """The directions that a text names: both of a link ``leaf0-spine1``, or the one
+        """Return the directions that a text names: both of a link ``leaf0-spine1``, or the one
         ``leaf0>spine1``."""
         source, arrow, destination = text.partition(">")
         if not arrow:
@@ -311,7 +303,7 @@ class Topology:
         return (found,)
 
     def directions_of(self, tier: LinkTier) -> tuple[Direction, ...]:
-        """All directions of a tier of links."""
+        """Return all directions of a tier of links."""
         return tuple(direction for direction in self.directions if direction.tier == tier)
 
     def with_link(
@@ -322,8 +314,8 @@ class Topology:
         delay_ns: int | None = None,
         queue_bytes: int | None = None,
     ) -> Topology:
-        """The same network with one link's figures changed; InputError for an unknown link or a bad
-        figure."""
+        """Return the same network with one link's figures changed; raise InputError for an unknown
+        link or a bad figure."""
         old = self.link(name)
         new = dataclasses.replace(
             old,
@@ -347,15 +339,19 @@ class Topology:
 
 def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
     """Raise InputError unless a link could have these figures."""
-    if rate_bps <= 0:
-        raise InputError(f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit")
-    if delay_ns < 0:
-        raise InputError(f"link delay {delay_ns} ns: a delay is 0 or more")
-    if queue_bytes < 1:
-        raise InputError(
-            f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
-            f"the default is {DEFAULT_QUEUE_BYTES}"
-        )
+    refuse(
+        rate_bps <= 0,
+        f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit",
+    )
+    refuse(
+        delay_ns < 0,
+        f"link delay {delay_ns} ns: a delay is 0 or more",
+    )
+    refuse(
+        queue_bytes < 1,
+        f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
+        f"the default is {DEFAULT_QUEUE_BYTES}",
+    )
 
 
 def host_address(leaf: int, position: int) -> int:

@@ -74,21 +74,17 @@ run says so."""
 
 
 def check_kind(kind: str) -> SwitchKind:
-    """The kind of that name; InputError if there is none."""
+    """Return the kind of that name; raise InputError if there is none."""
     for known in SWITCH_KINDS:
         if kind == known:
             return known
     raise InputError(f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}")
 
 
-def has(kind: SwitchKind, capability: str) -> bool:
-    """Whether a kind of switch has a capability of the table."""
-    return kind in _find(capability).kinds
-
-
 def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
-    """Raise InputError if a scenario needs what this kind of switch has not."""
-    for capability in map(_find, capabilities):
+    """Raise InputError if a scenario needs what this kind of switch does not have."""
+    known = {capability.name: capability for capability in CAPABILITIES}
+    for capability in (known[name] for name in capabilities):
         if kind not in capability.kinds:
             raise InputError(
                 f"no {capability.name} with --switch {kind}: {capability.otherwise} "
@@ -100,10 +96,3 @@ def check_topology(kind: SwitchKind, topology: Topology) -> None:
     """Raise InputError if links of the topology need what this kind of switch has not."""
     if any(link.delay_ns for link in topology.links):
         require(kind, ["propagation delay"])
-
-
-def _find(name: str) -> Capability:
-    for capability in CAPABILITIES:
-        if capability.name == name:
-            return capability
-    raise KeyError(f"no capability {name!r} in the table")

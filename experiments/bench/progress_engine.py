@@ -45,7 +45,7 @@ from weft.base.children import DIE_WITH_PARENT, last_words, python_command, pyth
 from weft.base.errors import MachineError, RunError
 from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_of
 from weft.experiments.bench.timing import quickest_ns
-from weft.topo.worlds.emulated.batch import run_batch
+from weft.topo.worlds.emulated.namespaces import run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -53,9 +53,8 @@ from weft.switch.realtime.ports import open_port
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS
 from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
-from weft.topo.worlds.emulated.batch import run_batch
 from weft.topo.worlds.emulated.machine import cpu_use, read_cpu_times
-from weft.topo.worlds.emulated.namespaces import write_sysctls
+from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
 from weft.topo.worlds.emulated.switch_processes import find_bmv2, notification_options
 
 WINDOWS = (16, 64, 512)

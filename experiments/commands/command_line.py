@@ -24,11 +24,10 @@ from weft.base.command_line import (
     output_file,
     output_folder,
 )
-from weft.base.errors import InputError, MachineError, WeftError
+from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.benchmarks import NAMES
 from weft.experiments.commands import network as cli_network
-from weft.experiments.commands import testbed as cli_testbed
 from weft.experiments.commands.scenario_options import (
     GroupedCommand,
     complete_what,
@@ -156,14 +155,11 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
             console.print(f"fidelity of {named}: {verdict}, since {reason}", markup=False)
         for note in results.notes:
             console.print(f"Note: {note}", markup=False)
-        if not outcome.unwritten:
-            document = outcome.folder / DOCUMENT
-            console.print(f"Results: {document}", soft_wrap=True, markup=False)
-            console.print(f"Report:  {outcome.report}", soft_wrap=True, markup=False)
-            for plot in outcome.plots:
-                console.print(f"Plot:    {plot}", soft_wrap=True, markup=False)
-        if outcome.captures:
-            console.print(f"Captures: {outcome.captures}", soft_wrap=True, markup=False)
+        lines = [f"Results: {outcome.folder / DOCUMENT}", f"Report:  {outcome.report}"]
+        lines += [f"Plot:    {plot}" for plot in outcome.plots]
+        captures = [f"Captures: {outcome.captures}"] if outcome.captures else []
+        for line in [*([] if outcome.unwritten else lines), *captures]:
+            console.print(line, soft_wrap=True, markup=False)
     if outcome.unwritten:
         raise MachineError(outcome.unwritten)
     sys.exit(0 if results.verified else 1)
@@ -290,12 +286,18 @@ def docs(
     from weft.experiments.figures.measure import WORLDS
 
     chosen = names or []
-    if measure and (check or not chosen):
-        raise InputError("docs --measure: name the scenario files to measure, and leave --check")
-    if world and (not measure or world not in WORLDS):
-        raise InputError(f"docs --world {world!r}: it is emulated or simulated, with --measure")
-    if chosen and not (measure or check):
-        raise InputError("docs NAME: say --measure or --check; without names all pages are made")
+    refuse(
+        measure and (check or not chosen),
+        "docs --measure: name the scenario files to measure, and leave --check",
+    )
+    refuse(
+        world and (not measure or world not in WORLDS),
+        f"docs --world {world!r}: it is emulated or simulated, with --measure",
+    )
+    refuse(
+        chosen and not (measure or check),
+        "docs NAME: say --measure or --check; without names all pages are made",
+    )
     with Progress(make_console(stderr=True)) as progress:
         if check:
             command.check(chosen, progress)
@@ -316,7 +318,7 @@ def prepare() -> None:
         fill_cache(progress)
 
 
-for command in (cli_testbed.up, cli_testbed.shell, cli_testbed.load):
+for command in (cli_network.up, cli_network.shell, cli_network.load):
     app.command()(command)
 
 

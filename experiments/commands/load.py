@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from weft.base.errors import WeftError
@@ -47,15 +48,13 @@ def load(
 
 
 def _load_into(name: str, switch: RunningSwitch, program: Program) -> None:
-    session = Session(name, switch.device_id, switch.address, election_id=later_election_id())
-    try:
+    owner = Session(name, switch.device_id, switch.address, election_id=later_election_id())
+    with closing(owner) as session:
         session.connect()
         try:
             session.push_program(program, keep=True)
         except SwitchError:
             session.push_program(program)
-    finally:
-        session.close()
 
 
 def watch(program: Path, include_dirs: Sequence[Path], again: Callable[[], None], say: Say) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base import files
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import format_rate, format_size, parse_number, shown
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.summary import short_duration
@@ -86,7 +86,8 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
     team = place(paths.leaves, paths.hosts_per_leaf, jobs=1, order=placement, seed=seed).jobs[0]
     known = workloads()
     if workload in known:
-        _only_flows(workload, given)
+        why = f"{workload}: it is for workloads of flows, models and files"
+        _refuse_given(given, OF_FLOWS, why)
         algorithm = str(given.get("algorithm", known[workload][0]))
         size_bytes = int(read_option("size", given.get("size", "1MiB")))
         root = int(read_option("root", given.get("root", 0)))
@@ -110,25 +111,22 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
     return Analysis(asked, situation, [analyse(situation, steps, name) for name in schemes])
 
 
-def _only_flows(workload: str, given: Mapping[str, Any]) -> None:
-    for name in (name for name in OF_FLOWS if name in given):
-        raise InputError(
-            f"{name.replace('_', '-')} {shown(given[name])} means nothing for {workload}: it is "
-            "for workloads of flows, models and files"
-        )
+def _refuse_given(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
+    """Raise InputError for the first of these options that is given; ``why`` ends the message."""
+    for name in names:
+        if name in given:
+            option = name.replace("_", "-")
+            raise InputError(f"{option} {shown(given[name])} means nothing for {why}")
 
 
 def _flow_options(
     workload: str, given: Mapping[str, Any], ranks: int, rate_bps: int, hosts_per_leaf: int
 ) -> WorkloadOptions:
-    """What is asked of a model, or of a file. Raises InputError for what makes no sense."""
+    """Return what is asked of a model, or of a file. Raises InputError for what makes no sense."""
     if workload not in MODELS and Path(workload).suffix not in FILES:
         choose("workload", workload, (*workloads(), *MODELS, *(f"FILE{end}" for end in FILES)))
-    for name in (name for name in ("size", "root") if name in given):
-        raise InputError(
-            f"{name} {shown(given[name])} means nothing for workload {shown(workload)}, which has "
-            "flows of its own; leave it out"
-        )
+    named = f"workload {shown(workload)}"
+    _refuse_given(given, ("size", "root"), f"{named}, which has flows of its own; leave it out")
     asked = {
         name: read_option(name.replace("_", "-"), given[name]) for name in OF_FLOWS if name in given
     }
@@ -136,11 +134,7 @@ def _flow_options(
         asked = {**model_defaults(hosts_per_leaf), **asked}
         check_model(asked, ranks)
     else:
-        for name in (name for name in OF_FLOWS[1:] if name in given):
-            raise InputError(
-                f"{name.replace('_', '-')} {shown(given[name])} means nothing for workload "
-                f"{shown(workload)}: it is for models, {', '.join(MODELS)}"
-            )
+        _refuse_given(given, OF_FLOWS[1:], f"{named}: it is for models, {', '.join(MODELS)}")
     check_slowdown(asked.get("slowdown"))
     algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
     return WorkloadOptions(workload, algorithm, ranks, rate_bps, **asked)
@@ -154,33 +148,34 @@ def _shape(given: Mapping[str, Any]) -> tuple[ClosPaths, dict[str, Any]]:
         value = given.get(option.replace("-", "_"))
         if value is None:
             continue
-        if option not in counts:
-            raise InputError(
-                f"{option} {shown(value)} means nothing for --topology {name}: it has "
-                f"{', '.join(SHAPES[name])}"
-            )
+        refuse(
+            option not in counts,
+            f"{option} {shown(value)} means nothing for --topology {name}: it has "
+            f"{', '.join(SHAPES[name])}",
+        )
         counts[option] = int(read_option(option, value))
-        if not 1 <= counts[option] <= MOST_HOSTS:
-            raise InputError(f"{option} {counts[option]}: from 1 to {MOST_HOSTS} is possible")
-    if name == "leaf-spine":
-        hosts = counts["leaves"] * counts["hosts-per-leaf"]
-    else:
-        hosts = counts.get("k", 0) ** counts.get("tiers", 0) // 2 or counts["hosts-per-leaf"]
-    if hosts > MOST_HOSTS:
-        raise InputError(f"a network of {hosts} hosts or so: at most {MOST_HOSTS} are possible")
-    if name == "leaf-spine":
-        paths = ClosPaths.leaf_spine(counts["leaves"], counts["spines"], counts["hosts-per-leaf"])
-    elif name == "single":
-        paths = ClosPaths(1, counts["hosts-per-leaf"], 0)
-    else:
+        refuse(
+            not 1 <= counts[option] <= MOST_HOSTS,
+            f"{option} {counts[option]}: from 1 to {MOST_HOSTS} is possible",
+        )
+    leaves, on_leaf = counts.get("leaves", 1), counts.get("hosts-per-leaf", 1)
+    hosts = counts["k"] ** counts["tiers"] // 2 if "k" in counts else leaves * on_leaf
+    refuse(
+        hosts > MOST_HOSTS,
+        f"a network of {hosts} hosts or so: at most {MOST_HOSTS} are possible",
+    )
+    if "k" in counts:
         paths = ClosPaths.fat_tree(counts["k"], counts["tiers"])
+    else:
+        paths = ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
     return paths, {"topology": name, **{key.replace("-", "_"): n for key, n in counts.items()}}
 
 
 def _with_faults(
     paths: ClosPaths, faults: Iterable[str]
 ) -> tuple[ClosPaths, list[tuple[str, float]]]:
-    """The network without the links that fail, and the slow ones with their part of the rate."""
+    """Return the network without the links that fail, and the slow ones with their part of the
+    rate."""
     failed: list[str] = []
     slow: list[tuple[str, float]] = []
     for text in faults:
@@ -240,12 +235,12 @@ def paths_table(analysis: Analysis) -> Table:
         title=title_of(asked), title_style="bold", title_justify="left",
         caption=_caption(asked), caption_justify="left", caption_style="dim",
     )  # fmt: skip
-    table.add_column("paths", no_wrap=True)
-    for heading in ("pieces", "fullest\nlink", "mean\nlink", "max/\nmean"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("fullest", no_wrap=True)
-    for heading in ("least\ntime", "over\nspraying"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    texts = ("paths", "fullest")
+    for heading in (
+        "paths", "pieces", "fullest\nlink", "mean\nlink", "max/\nmean", "fullest", "least\ntime",
+        "over\nspraying",
+    ):  # fmt: skip
+        table.add_column(heading, justify="left" if heading in texts else "right", no_wrap=True)
     rows = [figures(analysis.situation, result) for result in analysis.results]
     ideal = next((row["bound_ns"] for row in rows if row["paths"] in ("spray", "ethereal")), None)
     for row in rows:
@@ -264,7 +259,7 @@ def paths_table(analysis: Analysis) -> Table:
 
 
 def title_of(asked: Mapping[str, Any]) -> str:
-    """What was analysed, in a line."""
+    """Return what was analysed, in a line."""
     known = ("leaves", "spines", "hosts_per_leaf", "k", "tiers")
     counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in known if name in asked]
     words = [
@@ -298,8 +293,10 @@ def write_plot(analysis: Analysis, file: Path) -> None:
     """Draw the loads into an SVG file. Raises `InputError` where it cannot be written."""
     from weft.experiments.plots.link_loads import loads_svg
 
-    if file.suffix != ".svg":
-        raise InputError(f"plot {str(file)!r}: its name ends in .svg")
+    refuse(
+        file.suffix != ".svg",
+        f"plot {str(file)!r}: its name ends in .svg",
+    )
     drawn = loads_svg(analysis.situation.paths, analysis.results, title_of(analysis.asked))
     try:
         files.write_whole(file, drawn)

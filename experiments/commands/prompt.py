@@ -1,4 +1,5 @@
-"""The prompt of ``weft up``: Mininet's, with the testbed's own commands."""
+"""The prompt of ``weft up``: Mininet's, with the testbed's own commands; and what can be done to a
+testbed that stands."""
 
 from __future__ import annotations
 
@@ -9,16 +10,22 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError
+from weft.controller import Controller
 from weft.controller.inspection import Inspector
 from weft.experiments.commands.load import load
-from weft.experiments.runs.standing import Standing
+from weft.experiments.runs.inputs import plan_around
+from weft.experiments.scenario.scenario import Scenario
 from weft.switch.engine.trace_text import packets_text
+from weft.topo.network import Topology
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
+from weft.topo.worlds.emulated.testbeds import RunningTestbed
+from weft.topo.worlds.emulated.world import EmulatedWorld
 
 TRACED_PACKETS = 5
 MOST_PACKETS = 1_000_000
@@ -56,8 +63,7 @@ class Prompt(CommandLine):
     def do_links(self, line: str) -> None:
         """links: all links, and whether they are up."""
         for link in self._testbed.topology.links:
-            state = "down" if link.name in self._testbed.down else "up"
-            self._say(f"{link.name} is {state}")
+            self._say(f"{link.name} is {'down' if link.name in self._testbed.down else 'up'}")
 
     def do_tables(self, line: str) -> None:
         """tables SWITCH [TABLE]: the entries of all tables, or of one."""
@@ -108,8 +114,8 @@ class Prompt(CommandLine):
     def do_load(self, line: str) -> None:
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
         program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
-        switches = self._testbed.running.choose(names)
-        self._testbed.strange |= load(switches, Path(program), [], {}, self._say)
+        chosen = self._testbed.running.choose(names)
+        self._testbed.strange |= load(chosen, Path(program), [], {}, self._say)
 
     def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
         """Programs and folders that begin so; then switches."""
@@ -188,3 +194,45 @@ def _wait_until(condition: Callable[[], bool]) -> None:
         if time.monotonic() > end:
             raise InputError(f"iperf does not listen after {LISTENING_S:g} s")
         time.sleep(0.02)
+
+
+@dataclass
+class Standing:
+    """A testbed that stands: its world, its controller, and which links are down."""
+
+    scenario: Scenario
+    world: EmulatedWorld
+    controller: Controller
+    running: RunningTestbed
+    strange: set[str]
+    """Names of switches that run another program than the fabric's: no routes are kept there."""
+    down: set[str] = field(default_factory=set)
+    """Names of links."""
+
+    @property
+    def topology(self) -> Topology:
+        return self.world.topology
+
+    def set_link(self, one: str, other: str, up: bool) -> str:
+        """Set the link between two nodes up or down, and lead routes around those that are down.
+
+        Returns what to say of it. Raises InputError where there is no such link, SwitchError where
+        the switches cannot be told.
+        """
+        link = self.topology.direction(one, other).link.name
+        self.world.set_link(one, other, up=up)
+        (self.down.discard if up else self.down.add)(link)
+        said = f"{link} is {'up' if up else 'down'}"
+        switches = {switch.name for switch in self.topology.switches}
+        if self.strange == switches:
+            return f"{said}; routes are those of the program that was loaded"
+        if not {one, other} <= switches:
+            return f"{said}; a host has no other way"
+        for name in switches - self.strange:
+            self.controller.session(name).take_over()
+        plan = plan_around(self.scenario, self.topology, sorted(self.down))
+        self.controller.apply(plan, besides=self.strange)
+        said = f"{said}; routes lead {'over it again' if up else 'around it'}"
+        if self.strange:
+            said += f" (not those of {', '.join(sorted(self.strange))}, with another program)"
+        return said

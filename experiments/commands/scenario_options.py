@@ -42,8 +42,7 @@ def scenario_options(*names: str, **helps: str) -> Callable[[Callable[..., None]
                       for each in (*first, *listed, *rest)]  # fmt: skip
 
         def wanted(**values: Any) -> None:
-            options = given(**{word: values.pop(word) for word in taken})
-            command(options=options, **values)
+            command(options=given(**{word: values.pop(word) for word in taken}), **values)
 
         wanted.__name__, wanted.__doc__ = command.__name__, command.__doc__
         wanted.__annotations__ = {each.name: each.annotation for each in parameters}
@@ -87,7 +86,7 @@ def complete_what(incomplete: str) -> list[str]:
 
 
 def _collective_in(ctx: Any) -> str:
-    """The collective that the command line names; empty without one."""
+    """Return the collective that the command line names; empty without one."""
     return next((word for word in ctx.meta.get(_WORDS, ()) if word in COLLECTIVES), "")
 
 

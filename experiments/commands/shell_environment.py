@@ -1,4 +1,6 @@
-"""The Python environment of p4runtime-shell, which needs another protobuf than Weft.
+"""``weft shell``: p4runtime-shell on a switch of a testbed that is up, and the Python environment
+of
+it, which needs another protobuf than Weft.
 
 ``./weft setup`` makes it in the clone's virtual environment, as ``.venv/shell``. Where Weft came by
 pip, the first ``weft shell`` makes it, in the cache.
@@ -8,20 +10,24 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NoReturn
 
 from weft.base.cache import PACKAGE, cache_dir
 from weft.base.errors import MachineError
+from weft.controller.client import later_election_id
+from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 PINS = PACKAGE / "requirements" / "shell.txt"
 """The packages in it, pinned."""
 
 
 def shell_python() -> Path:
-    """The environment's interpreter; an environment that is missing is made.
+    """Return the environment's interpreter; an environment that is missing is made.
 
     Raises MachineError where that fails, as it does where pip reaches no package index.
     """
@@ -55,3 +61,16 @@ def _run(*command: str) -> None:
             f"p4runtime-shell, which 'weft shell' opens, could not be installed: {why}; "
             "once pip reaches a package index, run it again"
         )
+
+
+def open_shell(name: str, switch: RunningSwitch) -> NoReturn:
+    """Become p4runtime-shell, as the primary of the switch. Raises MachineError without it."""
+    python = str(shell_python())
+    high, low = later_election_id()
+    arguments = [
+        python, "-I", "-m", "p4runtime_sh", "--grpc-addr", switch.address,
+        "--device-id", str(switch.device_id), "--election-id", f"{high},{low}",
+    ]  # fmt: skip
+    print(f'p4runtime-shell on {name}: tables, Write(), table_entry["..."], help; exit ends it.')
+    sys.stdout.flush()
+    os.execv(python, arguments)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -12,9 +11,8 @@ from rich.console import Console
 
 from weft.base.progress import Progress
 from weft.controller import Controller
-from weft.experiments.commands.prompt import Prompt
+from weft.experiments.commands.prompt import Prompt, Standing
 from weft.experiments.runs.inputs import plan_of, program_of
-from weft.experiments.runs.standing import Standing
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
 from weft.switch.compiler import compile_cached
@@ -55,30 +53,15 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
                     stack.enter_context(controller)
                     if program is None:
                         controller.apply(plan_of(scenario, network))
-        running = _running(world)
-        running.write(world.record.folder)
-        strange = {switch.name for switch in network.switches} if program else set()
-        with _interruptible():
-            Prompt(Standing(scenario, world, controller, running, strange), commands)
-
-
-@contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Within the block Ctrl-C ends a command at the prompt, and not the testbed."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _running(world: EmulatedWorld) -> RunningTestbed:
-    addresses = world.switch_addresses
-    return RunningTestbed(
-        world.record.id,
-        world.topology.describe(),
-        {
+        addresses = world.switch_addresses
+        switches = {
             switch.name: RunningSwitch(addresses[switch.name], switch.device_id)
-            for switch in world.topology.switches
-        },
-    )
+            for switch in network.switches
+        }
+        running = RunningTestbed(world.record.id, network.describe(), switches)
+        running.write(world.record.folder)
+        strange = set(switches) if program else set()
+        # At the prompt Ctrl-C ends a command, and not the testbed.
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        stack.callback(signal.signal, signal.SIGINT, before)
+        Prompt(Standing(scenario, world, controller, running, strange), commands)

@@ -1,18 +1,12 @@
-"""ECMP: a flow's path is by a hash; or a flow is cut into N pieces, each with a hash of its own."""
+"""ECMP: a flow's path is by a hash of addresses and source port (RFC 2992)."""
 
 from __future__ import annotations
 
 from weft.experiments.paths.scheme import PathScheme
 
-
-class Ecmp(PathScheme):
-    """By a hash of addresses and source port (RFC 2992)."""
-
-    def __init__(self, name: str = "ecmp", lanes: int = 1) -> None:
-        self.name = name
-        self.lanes = lanes
-        self.marks = lanes > 1
-        self.colour = "#d55e00" if lanes == 1 else "#e69f00"
+SCHEMES = (PathScheme(name="ecmp", colour="#d55e00", marks=False),)
 
 
-SCHEMES = (Ecmp(),)
+def in_pieces(name: str, lanes: int) -> PathScheme:
+    """Return the scheme that cuts a flow into pieces, each with a hash of its own."""
+    return PathScheme(name=name, colour="#e69f00", lanes=lanes)

@@ -9,20 +9,13 @@ from weft.analysis.uniform_loads import uniform_ethereal, uniform_pieces
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
 from weft.controller.flows import Flows, Pieces
-from weft.controller.routes import Paths
 from weft.experiments.paths.scheme import PathScheme, Situation
 from weft.topo.network import Topology
 
 
 class Ethereal(PathScheme):
-    """Paths are computed from the flows of each step, and pinned in switches or found by source
-    ports that hash to them."""
-
-    def __init__(self, name: str, routes: Paths, assigned: str, colour: str) -> None:
-        self.name = name
-        self.routes = routes
-        self.assigned = assigned
-        self.colour = colour
+    """Computes paths from the flows of each step; switches pin them, or source ports hash to
+    them."""
 
     def pieces(
         self,
@@ -45,6 +38,6 @@ class Ethereal(PathScheme):
 
 
 SCHEMES = (
-    Ethereal("ethereal", "pinned", "pins", "#009e73"),
-    Ethereal("ethereal-ports", "ecmp", "ports", "#44546a"),
+    Ethereal(name="ethereal", routes="pinned", assigned="pins", colour="#009e73"),
+    Ethereal(name="ethereal-ports", assigned="ports", colour="#44546a"),
 )

@@ -17,16 +17,16 @@ MODULES = {
     "ethereal": "ethereal",
     "ethereal-ports": "ethereal",
 }
-"""Of Weft's own, in which module of `weft.experiments.paths` they are."""
+"""The modules of `weft.experiments.paths` that have Weft's own schemes."""
 
 
 def brought_schemes() -> dict[str, Any]:
-    """Schemes that other packages bring, by name: instances of
+    """Return the schemes that other packages bring, by name: instances of
     `weft.experiments.paths.scheme.PathScheme`."""
     return brought("weft.path_schemes", "routes", "plan_routes", taken=tuple(MODULES))
 
 
 @cache
 def scheme_names() -> tuple[str, ...]:
-    """For messages and help; N is a number."""
+    """Return all names, for messages and help; N stands for a number."""
     return ("ecmp", "ecmp-N", *list(MODULES)[1:], *brought_schemes())

@@ -7,18 +7,18 @@ import re
 from functools import cache
 from importlib import import_module
 
-from weft.base.errors import InputError
-from weft.experiments.paths.ecmp import Ecmp
+from weft.base.errors import InputError, refuse
+from weft.experiments.paths.ecmp import in_pieces
 from weft.experiments.paths.names import MODULES, brought_schemes, scheme_names
 from weft.experiments.paths.scheme import PathScheme
 
 MAX_LANES = 32
-"""Of ECMP over N pieces."""
+"""The most pieces that ECMP cuts a flow into."""
 
 
 @cache
 def scheme_of(name: str) -> PathScheme:
-    """The scheme of a name. Raises `InputError` for one that is unknown."""
+    """Return the scheme of a name. Raises `InputError` for one that is unknown."""
     if name in brought_schemes():
         found: PathScheme = brought_schemes()[name]
         return found
@@ -35,9 +35,9 @@ def scheme_of(name: str) -> PathScheme:
             "(N pieces a flow)"
         )
     lanes = int(pieces[1])
-    if not 2 <= lanes <= MAX_LANES:
-        raise InputError(
-            f"paths {name!r} cuts a flow into {lanes} pieces: ecmp-2 to ecmp-{MAX_LANES} are "
-            "possible, and ecmp leaves it whole"
-        )
-    return Ecmp(name, lanes)
+    refuse(
+        not 2 <= lanes <= MAX_LANES,
+        f"paths {name!r} cuts a flow into {lanes} pieces: ecmp-2 to ecmp-{MAX_LANES} are "
+        "possible, and ecmp leaves it whole",
+    )
+    return in_pieces(name, lanes)

@@ -10,7 +10,7 @@ import numpy as np
 from weft.agents.transport.source_ports import source_port
 from weft.analysis.link_loads import FloatArray, LinkLoads, ecmp_loads, loads_of, pieces_loads
 from weft.analysis.uniform_loads import uniform_ecmp
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.entities import Entity
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
@@ -27,7 +27,7 @@ class Situation:
     hosts: IntArray
     """The host of every rank."""
     rates_bps: FloatArray
-    """By direction of links."""
+    """By number of a link's direction."""
     seed: int = 1
     unit_bytes: int = 1
     """What Ethereal's pieces are whole numbers of."""
@@ -41,28 +41,33 @@ class PathScheme:
 
     name: str
     colour = "#6a51a3"
-    """In plots, on white."""
+    """The colour in plots, which are white."""
     routes: Paths = "ecmp"
-    """The switches' way; see `plan_routes`."""
+    """How switches choose among paths; see `weft.controller.routes.plan_routes`."""
     lanes = 1
-    """Queue pairs between two ranks, each with a UDP source port of its own."""
+    """How many queue pairs there are between two ranks, each with a UDP source port of its own."""
     assigned = ""
     """Whether paths are assigned (`pieces`): by ``pins``, entries of the switches, or by source
     ``ports`` that hash to them."""
     entropy = "fixed"
-    """What the transport does with source ports: fixed, reps or plb."""
+    """What the transport does with source ports: ``fixed``, ``reps`` or ``plb``."""
     reorders = False
     """Whether packets of one queue pair overtake each other as a matter of course."""
     by_chance = True
     """Whether a seed has a part in which paths are taken."""
     marks = True
-    """Whether senders react to congestion marks if nothing else is said. One path a flow does
-    without, as the collectives were made for it, but for those in which flows meet."""
+    """Whether senders react to congestion marks if nothing else is said. A scheme with one path a
+    flow needs no marks, except in collectives whose flows meet."""
+
+    def __init__(self, **fields: object) -> None:
+        """``fields`` replace the values that the class has, by name."""
+        vars(self).update(fields)
 
     def plan_routes(
         self, topology: Topology, without: Collection[str], seed: int
     ) -> Mapping[str, Sequence[Entity]]:
-        """Route entries of every switch, by its name, over links that are not in `without`."""
+        """Return route entries of every switch, by its name, over links that are not in
+        `without`."""
         return plan_routes(topology, without, self.routes, seed)
 
     def pieces(
@@ -73,12 +78,12 @@ class PathScheme:
         without: Collection[str] = (),
         unit_bytes: int = 1,
     ) -> Pieces:
-        """The flows of a step, cut into pieces with a path for each: of a scheme that assigns."""
+        """Cut the flows of a step into pieces with a path for each, if the scheme assigns paths."""
         raise NotImplementedError
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
-        """What a step's flows between hosts put on every link, without packets; and how many pieces
-        they are cut into."""
+        """Return what a step's flows between hosts put on every link, computed without packets, and
+        how many pieces they are cut into."""
         paths = situation.paths
         if not self.assigned:
             pairs = np.stack([flows.source, flows.destination], axis=1)
@@ -95,22 +100,25 @@ class PathScheme:
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
     ) -> tuple[LinkLoads, int]:
-        """As `loads` of one flow of this size between all hosts each way, too many to be told
-        apart: each is drawn. Raises `InputError` where there is no such count."""
+        """Return what `loads` does for one flow of this size between all hosts each way.
+
+        These are too many to be told apart, so their paths are drawn. Raises `InputError` if the
+        scheme cannot do so.
+        """
         paths = situation.paths
         flows = paths.hosts * (paths.hosts - 1)
-        if self.assigned:
-            raise InputError(
-                f"paths {self.name!r}: {flows:,} flows are too many to find a port for each; "
-                "choose ethereal"
-            )
+        refuse(
+            self.assigned,
+            f"paths {self.name!r}: {flows:,} flows are too many to find a port for each; "
+            "choose ethereal",
+        )
         drawn = uniform_ecmp(paths, size_bytes, self.lanes, situation.seed + step)
         return drawn, flows * self.lanes
 
 
 def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
-    """The source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of hosts,
-    ``ends`` [pairs, 2]."""
+    """Return the source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of
+    hosts, ``ends`` [pairs, 2]."""
     addresses = network.address_of(ends)
     numbers = np.arange(lanes, dtype=np.int64)[None, :]
     return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
@@ -119,7 +127,8 @@ def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> In
 def _mapped(
     situation: Situation, source: IntArray, destination: IntArray, path: IntArray
 ) -> IntArray:
-    """The paths that source ports lead to where these are wanted: others, where none does."""
+    """Return the paths that source ports lead to where ``path`` is wanted; another path is taken
+    where no port leads there."""
     paths = situation.paths
     number = source * paths.hosts + destination
     pairs, pair = np.unique(number, return_inverse=True)

@@ -5,19 +5,13 @@ from __future__ import annotations
 from weft.analysis.link_loads import LinkLoads, spray_loads
 from weft.analysis.uniform_loads import uniform_spray
 from weft.controller.flows import Flows
-from weft.controller.routes import Paths
 from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Spraying(PathScheme):
-    """Ideal in analysis: every path has as many bytes."""
+    """Analysis takes it as ideal: every path has as many bytes."""
 
     reorders = True
-
-    def __init__(self, name: str, routes: Paths, colour: str) -> None:
-        self.name = name
-        self.routes = routes
-        self.colour = colour
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
         return spray_loads(situation.paths, flows), len(flows)
@@ -30,6 +24,6 @@ class Spraying(PathScheme):
 
 
 SCHEMES = (
-    Spraying("spray", "spray-random", "#0072b2"),
-    Spraying("spray-round-robin", "spray-round-robin", "#56b4e9"),
+    Spraying(name="spray", routes="spray-random", colour="#0072b2"),
+    Spraying(name="spray-round-robin", routes="spray-round-robin", colour="#56b4e9"),
 )

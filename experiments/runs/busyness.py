@@ -75,7 +75,7 @@ class Busyness:
 def between(
     before: Reading, after: Reading, *, load_before: float, duration_s: float, ticks_per_s: int
 ) -> Busyness:
-    """How busy the machine was between two readings."""
+    """Return how busy the machine was between two readings."""
     total_s = max((after.cpu.total - before.cpu.total) / ticks_per_s, 1e-9)
     busy_s = (after.cpu.busy - before.cpu.busy) / ticks_per_s
     own_s = after.own_s - before.own_s
@@ -91,7 +91,7 @@ def between(
 
 
 def watched(measure: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], Busyness]:
-    """What `measure` finds, and how busy the machine was besides meanwhile."""
+    """Return what `measure` finds, and how busy the machine was besides meanwhile."""
     load_before = os.getloadavg()[0]
     before, started = Reading.now(), time.monotonic()
     figures = measure()

@@ -1,4 +1,7 @@
-"""A testbed in the emulated world: ranks are processes, each in its host's namespace."""
+"""Runs in the emulated world: bring it up once, run all that share it, take it down.
+
+Ranks are processes, each in its host's namespace.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,23 @@ from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Cast
 from weft.agents.ranks import OperationConfig, RankConfig, RankReport
+from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.controller import Controller
-from weft.experiments.results.results import Fidelity
+from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import plan_of
-from weft.experiments.runs.measured import Counts, completion_of
-from weft.experiments.runs.operate import Advance, Order
+from weft.experiments.runs.measured import Counts, broken_off, completion_of
+from weft.experiments.runs.operate import Advance, Order, operate
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.traces import traced
+from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.outages import Network, Outages
+from weft.topo.worlds.emulated.runs import Run as RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 FRAME_OVERHEAD_BYTES = 70
@@ -194,13 +203,10 @@ class EmulatedTestbed:
             lateness_ns[f"rank_{quantile}"] = max(late, default=0)
         lost = after.unplanned_since(before)
         for report in reports:
-            for what in ("receive_errors", "send_errors"):
-                if report.statistics.get(what):
-                    lost[f"{report.host}: {what}"] = report.statistics[what]
-            if report.socket_drops:
-                lost[f"the socket of {report.host}: not read in time"] = report.socket_drops
-            if report.statistics.get("bad_icrc"):
-                lost[f"{report.host}: wrong ICRC"] = report.statistics["bad_icrc"]
+            lost[f"{report.host}: receive_errors"] = report.statistics.get("receive_errors", 0)
+            lost[f"{report.host}: send_errors"] = report.statistics.get("send_errors", 0)
+            lost[f"the socket of {report.host}: not read in time"] = report.socket_drops
+            lost[f"{report.host}: wrong ICRC"] = report.statistics.get("bad_icrc", 0)
         return judge(
             completion_ns=completion_of(reports),
             # What a random loss costs depends on which packet it hits, so such runs differ.
@@ -235,3 +241,113 @@ class _Watch:
             self.end = read_cpu_times()
             self._world.end_loads()
         self._advance(state.fraction)
+
+
+Predictions = dict[tuple[str, int], int | None]
+"""Completion times in ns by algorithm and repetition."""
+
+
+def network_key(scenario: Scenario) -> tuple[object, ...]:
+    """Return what an emulated network is made of: scenarios that agree in it can share one."""
+    return tuple(
+        row.network(scenario) if callable(row.network) else getattr(scenario, row.field)
+        for row in OPTIONS.values()
+        if row.network
+    )
+
+
+def emulate(
+    points: Sequence[Point],
+    program: ProgramFiles,
+    record: RunRecord,
+    progress: Progress,
+    captures: Path | None,
+    runs: list[list[Run]],
+    notes: list[str],
+    folder: Path | None = None,
+) -> None:
+    """Run points whose networks are the same (`network_key`) on one, one after the other.
+
+    Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
+    its run has the error, and fewer lists than points are there. `folder`: for a trace, if a
+    scenario asks for one.
+
+    Raises:
+        RunError: the world could not be brought up, or taken down.
+    """
+    for point in points:
+        scenario = point.scenario
+        note = "random() on BMv2 has no seed: this run's losses do not repeat"
+        if scenario.switch == "bmv2" and scenario.lossy and note not in notes:
+            notes.append(note)
+    predictions = [
+        _predict(point, program, progress) if point.scenario.predict else {} for point in points
+    ]
+    first = points[0].scenario
+    world = EmulatedWorld(
+        first.network(),
+        first.switch,
+        run=record,
+        path_mtu=first.mtu,
+        seed=first.seed,
+        pcap_dir=captures,
+        links=first.link_kind,
+    )
+    with (
+        testbed_of(world, first, program, progress) as testbed,
+        traced(world, first.trace, folder, progress, notes),
+    ):
+        for point, predicted in zip(points, predictions, strict=True):
+            if point is not points[0]:
+                testbed.turn_to(point.scenario)
+            runs.append([])
+            if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
+                break
+    for capture in world.captured:
+        if capture.lost:
+            why = ": its file is cut short, as on a full disk" if capture.cut else ""
+            notes.append(f"the capture at {capture.end} misses {capture.lost} packets{why}")
+
+
+def _run_point(
+    testbed: EmulatedTestbed,
+    point: Point,
+    predictions: Predictions,
+    progress: Progress,
+    runs: list[Run],
+    notes: list[str],
+) -> bool:
+    """Run all of a point; whether the network is whole."""
+    operations = list(point.scenario.runs())
+    for index, (algorithm, repetition, label) in enumerate(operations):
+        predicted_ns = predictions.get((algorithm, repetition))
+        try:
+            with (
+                progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance,
+                testbed.world.blaming_the_dead(),
+            ):
+                run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+        except RunError as error:
+            # Something that the network consists of is gone: keep what there is, and end.
+            runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
+            left = len(operations) - index - 1
+            if left:
+                notes.append(f"{point.heading}the network broke; {left} runs were not started")
+            return False
+        runs.append(run)
+    return True
+
+
+def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
+    """Simulate the same runs, and return their completion times; without losses repetitions are
+    alike."""
+    scenario = point.scenario
+    predictions: Predictions = {}
+    with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:
+        for algorithm, repetition, _ in scenario.runs():
+            if repetition and not scenario.lossy:
+                predictions[algorithm, repetition] = predictions[algorithm, 0]
+            else:
+                run = simulate(scenario, program, algorithm, repetition, advance)
+                predictions[algorithm, repetition] = run.completion_ns
+    return predictions

@@ -46,7 +46,7 @@ def judge(
     frame_ns: int,
     unplanned_losses: Mapping[str, int],
 ) -> Fidelity:
-    """The verdict on one run, with its reasons.
+    """Return the verdict on one run, with its reasons.
 
     Args:
         completion_ns: of the run; None if it failed.

@@ -31,7 +31,7 @@ from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.fabric_program import fabric_macros, fabric_program
 from weft.topo.faults import LinkLoss
-from weft.topo.faults.notices import known_from_start
+from weft.topo.faults.schedule import known_from_start
 from weft.topo.network import Topology
 
 FREEZE_TIMEOUTS = 8
@@ -42,7 +42,7 @@ MAX_GROUPS = 16
 
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
-    """What a run of the scenario does. ``seed``: of its data."""
+    """Return what a run of the scenario does. ``seed``: of its data."""
     if scenario.collective == FSDP:
         return _interleaved(scenario, algorithm, seed)
     request = _request_of(scenario, algorithm)
@@ -58,8 +58,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         multicast = Pace(
             gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
         ).received_bytes
-        beside_bytes = step_bound_bytes(scenario, algorithm) - multicast
-        first = replace(first, beside_bytes=beside_bytes)
+        first = replace(first, beside_bytes=step_bound_bytes(scenario, algorithm) - multicast)
     second = _request_of(scatter, scatter.algorithms[0])
     return OperationConfig(
         first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS, scenario.data
@@ -93,7 +92,7 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
 
 
 def program_of(scenario: Scenario) -> ProgramFiles:
-    """The program of a scenario's switches, compiled."""
+    """Return the program of a scenario's switches, compiled."""
     folders, macros = program_options()
     return compile_cached(
         fabric_program(),
@@ -103,18 +102,21 @@ def program_of(scenario: Scenario) -> ProgramFiles:
 
 
 def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
-    """What runs on which host of a scenario's network: teams of ranks, reduction servers; and by
-    which paths an algorithm's ranks send, where that is decided for them."""
+    """Return what runs on which host of a scenario's network: teams of ranks, reduction servers;
+    and by which paths an algorithm's ranks send, where that is decided for them."""
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
     each = len(plan.groups) // len(placement.jobs)
-    switch_jobs = [tree.job for tree in plan.aggregation]
+    switch_jobs = [
+        SwitchJob(tree.job.address, tree.job.epoch, tree.job.slots, scenario.program_values)
+        for tree in plan.aggregation
+    ]
     teams = tuple(
         Team(
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
             groups=_groups(scenario, plan, job, each),
-            aggregation=_switch_job(switch_jobs[job], scenario) if switch_jobs else None,
+            aggregation=switch_jobs[job] if switch_jobs else None,
         )
         for job, hosts in enumerate(placement.jobs)
     )
@@ -146,7 +148,7 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 
 def transport_of(scenario: Scenario) -> TransportOptions:
-    """What is asked of every host's transport."""
+    """Return what is asked of every host's transport."""
     scheme = scheme_of(scenario.paths)
     path = LongestPath.of(scenario.network(), scenario.mtu)
     assert scenario.retransmit_timeout_ns is not None
@@ -169,18 +171,14 @@ def transport_of(scenario: Scenario) -> TransportOptions:
 
 
 def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:
-    """A job's multicast groups. Where it multicasts beside sums in switches, those whose trees have
-    another root, if there are: the sums' tree is full."""
+    """Return a job's multicast groups. Where it multicasts beside sums in switches, those whose
+    trees have another root, if there are: the sums' tree is full."""
     trees = plan.groups[job * each : (job + 1) * each]
     if scenario.collective == FSDP and plan.aggregation:
         apart = tuple(tree for tree in trees if tree.root != plan.aggregation[job].root)
         if len(apart) >= scenario.workers:
             trees = apart[: len(apart) // scenario.workers * scenario.workers]
     return tuple(ipv4_text(tree.address) for tree in trees)
-
-
-def _switch_job(job: AggregationJob, scenario: Scenario) -> SwitchJob:
-    return SwitchJob(job.address, job.epoch, job.slots, scenario.program_values)
 
 
 def plan_of(
@@ -191,8 +189,8 @@ def plan_of(
     without: Collection[str] = (),
     algorithm: str = "",
 ) -> Plan:
-    """All the entries of a scenario, with multicast groups of each job's hosts: one for each top
-    switch, and as many for each worker; and with what the switches add for each job.
+    """Return all the entries of a scenario, with multicast groups of each job's hosts: one for each
+    top switch, and as many for each worker; and with what the switches add for each job.
 
     Args:
         more: links that lose packets now, beside those of the scenario.
@@ -211,7 +209,7 @@ def plan_of(
         adding = [
             AggregationJob(
                 ipv4_text(JOB_BASE_ADDRESS + 1 + job),
-                hosts,
+                tuple(hosts),
                 epoch=epoch,
                 slots=scenario.slots,
                 pool_base=2 * scenario.slots * job,

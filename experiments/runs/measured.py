@@ -31,20 +31,25 @@ class World(Protocol):
     """What either world tells of its network."""
 
     @property
-    def topology(self) -> Topology: ...
+    def topology(self) -> Topology:
+        """The network."""
 
     @property
-    def switch_kind(self) -> str: ...
+    def switch_kind(self) -> str:
+        """The kind of its switches, ``weft`` or ``bmv2``."""
 
-    def switch_statistics(self) -> dict[str, Any]: ...
+    def switch_statistics(self) -> dict[str, Any]:
+        """Return what the switches tell of themselves."""
 
-    def switch_queue_drops(self) -> dict[tuple[str, int], int]: ...
+    def switch_queue_drops(self) -> dict[tuple[str, int], int]:
+        """Return what queues behind switches dropped, by switch and port."""
 
-    def host_queue_drops(self) -> dict[str, int]: ...
+    def host_queue_drops(self) -> dict[str, int]:
+        """Return what hosts' own queues dropped, by host."""
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Packets and bytes that faults by name lost, which no switch counts, by direction."""
-        ...
+        """Return packets and bytes that faults by name lost, which no switch counts, by
+        direction."""
 
 
 UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
@@ -111,7 +116,7 @@ class Counts:
         )  # fmt: skip
 
     def unplanned_since(self, before: Counts) -> dict[str, int]:
-        """Packets that were lost between two moments and should not have been, by where."""
+        """Return packets that were lost between two moments and should not have been, by where."""
         return {
             where: count - before.unplanned.get(where, 0)
             for where, count in self.unplanned.items()
@@ -119,7 +124,7 @@ class Counts:
         }
 
     def links_since(self, before: Counts, topology: Topology) -> list[LinkResult]:
-        """Every direction of every link between two moments."""
+        """Return what every direction of every link carried between two moments."""
         links = []
         for direction in topology.directions:
             counted = self.links[direction.ends] - before.links[direction.ends]
@@ -154,7 +159,7 @@ class Counts:
 
 
 def completion_of(reports: Sequence[RankReport]) -> int | None:
-    """The slowest rank's time in ns; None unless all ranks verified."""
+    """Return the slowest rank's time in ns; None unless all ranks verified."""
     if not reports or not all(report.verified for report in reports):
         return None
     return max(report.completion_ns for report in reports)
@@ -173,8 +178,8 @@ def assemble(
     digest: str | None = None,
     predicted_ns: int | None = None,
 ) -> Run:
-    """A run's result, from what its ranks reported and its links carried (`load_bin_ns`: how long
-    the links' bins of time are)."""
+    """Return a run's result, from what its ranks reported and its links carried (`load_bin_ns`: how
+    long the links' bins of time are)."""
     if error is not None and not reports:
         hosts = scenario.network().hosts
         reports = [
@@ -213,7 +218,7 @@ def assemble(
 
 
 def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
-    """The worst of all ranks' sums, figure by figure; None if a rank's were not measured."""
+    """Return the worst of all ranks' sums, figure by figure; None if a rank's were not measured."""
     figures = [report.accuracy for report in reports]
     if not figures or not all(figures):
         return None
@@ -221,7 +226,7 @@ def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
 
 
 def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> FlowTimes | None:
-    """When each flow of a workload was under way, from what its ranks reported."""
+    """Return when each flow of a workload was under way, from what its ranks reported."""
     if scenario.collective != FLOWS:
         return None
     graph = scenario.flow_graph(algorithm)
@@ -243,7 +248,7 @@ def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) 
 
 
 def _received_bytes(scenario: Scenario, algorithm: str) -> int:
-    """What the goodput is of: others' data, of the rank with the most."""
+    """Return what the goodput is of: others' data, of the rank with the most."""
     operation = operation_of(scenario, algorithm, 0)
     total = 0
     for request in operation.kinds:
@@ -259,7 +264,7 @@ def _received_bytes(scenario: Scenario, algorithm: str) -> int:
 
 
 def broken_off(scenario: Scenario, algorithm: str, repetition: int, error: str) -> Run:
-    """A run whose network broke, so that nothing of it is known."""
+    """Return the result of a run whose network broke, so that nothing else of it is known."""
     fidelity = Fidelity("invalid", ["the run broke off"], 0.0, 0.0, {}, {}, 0)
     return assemble(scenario, algorithm, repetition, [], [], fidelity, error=error)
 

@@ -45,23 +45,24 @@ class Testbed(Protocol):
     """A network that is up in one of the worlds, with the controller of its switches."""
 
     @property
-    def scenario(self) -> Scenario: ...
+    def scenario(self) -> Scenario:
+        """What the network is to do now."""
 
     @property
-    def world(self) -> World: ...
+    def world(self) -> World:
+        """The world that the network is up in."""
 
     @property
-    def controller(self) -> Controller: ...
+    def controller(self) -> Controller:
+        """The controller of the network's switches."""
 
     @property
     def epochs(self) -> Iterator[int]:
         """Numbers of the aggregation jobs on this network; each is used once."""
-        ...
 
     @property
     def digest(self) -> str | None:
         """What tells all frames so far from any others; None where time is not virtual."""
-        ...
 
     def gathered(
         self, order: Order, advance: Advance
@@ -71,17 +72,14 @@ class Testbed(Protocol):
         Raises:
             RunError: a rank ended or did not come.
         """
-        ...
 
     def check_alive(self) -> None:
         """Raise RunError if a process that the network consists of is gone."""
-        ...
 
     def fidelity(
         self, reports: Sequence[RankReport], before: Counts, after: Counts, predicted_ns: int | None
     ) -> Fidelity:
         """Judge how true to the network that is asked for the last run was."""
-        ...
 
 
 def operate(
@@ -151,7 +149,8 @@ def operate(
 
 
 def _read_counts(testbed: Testbed) -> Counts:
-    """What has been counted by now. Raises RunError, naming it, if what is to be read is gone."""
+    """Return what has been counted by now. Raises RunError, naming it, if what is to be read is
+    gone."""
     try:
         return Counts.read(testbed.controller, testbed.world)
     except OSError:

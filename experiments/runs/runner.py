@@ -7,6 +7,7 @@ import datetime
 import functools
 import os
 import platform
+import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -15,24 +16,21 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from weft.base import files
-from weft.base.errors import InputError, MachineError, RunError
+from weft.agents.collectives.names import FLOWS
+from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.progress import Progress
+from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.report import render
-from weft.experiments.results.results import DOCUMENT, Results, Run
-from weft.experiments.runs.capacity import check_capacity
+from weft.experiments.results.results import Results, Run
+from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.runs.traces import TRACE_FILES
-from weft.experiments.scenario.marking import Marking
+from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
-
-REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -57,10 +55,14 @@ def run(what: Scenario | Experiment, progress: Progress | None = None) -> Result
         RunError: a scenario's world could not be brought up, or broke.
     """
     experiment = _experiment(what)
-    if _asks_for(experiment, "pcap"):
-        raise InputError("captures need a folder to be written to: use run_to_folder")
-    if _asks_for(experiment, "trace"):
-        raise InputError("traces need a folder to be written to: use run_to_folder")
+    refuse(
+        _asks_for(experiment, "pcap"),
+        "captures need a folder to be written to: use run_to_folder",
+    )
+    refuse(
+        _asks_for(experiment, "trace"),
+        "traces need a folder to be written to: use run_to_folder",
+    )
     results = _new_results(experiment)
     _run(experiment, results, progress or Progress.silent(), None, lambda: None)
     return results
@@ -87,7 +89,7 @@ def run_to_folder(
     """
     experiment = _experiment(what)
     results = _new_results(experiment)
-    folder = _Folder(out or Path("results") / f"{name or experiment.name}-{results.run_id}")
+    folder = ResultsFolder(out or Path("results") / f"{name or experiment.name}-{results.run_id}")
     captures = folder.captures if _asks_for(experiment, "pcap") else None
     traces = _asks_for(experiment, "trace")
     try:
@@ -106,116 +108,6 @@ def _experiment(what: Scenario | Experiment) -> Experiment:
 
 def _asks_for(experiment: Experiment, option: str) -> bool:
     return any(getattr(point.scenario, option) for point in experiment.points)
-
-
-def plot_files(results: Results) -> list[str]:
-    """Names of the files that the results' plots are drawn into."""
-    return [f"{plot.name}.{ending}" for plot in results.plots for ending in ("svg", "png")]
-
-
-class _Folder:
-    """A results folder. What was made of it belongs, under sudo, to whoever called that."""
-
-    def __init__(self, path: Path) -> None:
-        if str(path) in ("", "."):
-            raise InputError("the results folder has no name: name one with --out DIR")
-        self.path = path.absolute()
-        self.captures = self.path / "pcap"
-        self._made: list[Path] = []
-        self._older: set[Path] = set()
-        """Files of an older run, which go once this one's document has taken the place of its."""
-
-    def make(self, *, captures: bool, traces: bool) -> None:
-        """Make the folder where it is not there, and see that it can be written to.
-
-        An older run's captures and traces go, if this run makes some.
-        """
-        probe = self.path / f".{secrets.token_hex(4)}"
-        try:
-            self._made += files.make_folder(self.path)
-            files.write_whole(probe, b"")
-            files.remove(probe)
-            if captures:
-                self._made += files.make_folder(self.captures)
-            older = {
-                *((self.path / name, False) for name in _old_plots(self.path)),
-                *((self.path / name, traces) for name in TRACE_FILES),
-                *((path, captures) for path in self._older_captures()),
-            }
-            self._older = {path for path, replaced in older if not replaced}
-            for path, replaced in older:
-                if replaced:
-                    files.remove(path)
-        except OSError as error:
-            self.close()
-            raise InputError(
-                f"results folder {str(self.path)!r} cannot be written: {error.strerror}; name "
-                "another with --out"
-            ) from None
-
-    def _older_captures(self) -> list[Path]:
-        """An older run's captures; none in what somebody has made a link."""
-        try:
-            return _captures_in(self.captures)
-        except OSError:
-            return []
-
-    def write(self, results: Results) -> tuple[list[Path], str]:
-        """Write the document, the plots and the report, and remove an older run's other files.
-
-        Returns the files that were written, and, if not all were, which were not and why.
-        """
-        written: list[Path] = []
-        missing: list[str] = []
-        reasons: dict[str, None] = {}
-        for name, content in _documents(results):
-            try:
-                files.write_whole(self.path / name, content)
-                written.append(self.path / name)
-            except OSError as error:
-                missing.append(name)
-                reasons[error.strerror or str(error)] = None
-        if missing:
-            return written, (
-                f"{', '.join(missing)} could not be written to {str(self.path)!r}: "
-                f"{'; '.join(reasons)}; make room, or name another folder with --out"
-            )
-        for path in self._older.difference(written):
-            with contextlib.suppress(OSError):
-                files.remove(path)
-        return written, ""
-
-    def close(self) -> None:
-        """Remove the folders that were made and stayed empty."""
-        for folder in reversed(self._made):
-            files.remove_empty_folder(folder)
-
-
-def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
-    """The files that results become, by name; each is made when it is asked for."""
-    yield DOCUMENT, results.text()
-    if results.plots:
-        from weft.experiments.plots.draw import draw_plots
-
-        yield from draw_plots(results)
-    yield REPORT, render(results)
-
-
-def _captures_in(folder: Path) -> list[Path]:
-    """The captures of a run: of one network in the folder itself, of several in folders in it."""
-    found = []
-    for name in files.names_in(folder):
-        inner = [f"{name}/{each}" for each in files.names_in(folder / name)]
-        found += [folder / each for each in (name, *inner) if each.endswith(".pcap")]
-    return found
-
-
-def _old_plots(folder: Path) -> list[str]:
-    """The files of an older run's plots, which its results name."""
-    try:
-        return plot_files(Results.read(folder))
-    except InputError:
-        return []
 
 
 def _new_results(experiment: Experiment) -> Results:
@@ -240,10 +132,10 @@ def _run(
     """Check, compile, `begin`, run. What is wrong with a scenario is said before `begin`."""
     started = time.monotonic()
     networks = _networks(experiment.points)
-    if len(networks) > 1 and any(points[0].scenario.trace for points in networks):
-        raise InputError(
-            "trace is for one network, and the sweep or the seeds make several: leave one of both"
-        )
+    refuse(
+        len(networks) > 1 and any(points[0].scenario.trace for points in networks),
+        "trace is for one network, and the sweep or the seeds make several: leave one of both",
+    )
     for point in experiment.points:
         with _named(point):
             check_capacity(point.scenario)
@@ -254,19 +146,21 @@ def _run(
             with _named(network[0]):
                 check(network[0].scenario)
     with progress.stage("compile", "Compile the P4 program"):
-        programs = _programs(experiment.points)
+        scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
+        programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
     begin()
     done: dict[Point, list[Run]] = {}
     for index, points in enumerate(networks):
+        program = programs[points[0].scenario.program_values]
         if points[0].scenario.world == "simulated":
-            done[points[0]] = _simulate(points[0], programs[points[0]], progress)
+            done[points[0]] = _simulate(points[0], program, progress)
             continue
         into = captures if points[0].scenario.pcap else None
         if into is not None and len(networks) > 1:
             into /= str(index + 1)
         left = list(points)
         while left:  # once, unless a network breaks
-            runs = _emulate(left, programs[left[0]], progress, into, results.notes, folder)
+            runs = _emulate(left, program, progress, into, results.notes, folder)
             done.update(zip(left, runs, strict=False))
             left = left[len(runs) :]
     # Points that share a network ran together; they are shown in the order that was asked for.
@@ -278,17 +172,8 @@ def _run(
     results.timings_s = dict(progress.timings_s)
 
 
-def _programs(points: Sequence[Point]) -> dict[Point, ProgramFiles]:
-    """The compiled program of every point; the same one is looked for once."""
-    found: dict[int, ProgramFiles] = {}
-    for scenario in (point.scenario for point in points):
-        if scenario.program_values not in found:
-            found[scenario.program_values] = program_of(scenario)
-    return {point: found[point.scenario.program_values] for point in points}
-
-
 def _saturated(runs: Sequence[Run]) -> list[str]:
-    """What is to be said of runs whose switches met sums that do not fit into 32 bits."""
+    """Return what is to be said of runs whose switches met sums that do not fit into 32 bits."""
     notes = []
     for run in runs:
         blocks = max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
@@ -313,7 +198,7 @@ def _marking(points: Sequence[Point]) -> list[str]:
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:
-    """What is to be said of collectives whose flows `paths` cuts and assigns none of."""
+    """Return what is to be said of collectives whose flows `paths` cuts and assigns none of."""
     found: dict[tuple[str, str], None] = {}
     for point in points:
         scheme = scheme_of(point.scenario.paths)
@@ -329,12 +214,12 @@ def _unassigned(points: Sequence[Point]) -> list[str]:
 
 
 def _networks(points: Sequence[Point]) -> list[list[Point]]:
-    """Points by the network that they are run on: emulated ones share what they can."""
+    """Group points by the network that they are run on: emulated ones share what they can."""
     networks: dict[object, list[Point]] = {}
     for point in points:
         key: object = point
         if point.scenario.world == "emulated":
-            from weft.experiments.runs.emulation import network_key
+            from weft.experiments.runs.emulated import network_key
 
             key = network_key(point.scenario)
         networks.setdefault(key, []).append(point)
@@ -372,12 +257,13 @@ def _emulate(
     notes: list[str],
     folder: Path | None,
 ) -> list[list[Run]]:
-    """The runs of points on one network; of at least the first point, of all unless it breaks.
+    """Run points on one network; return the runs of at least the first, and of all unless it
+    breaks.
 
     Where one of several points cannot be brought up, its runs have the error.
     """
     from weft.base.signals import signals_held
-    from weft.experiments.runs.emulation import emulate
+    from weft.experiments.runs.emulated import emulate
     from weft.topo.worlds.emulated.runs import Run as Record
 
     record = None
@@ -414,3 +300,54 @@ def _environment(experiment: Experiment) -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "switch": ", ".join(sorted({point.scenario.switch for point in experiment.points})),
     }
+
+
+MAX_EMULATED_HOSTS = 512
+"""Each emulated host is a namespace, a shell and a rank process."""
+
+RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
+"""Memory of a rank beside its buffer, roughly."""
+
+
+def check_capacity(scenario: Scenario) -> None:
+    """Raise InputError for more hosts than can be emulated, MachineError for too little memory.
+
+    Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
+    simulated first, and then its memory is given back.
+    """
+    hosts = len(scenario.network().hosts)
+    ranks = scenario.ranks * scenario.jobs
+    refuse(
+        scenario.world == "emulated" and hosts > MAX_EMULATED_HOSTS,
+        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
+        "with processes of its own): choose fewer, or --world simulated",
+    )
+    available = available_bytes()
+    data = sum(scenario.shard_sizes)
+    if scenario.collective in ("many-to-one", FLOWS):
+        data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
+    if scenario.collective == "alltoall":
+        data *= 2  # what comes
+    if scenario.reducing:
+        data *= 3  # partial sums, results; of FSDP, what is gathered, too
+    if "optcast" in scenario.algorithms:
+        data *= 2  # the servers' buffers
+    operations = scenario.operations * (scenario.layers or 1)
+    needed = ranks * (operations * data + RANK_BYTES[scenario.world])
+    if available is not None and needed > available:
+        raise MachineError(
+            f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
+            f"each rank, take {format_size(needed)} of memory, and {format_size(available)} are "
+            "free: choose a smaller --size, fewer hosts or fewer operations"
+        )
+
+
+def available_bytes() -> int | None:
+    """Return memory that can be had without swapping; None where the system does not tell (not
+    Linux)."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable:\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else None

@@ -17,7 +17,7 @@ from weft.agents.collectives.names import (
     ROOTED,
     VECTORS,
 )
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import MAX_SEED
 from weft.experiments.paths.names import brought_schemes
 from weft.experiments.scenario.choices import (
@@ -109,13 +109,8 @@ def _known_algorithms() -> str:
     )
 
 
-def _more_schemes() -> str:
-    """Those that other packages bring."""
-    return "".join(f", {name}" for name in brought_schemes())
-
-
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
-    """Whether an algorithm that is asked for goes by an option."""
+    """Return whether an algorithm that is asked for goes by an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
 
 
@@ -219,7 +214,7 @@ class Asked:
         TEXT,
         "How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination (a fixed "
         "way to each), spray, spray-round-robin, reps, plb, ethereal, ethereal-ports"
-        f"{_more_schemes()}.",
+        f"{''.join(f', {name}' for name in brought_schemes())}.",
         group=TRANSPORT,
     )
     """How unicast flows choose among shortest paths (`weft.experiments.paths`)."""
@@ -253,7 +248,7 @@ class Asked:
     )
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
     dctcp follows from rate, delay, queue and flows that meet
-    (`weft.experiments.scenario.marking`)."""
+    (`weft.experiments.scenario.longest_path`)."""
     reorder_packets: int | None = option(
         None,
         WHOLE,
@@ -773,8 +768,8 @@ class Asked:
         return any(each.serves for each in self.kinds())
 
     def kinds(self) -> Iterator[Algorithm]:
-        """The algorithms as objects: those of which FSDP consists; of flows, a ring for all that
-        they may be, which are unicast."""
+        """Return the algorithms as objects: those of which FSDP consists; of flows, a ring for all
+        that they may be, which are unicast."""
         from weft.agents.collectives.registry import algorithm_of
 
         for name in self.algorithms:
@@ -855,7 +850,8 @@ class Asked:
         return self.graph_for(algorithm, self.ranks)
 
     def graph_for(self, algorithm: str, ranks: int) -> FlowGraph:
-        """The flows between so many ranks. Raises `InputError` where the workload makes none."""
+        """Return the flows between so many ranks. Raises `InputError` where the workload makes
+        none."""
         from weft.experiments.workloads.load import WorkloadOptions, graph_of
 
         return graph_of(
@@ -891,15 +887,16 @@ class Asked:
         return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
 
     def network(self) -> clos.Topology:
-        """The network that the scenario asks for (raises `InputError` where there is none)."""
+        """Return the network that the scenario asks for (raises `InputError` where there is
+        none)."""
         if self.topology == "single":
             assert self.hosts_per_leaf is not None
             whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            if self.oversubscription is not None:
-                raise InputError(
-                    "oversubscription means nothing for --topology single, which has no uplinks: "
-                    "leave it out, or choose leaf-spine or fat-tree"
-                )
+            refuse(
+                self.oversubscription is not None,
+                "oversubscription means nothing for --topology single, which has no uplinks: "
+                "leave it out, or choose leaf-spine or fat-tree",
+            )
             return clos.single(
                 self.hosts_per_leaf + self.dedicated_servers,
                 rate_bps=self.rate_bps,
@@ -914,11 +911,11 @@ class Asked:
             whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
             on_leaf = self.hosts_per_leaf + servers_on_leaf(self.dedicated_servers, self.leaves)
             hosts = self.leaves * on_leaf
-            if hosts > MAX_HOSTS:
-                raise InputError(
-                    f"{self.leaves} leaves with {on_leaf} hosts each are {hosts} "
-                    f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf"
-                )
+            refuse(
+                hosts > MAX_HOSTS,
+                f"{self.leaves} leaves with {on_leaf} hosts each are {hosts} "
+                f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
+            )
             return clos.leaf_spine(
                 self.leaves,
                 self.spines,
@@ -941,12 +938,12 @@ class Asked:
         )
 
     def heeds(self, row: Option) -> bool:
-        """Whether anything of what is asked goes by an option."""
+        """Return whether anything of what is asked goes by an option."""
         return row.heeded is None or row.heeded(self)
 
     def fabric_rate_bps(self, hosts_on_leaf: int, uplinks: int) -> int | None:
-        """The rate of links between switches that gives the oversubscription asked for: what a
-        leaf's hosts can send over what its uplinks carry. None: that of all links.
+        """Return the rate of links between switches that gives the oversubscription asked for: what
+        a leaf's hosts can send over what its uplinks carry. None: that of all links.
 
         Raises:
             InputError: there is no such rate.
@@ -954,17 +951,17 @@ class Asked:
         wanted = self.oversubscription
         if wanted is None:
             return None
-        if not 0.125 <= wanted <= 64:
-            raise InputError(
-                f"oversubscription {wanted:g}: from 0.125 to 64; 4 means that a leaf's hosts can "
-                "send four times what its uplinks carry"
-            )
+        refuse(
+            not 0.125 <= wanted <= 64,
+            f"oversubscription {wanted:g}: from 0.125 to 64; 4 means that a leaf's hosts can "
+            "send four times what its uplinks carry",
+        )
         rate_bps = round(self.rate_bps * hosts_on_leaf / (uplinks * wanted))
-        if rate_bps < 100_000:
-            raise InputError(
-                f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
-                f"{self.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it"
-            )
+        refuse(
+            rate_bps < 100_000,
+            f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
+            f"{self.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it",
+        )
         return rate_bps
 
     def to_dict(self) -> dict[str, Any]:
@@ -978,7 +975,7 @@ class Asked:
 
 
 def title_of(collective: str) -> str:
-    """A collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
+    """Return a collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
     return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
@@ -996,7 +993,7 @@ OPTIONS = _rows()
 
 
 def is_heeded(row: Option, collective: str) -> bool:
-    """Whether any algorithm of a collective goes by an option."""
+    """Return whether any algorithm of a collective goes by an option."""
     return any(
         Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
         for algorithm in CHOICES[collective]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from weft.agents.collectives.names import FLOWS, SWITCH_DTYPES
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
@@ -40,7 +40,7 @@ LAYERS = 6
 
 
 def check_choices(asked: Asked) -> None:
-    """Every option that is one of some names."""
+    """Check every option that is one of some names."""
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
         if row.choices and value not in (None, row.default):
@@ -48,7 +48,7 @@ def check_choices(asked: Asked) -> None:
 
 
 def check_ranges(asked: Asked) -> None:
-    """Every option that is a whole number, if anything goes by it."""
+    """Check every option that is a whole number, if anything goes by it."""
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
         if row.between is not None and value is not None and asked.heeds(row):
@@ -56,20 +56,20 @@ def check_ranges(asked: Asked) -> None:
 
 
 def with_algorithms(asked: Asked) -> Asked:
-    """The algorithms: by default the collective's first two."""
-    if not isinstance(asked.algorithms, tuple):
-        raise InputError(
-            f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)"
-        )
+    """Check the algorithms, or fill in the collective's first two."""
+    refuse(
+        not isinstance(asked.algorithms, tuple),
+        f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)",
+    )
     if not asked.algorithms:
         asked = replace(asked, algorithms=_default_algorithms(asked))
     for algorithm in asked.algorithms:
         choose(f"{asked.collective} algorithm", algorithm, CHOICES[asked.collective])
-        if asked.algorithms.count(algorithm) > 1:
-            raise InputError(
-                f"algorithm {algorithm!r} is named more than once: name it once, and say "
-                "repeat (--repeat N) to run it N times"
-            )
+        refuse(
+            asked.algorithms.count(algorithm) > 1,
+            f"algorithm {algorithm!r} is named more than once: name it once, and say "
+            "repeat (--repeat N) to run it N times",
+        )
     return asked
 
 
@@ -80,24 +80,24 @@ def _default_algorithms(asked: Asked) -> tuple[str, ...]:
 
 
 def with_shape(asked: Asked) -> Asked:
-    """How large the network is, and its links' rate."""
-    if asked.mtu not in MTUS:
-        raise InputError(
-            f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
-            "(bytes of payload a packet)"
-        )
-    if asked.world == "emulated" and asked.delay_ns:
-        raise InputError(
-            "delay: a host of the emulated world has no way to delay what it sends; choose "
-            "--world simulated, or leave --delay out"
-        )
+    """Check and fill in how large the network is, and its links' rate."""
+    refuse(
+        asked.mtu not in MTUS,
+        f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
+        "(bytes of payload a packet)",
+    )
+    refuse(
+        asked.world == "emulated" and asked.delay_ns,
+        "delay: a host of the emulated world has no way to delay what it sends; choose "
+        "--world simulated, or leave --delay out",
+    )
     defaults = TOPOLOGIES[asked.topology]
     for name in {each: None for sizes in TOPOLOGIES.values() for each in sizes}:
-        if getattr(asked, name) is not None and name not in defaults:
-            raise InputError(
-                f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
-                f"{asked.topology}: it takes {', '.join(map(flag, defaults))}"
-            )
+        refuse(
+            getattr(asked, name) is not None and name not in defaults,
+            f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
+            f"{asked.topology}: it takes {', '.join(map(flag, defaults))}",
+        )
     unsaid: dict[str, Any] = {
         name: value for name, value in defaults.items() if getattr(asked, name) is None
     }
@@ -109,69 +109,71 @@ def with_shape(asked: Asked) -> Asked:
 
 
 def with_offloading(asked: Asked) -> Asked:
-    """What servers and aggregating switches take, as far as it says which network is meant."""
+    """Check and fill in what servers and aggregating switches take, as far as it says which network
+    is meant."""
     if asked.serving and asked.servers is None:
         asked = replace(asked, servers=asked.default_servers())
     if not asked.adding:
         return asked
     slots = SLOTS if asked.slots is None else asked.slots
-    if slots & slots - 1:
-        raise InputError(f"slots {slots} is no power of 2: choose one, like 64")
-    if slots * asked.jobs > MAX_SLOTS:
-        raise InputError(
-            f"slots {slots} for each of {asked.jobs} jobs: a switch has "
-            f"{MAX_SLOTS} in all; lower slots or jobs"
-        )
+    refuse(
+        slots & slots - 1,
+        f"slots {slots} is no power of 2: choose one, like 64",
+    )
+    refuse(
+        slots * asked.jobs > MAX_SLOTS,
+        f"slots {slots} for each of {asked.jobs} jobs: a switch has "
+        f"{MAX_SLOTS} in all; lower slots or jobs",
+    )
     values = asked.values
     if values is None:
-        fitting = 1 << ((asked.mtu - 16) // 4).bit_length() - 1
-        values = min(asked.program_values, fitting)
+        values = min(asked.program_values, 1 << ((asked.mtu - 16) // 4).bit_length() - 1)
     fabric_macros(values)
-    if 4 * values + 16 > asked.mtu:
-        raise InputError(
-            f"values {values} make {4 * values + 16} bytes of payload, more "
-            f"than the path MTU {asked.mtu}: lower values, or raise mtu"
-        )
+    refuse(
+        4 * values + 16 > asked.mtu,
+        f"values {values} make {4 * values + 16} bytes of payload, more "
+        f"than the path MTU {asked.mtu}: lower values, or raise mtu",
+    )
     return replace(asked, slots=slots, values=values)
 
 
 def with_seeds(asked: Asked) -> Asked:
-    """Which of several seeds is meant."""
+    """Check the seeds, and fill in which of several is meant."""
     if not asked.seeds:
         return asked
     parse_seeds(asked.seeds)
-    if asked.repeat > 1:
-        raise InputError(
-            f"repeat {asked.repeat} beside seeds {format_seeds(asked.seeds)}: a repetition "
-            "takes the seed that follows, so runs would be there twice; name more seeds, and leave "
-            "repeat out (or say 1)"
-        )
+    refuse(
+        asked.repeat > 1,
+        f"repeat {asked.repeat} beside seeds {format_seeds(asked.seeds)}: a repetition "
+        "takes the seed that follows, so runs would be there twice; name more seeds, and leave "
+        "repeat out (or say 1)",
+    )
     if asked.seed in asked.seeds:
         return asked
-    if asked.seed != Asked.seed:
-        raise InputError(
-            f"seed {asked.seed} is none of the seeds {format_seeds(asked.seeds)}: leave seed out"
-        )
+    refuse(
+        asked.seed != Asked.seed,
+        f"seed {asked.seed} is none of the seeds {format_seeds(asked.seeds)}: leave seed out",
+    )
     return replace(asked, seed=asked.seeds[0])
 
 
 def with_notice(asked: Asked) -> Asked:
-    """When failures are known."""
+    """Check and fill in when failures are known."""
     if asked.notice == "late" and asked.notice_after_ns is None:
         asked = replace(asked, notice_after_ns=NOTICE_AFTER_NS)
     if asked.notice_after_ns is None:
         return asked
-    if asked.notice != "late":
-        raise InputError(
-            f"notice-after {asked.notice_after_ns} ns means nothing for notice "
-            f"{asked.notice}: it is for notice late; leave it out"
-        )
+    refuse(
+        asked.notice != "late",
+        f"notice-after {asked.notice_after_ns} ns means nothing for notice "
+        f"{asked.notice}: it is for notice late; leave it out",
+    )
     whole("notice-after", asked.notice_after_ns, 1, 10**12)
     return asked
 
 
 def with_collective(asked: Asked, ranks: int) -> Asked:
-    """What the collective and its algorithms take."""
+    """Check and fill in what the collective and its algorithms take."""
     _check_heeded(asked, ranks)
     if asked.collective == "allgather" and asked.chains is None:
         asked = replace(asked, chains=ranks)
@@ -190,47 +192,47 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     )
     _check_data(asked)
     whole("root", asked.root, 0, ranks - 1)
-    if asked.at_once > asked.operations:
-        raise InputError(
-            f"at-once {asked.at_once} is more than operations {asked.operations}: lower it, "
-            "or raise operations (--operations N), of which so many run at the same time"
-        )
+    refuse(
+        asked.at_once > asked.operations,
+        f"at-once {asked.at_once} is more than operations {asked.operations}: lower it, "
+        "or raise operations (--operations N), of which so many run at the same time",
+    )
     chunk_bytes = asked.chunk_bytes or 0
-    if chunk_bytes > asked.mtu and chunk_bytes % asked.mtu:
-        raise InputError(
-            f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
-            f"at most {asked.mtu}, or a multiple of that"
-        )
-    if len(asked.sizes_bytes) > ranks:
-        raise InputError(
-            f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank"
-        )
-    if asked.adding and asked.dtype not in SWITCH_DTYPES:
-        raise InputError(
-            f"dtype {asked.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
-            "one of these, or other algorithms"
-        )
-    if asked.adding and asked.op not in ("sum", "average"):
-        raise InputError(
-            f"op {asked.op!r} by switch: switches add; choose sum or average, or other algorithms"
-        )
+    refuse(
+        chunk_bytes > asked.mtu and chunk_bytes % asked.mtu,
+        f"chunk {chunk_bytes} is larger than the path MTU and no multiple of it: choose "
+        f"at most {asked.mtu}, or a multiple of that",
+    )
+    refuse(
+        len(asked.sizes_bytes) > ranks,
+        f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
+    )
+    refuse(
+        asked.adding and asked.dtype not in SWITCH_DTYPES,
+        f"dtype {asked.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
+        "one of these, or other algorithms",
+    )
+    refuse(
+        asked.adding and asked.op not in ("sum", "average"),
+        f"op {asked.op!r} by switch: switches add; choose sum or average, or other algorithms",
+    )
     item_bytes = int(asked.dtype.lstrip("buintfloa")) // 8
     for size in asked.sizes_bytes or (asked.size_bytes,):
         whole("size", size, 0, MAX_SIZE_BYTES)
-        if size % item_bytes and asked.collective != FSDP:
-            raise InputError(
-                f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
-                f"of {item_bytes} bytes"
-            )
+        refuse(
+            size % item_bytes and asked.collective != FSDP,
+            f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
+            f"of {item_bytes} bytes",
+        )
     packet_bytes = min(chunk_bytes, asked.mtu)
     shard_sizes = asked.shard_sizes_of(ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-    if asked.multicasting and -(-packets // asked.workers) > (1 << 24) - ranks:
-        raise InputError(
-            f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
-            f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
-            "--size, a larger --mtu or --chunk, or more --workers"
-        )
+    refuse(
+        asked.multicasting and -(-packets // asked.workers) > (1 << 24) - ranks,
+        f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
+        f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
+        "--size, a larger --mtu or --chunk, or more --workers",
+    )
     return asked
 
 
@@ -250,17 +252,17 @@ def _check_data(asked: Asked) -> None:
     """Raise InputError for data whose sums would not be rounded."""
     if asked.data == "exact":
         return
-    if "float" not in asked.dtype:
-        raise InputError(
-            f"data {asked.data!r} means nothing for dtype {asked.dtype}: it is for "
-            "floating-point numbers, since sums of integers are exact; choose a dtype like "
-            "float32, or leave data out"
-        )
-    if asked.op not in ("sum", "average"):
-        raise InputError(
-            f"data {asked.data!r} means nothing for op {asked.op}: it is for sum and "
-            "average, since the least and the largest of numbers are exact; leave data or op out"
-        )
+    refuse(
+        "float" not in asked.dtype,
+        f"data {asked.data!r} means nothing for dtype {asked.dtype}: it is for "
+        "floating-point numbers, since sums of integers are exact; choose a dtype like "
+        "float32, or leave data out",
+    )
+    refuse(
+        asked.op not in ("sum", "average"),
+        f"data {asked.data!r} means nothing for op {asked.op}: it is for sum and "
+        "average, since the least and the largest of numbers are exact; leave data or op out",
+    )
 
 
 def _check_servers(asked: Asked, ranks: int) -> None:
@@ -269,15 +271,15 @@ def _check_servers(asked: Asked, ranks: int) -> None:
         return
     groups = -(-ranks // asked.fan_in)
     assert asked.servers is not None
-    if groups > asked.servers:
-        raise InputError(
-            f"fan-in {asked.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
-            f"server of its own, so servers {asked.servers} are too few; raise servers or fan-in"
-        )
+    refuse(
+        groups > asked.servers,
+        f"fan-in {asked.fan_in}: {ranks} ranks make {groups} groups, and each needs a "
+        f"server of its own, so servers {asked.servers} are too few; raise servers or fan-in",
+    )
 
 
 def _with_layers(asked: Asked) -> Asked:
-    """What the layers of FSDP are like."""
+    """Check and fill in what the layers of FSDP are like."""
     model = asked.model
     if model is None:
         model = "" if asked.size_bytes != Asked.size_bytes else MODELS[0]
@@ -297,37 +299,40 @@ def _with_layers(asked: Asked) -> Asked:
     slowdown = float(SLOWDOWN) if asked.slowdown is None else asked.slowdown
     check_slowdown(slowdown)
     size_bytes = layer_bytes(model, asked.rate_bps, slowdown)
-    if not 0 < size_bytes <= MAX_SIZE_BYTES:
-        raise InputError(
-            f"a layer of {model} at {asked.rate_bps} bit/s, {slowdown:g} "
-            f"times as slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
-            f"{MAX_SIZE_BYTES}"
-        )
+    refuse(
+        not 0 < size_bytes <= MAX_SIZE_BYTES,
+        f"a layer of {model} at {asked.rate_bps} bit/s, {slowdown:g} "
+        f"times as slow, is {size_bytes} bytes: choose a slowdown with which it is 1 to "
+        f"{MAX_SIZE_BYTES}",
+    )
     return replace(asked, slowdown=slowdown, size_bytes=size_bytes)
 
 
 def _with_flows(asked: Asked, ranks: int) -> Asked:
-    """What a workload of flows is: it is read, and says how large it is."""
-    if not asked.workload:
-        raise InputError("flows need a workload: name a file, or a model like gpt-7b (--workload)")
+    """Read a workload of flows, check what is asked of it, and fill in how large it is."""
+    refuse(
+        not asked.workload,
+        "flows need a workload: name a file, or a model like gpt-7b (--workload)",
+    )
     if is_model(asked.workload):
         defaults = model_defaults(asked.hosts_per_leaf or (asked.k or 2) // 2)
         unsaid: dict[str, Any] = {
             name: value for name, value in defaults.items() if getattr(asked, name) is None
         }
         asked = replace(asked, **unsaid)
-        given = {name: getattr(asked, name) for name in ("micro_batches", "tensor", "layers")}
-        check_model(given, ranks)
+        check_model(vars(asked), ranks)
     check_slowdown(asked.slowdown)
-    if asked.dtype not in ("", "uint8"):
-        raise InputError(f"dtype {asked.dtype!r} means nothing for flows, which are of bytes")
+    refuse(
+        asked.dtype not in ("", "uint8"),
+        f"dtype {asked.dtype!r} means nothing for flows, which are of bytes",
+    )
     for algorithm in asked.algorithms:
         check_algorithm(asked.workload or "", algorithm)
     graph = asked.graph_for(asked.algorithms[0], ranks)
     most = max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
-    if asked.size_bytes not in (Asked.size_bytes, most):
-        raise InputError(
-            f"size {asked.size_bytes} means nothing for flows: the workload has sizes; leave it "
-            "out, or scale them (--slowdown)"
-        )
+    refuse(
+        asked.size_bytes not in (Asked.size_bytes, most),
+        f"size {asked.size_bytes} means nothing for flows: the workload has sizes; leave it "
+        "out, or scale them (--slowdown)",
+    )
     return replace(asked, size_bytes=most)

@@ -68,5 +68,5 @@ def whole(name: str, value: int, low: int, high: int) -> None:
 
 
 def flag(name: str) -> str:
-    """An option as it is written on the command line."""
+    """Return an option as it is written on the command line."""
     return "--" + name.replace("_", "-")

@@ -26,7 +26,7 @@ both of the step two before, the Reduce-Scatter for the Allgather of the same la
 
 
 def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
-    """The Allgathers and the Reduce-Scatters of a scenario of FSDP, each by themselves."""
+    """Return the Allgathers and the Reduce-Scatters of a scenario of FSDP, each by themselves."""
     gather, scatter = PARTS[algorithm]
     common = {"size_bytes": scenario.shard_sizes[0], "operations": scenario.layers or 1}
     return (

@@ -34,7 +34,7 @@ layer of GPT-2 small is 260 KiB at 25 Mbit/s and 1 MiB at 100 Mbit/s."""
 
 
 def block_parameters(model: str) -> int:
-    """Parameters of one transformer block, 12 d^2 + 13 d.
+    """Return parameters of one transformer block, 12 d^2 + 13 d.
 
     Attention has 4 d^2 weights and 4 d biases (query, key, value, output), the two layers of the
     perceptron 8 d^2 and 5 d, the two normalizations 4 d. FSDP takes a block as one unit.
@@ -44,7 +44,7 @@ def block_parameters(model: str) -> int:
 
 
 def layer_bytes(model: str, rate_bps: int, slowdown: float) -> int:
-    """Bytes of a layer's parameters, and of its gradients, scaled to the links' rate.
+    """Return bytes of a layer's parameters, and of its gradients, scaled to the links' rate.
 
     The bytes that take `slowdown` times as long at `rate_bps` as the real ones at `REAL_RATE_BPS`.
     """

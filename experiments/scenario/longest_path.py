@@ -1,8 +1,9 @@
-"""Times that follow from a network's longest path: round trips of it idle and full, and how long to
-wait for an acknowledgement before a packet is sent again."""
+"""What follows from a network's longest path: its round trips when idle and full, how long to wait
+for an acknowledgement before a packet is sent again, and from which queue on switches mark."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from weft.topo.network import Topology
@@ -38,8 +39,7 @@ class LongestPath:
     @staticmethod
     def of(network: Topology, mtu: int) -> LongestPath:
         """That of a Clos: up to a switch of the highest level, and down."""
-        levels = len({switch.level for switch in network.switches})
-        switches = 2 * levels - 1
+        switches = 2 * len({switch.level for switch in network.switches}) - 1
         return LongestPath(
             switches,
             min(link.rate_bps for link in network.links),
@@ -49,16 +49,14 @@ class LongestPath:
         )
 
     def of_link_ns(self, size_bytes: int) -> int:
-        """How long a link takes to send so much, rounded up."""
+        """Return how long a link takes to send so much, rounded up."""
         return -(-size_bytes * 8 * 1_000_000_000 // self.rate_bps)
 
     @property
     def idle_round_trip_ns(self) -> int:
         """From the first bit of a packet until its acknowledgement is there, with empty queues."""
-        links = self.switches + 1
-        return links * self.of_link_ns(self.packet_bytes + ACKNOWLEDGEMENT_BYTES) + 2 * (
-            self.delay_ns
-        )
+        link_ns = self.of_link_ns(self.packet_bytes + ACKNOWLEDGEMENT_BYTES)
+        return (self.switches + 1) * link_ns + 2 * self.delay_ns
 
     @property
     def bdp_packets(self) -> float:
@@ -78,7 +76,7 @@ class LongestPath:
 
 
 def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> int:
-    """The first timeout, and the least: until then an acknowledgement may be on its way.
+    """Return the first timeout, and the least: until then an acknowledgement may be on its way.
 
     Under DCTCP every queue on the way may be full, as UEC's htsim takes it, whose least timeout is
     the round trip and the queues of three hops. Without marks windows are only halved by losses,
@@ -91,7 +89,96 @@ def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> 
 
 
 def control_timeout_ns(path: LongestPath, *, emulated: bool) -> int:
-    """The timeout of barriers, of READ requests and of other messages that are cheap to repeat: a
-    round trip in which they and their acknowledgements each follow a packet of data."""
+    """Return the timeout of barriers, of READ requests and of other messages that are cheap to
+    repeat: a round trip in which they and their acknowledgements each follow a packet of data."""
     there_and_back = 2 * (path.switches + 1) * path.of_link_ns(path.packet_bytes)
     return there_and_back + 2 * path.delay_ns + (MACHINE_CONTROL_NS if emulated else 0)
+
+
+ROUNDS = 16
+"""Over which DCTCP's estimate of marks is taken."""
+DEVIATIONS = 2
+
+
+@dataclass(frozen=True)
+class Marking:
+    """From which length of a queue on switches mark packets, where nobody says: a threshold in
+    packets, and what it is made of.
+
+    Three things may stand in a queue that are no reason to slow down:
+
+    - What keeps the link busy while flows that slowed down together grow again: K > C x RTT / 7, a
+      seventh of the bandwidth-delay product (Alizadeh et al., "Data Center TCP", SIGCOMM 2010,
+      section 3.4, with the worst number of synchronised flows of its section 3.3).
+    - One packet of each flow that meets there, since each grows by one a round trip: that analysis
+      has queues of K + N.
+    - Bursts. That paper adds them to its formula by measurement (65 packets at 10 Gbit/s, where the
+      formula gives 20). Where packets choose one of s paths at random there is a burst that can be
+      computed: of T packets that a full link should get it gets as many more or fewer as a binomial
+      variable with variance T (1 - 1/s). The estimate that windows go by is of 16 rounds (its g is
+      1/16), each of the bandwidth-delay product and the queue K. Two standard deviations: K^2 = 4 x
+      16 x (1 - 1/s) x (C x RTT + K).
+
+    Fabrics' published rules are of the same order: in time on the link, 16 us (Ethereal's 800 KB at
+    400 Gbit/s; arXiv 2407.00550), 32 to 128 us (DCQCN's 100 to 400 KB at 25 Gbit/s, as HPCC has it:
+    SIGCOMM 2019, section 5.1), or 0.2 to 0.8 of a queue that holds a bandwidth-delay product (the
+    artifact of REPS, arXiv 2407.21625).
+
+    Above the threshold there must be room for what comes until senders hear of it: half of the
+    queue, or a packet of every other host, where that is less.
+    """
+
+    bdp_packets: float
+    """Bandwidth-delay product of an idle path."""
+    flows: int
+    """Hosts of a leaf: so many flows may meet at one of its uplinks."""
+    paths: int
+    """Among which packets choose: uplinks of a leaf."""
+    queue_packets: int
+    senders: int
+    """To one host, at most."""
+
+    @staticmethod
+    def of(network: Topology, mtu: int) -> Marking:
+        """For a network's switches, all alike."""
+        path = LongestPath.of(network, mtu)
+        leaf = network.switches_of("leaf")[0].name
+        tiers = [direction.tier for direction in network.outward(leaf)]
+        hosts = sum(tier == "host_down" for tier in tiers)
+        return Marking(
+            path.bdp_packets,
+            hosts,
+            len(tiers) - hosts,
+            path.queue_bytes // path.packet_bytes,
+            len(network.hosts) - 1,
+        )
+
+    @property
+    def burst_packets(self) -> float:
+        """What random choice among paths heaps up."""
+        if not self.paths:
+            return 0.0
+        variance = DEVIATIONS**2 * ROUNDS * (1 - 1 / self.paths)
+        return variance / 2 + math.sqrt((variance / 2) ** 2 + variance * self.bdp_packets)
+
+    @property
+    def most_packets(self) -> int:
+        """What leaves room in the queue."""
+        return max(1, self.queue_packets // 2, self.queue_packets - self.senders)
+
+    @property
+    def threshold_packets(self) -> int:
+        """See the class."""
+        wanted = self.bdp_packets / 7 + self.flows + self.burst_packets
+        return min(math.ceil(wanted), self.most_packets)
+
+    def __str__(self) -> str:
+        """Why."""
+        text = (
+            f"a seventh of the bandwidth-delay product of {self.bdp_packets:.3g}, one for each of "
+            f"{self.flows} hosts whose flows meet, {self.burst_packets:.3g} that random choice "
+            f"among {self.paths} paths heaps up"
+        )
+        if self.threshold_packets == self.most_packets:
+            text += f"; no more than {self.most_packets} of the queue's {self.queue_packets}"
+        return text

@@ -195,7 +195,7 @@ class Option:
         return f"{self.help} [{shown_default}]" if shown_default else self.help
 
     def said(self, value: object) -> str:
-        """The field's value as people say it: ``1 MiB``, ``0.1 %``, ``none``."""
+        """Return the field's value as people say it: ``1 MiB``, ``0.1 %``, ``none``."""
         if self.kind is SEEDS and value:
             return self.kind.write(value)
         if isinstance(value, (list, tuple)):
@@ -222,7 +222,7 @@ def option(
     heeded: Callable[[Any], bool] | None = None,
     who: str = "",
 ) -> Any:
-    """The default of a field of `Asked`, with the field's row of the table of options."""
+    """Return the default of a field of `Asked`, with the field's row of the table of options."""
     row = Option(
         name, kind, help, group, default, metavar, otherwise, tuple(choices), between, network,
         heeded, who,

@@ -31,7 +31,8 @@ MOST_BYTES = 1 << 20
 
 
 def from_options(options: Mapping[str, Any], source: str = "options") -> Scenario:
-    """A scenario of options by their command-line names (``hosts-per-leaf`` or ``hosts_per_leaf``).
+    """Return a scenario of options by their command-line names (``hosts-per-leaf`` or
+    ``hosts_per_leaf``).
 
     Raises `InputError` that names an unknown key with the nearest valid one, or the bad value.
     """
@@ -44,18 +45,19 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
 
 
 def read_option(name: str, value: Any) -> Any:
-    """What an option's field holds for a value as people write it. Raises `InputError`."""
+    """Return what an option's field holds for a value as people write it. Raises `InputError`."""
     return OPTIONS[name].kind.read(name, value)
 
 
 def field_of(option: str) -> str:
-    """The field of `Scenario` that an option sets: ``size_bytes`` of ``size``. Raises KeyError."""
+    """Return the field of `Scenario` that an option sets: ``size_bytes`` of ``size``. Raises
+    KeyError."""
     return OPTIONS[option].field
 
 
 def said(option: str, value: object) -> str:
-    """The value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``; that of
-    another figure as it is."""
+    """Return the value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``;
+    that of another figure as it is."""
     return (OPTIONS.get(option) or OPTIONS["mtu"]).said(value)
 
 
@@ -101,7 +103,7 @@ def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """What a TOML file says. Raises `InputError` that names the file."""
+    """Return what a TOML file says. Raises `InputError` that names the file."""
     try:
         document: dict[str, Any] = tomllib.loads(read_text(path, MOST_BYTES))
     except OSError as error:

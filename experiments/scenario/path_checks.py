@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.paths.scheme import PathScheme
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import whole
 from weft.experiments.scenario.longest_path import (
     LongestPath,
+    Marking,
     control_timeout_ns,
     retransmit_timeout_ns,
 )
-from weft.experiments.scenario.marking import Marking
 from weft.topo.network import Topology
 
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
@@ -28,36 +27,46 @@ MAX_ECN_PACKETS = 1 << 18
 
 
 def with_transport(asked: Asked) -> Asked:
-    """How flows find their paths, and how the transport reacts: checked and filled in."""
+    """Check and fill in how flows find their paths, and how the transport reacts."""
     scheme = scheme_of(asked.paths)
     congestion = asked.congestion
     if congestion is None:
         plain = not scheme.marks and asked.collective not in MARKED_COLLECTIVES
-        by_marks = scheme.entropy != "fixed"
-        without = plain or (asked.switch == "bmv2" and not by_marks)
+        without = plain or (asked.switch == "bmv2" and scheme.entropy == "fixed")
         congestion = "window" if without else "dctcp"
+    reorder_packets = asked.reorder_packets
+    if reorder_packets is None:
+        reorder_packets = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
     asked = replace(
         asked,
         congestion=congestion,
         recovery=asked.recovery or ("selective" if scheme.reorders else "go-back-n"),
-        reorder_packets=_or(
-            asked.reorder_packets, SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
-        ),
+        reorder_packets=reorder_packets,
     )
-    _check_marks(asked, scheme)
+    refuse(
+        scheme.entropy != "fixed" and asked.congestion != "dctcp",
+        f"congestion {asked.congestion!r}: {asked.paths} goes by congestion marks; leave "
+        "congestion out, or say dctcp",
+    )
+    refuse(
+        asked.congestion == "dctcp" and asked.switch == "bmv2",
+        "switch 'bmv2' marks nothing, since its queues stay empty (its links are shaped "
+        f"outside it), and paths {asked.paths!r} with congestion 'dctcp' goes by marks; "
+        "choose the built-in switch (--switch weft), or congestion 'window' with other paths",
+    )
     if asked.ecn_threshold_packets is not None:
         least = 1 if congestion == "dctcp" else 0
         whole("ecn-threshold", asked.ecn_threshold_packets, least, MAX_ECN_PACKETS)
-    if asked.ecn_threshold_packets and asked.switch == "bmv2":
-        raise InputError(
-            f"ecn-threshold {asked.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "
-            "its queues stay empty; leave it out, or choose the built-in switch (--switch weft)"
-        )
+    refuse(
+        asked.ecn_threshold_packets and asked.switch == "bmv2",
+        f"ecn-threshold {asked.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "
+        "its queues stay empty; leave it out, or choose the built-in switch (--switch weft)",
+    )
     return asked
 
 
 def with_marking(asked: Asked, network: Topology) -> Asked:
-    """From which queue on switches mark, where nobody says."""
+    """Fill in from which queue on switches mark, unless it is asked for."""
     if asked.ecn_threshold_packets is not None:
         return asked
     packets = 0
@@ -67,7 +76,7 @@ def with_marking(asked: Asked, network: Topology) -> Asked:
 
 
 def with_timeouts(asked: Asked, network: Topology) -> Asked:
-    """How long senders wait for acknowledgements: checked and filled in."""
+    """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
     emulated, marks = asked.world == "emulated", asked.congestion == "dctcp"
     if marks and asked.control_timeout_ns is not None:
@@ -85,28 +94,10 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
         if chosen_ns is None:
             continue
         whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
-        if chosen_ns < path.idle_round_trip_ns:
-            raise InputError(
-                f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
-                f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
-                "would be sent twice: choose a longer one, or leave it out"
-            )
+        refuse(
+            chosen_ns < path.idle_round_trip_ns,
+            f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
+            f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
+            "would be sent twice: choose a longer one, or leave it out",
+        )
     return replace(asked, retransmit_timeout_ns=retransmit_ns, control_timeout_ns=control_ns)
-
-
-def _or(value: int | None, default: int) -> int:
-    return default if value is None else value
-
-
-def _check_marks(asked: Asked, scheme: PathScheme) -> None:
-    if scheme.entropy != "fixed" and asked.congestion != "dctcp":
-        raise InputError(
-            f"congestion {asked.congestion!r}: {asked.paths} goes by congestion marks; leave "
-            "congestion out, or say dctcp"
-        )
-    if asked.congestion == "dctcp" and asked.switch == "bmv2":
-        raise InputError(
-            "switch 'bmv2' marks nothing, since its queues stay empty (its links are shaped "
-            f"outside it), and paths {asked.paths!r} with congestion 'dctcp' goes by marks; "
-            "choose the built-in switch (--switch weft), or congestion 'window' with other paths"
-        )

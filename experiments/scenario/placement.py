@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Placement:
 
 
 def servers_on_leaf(servers: int, leaves: int) -> int:
-    """The most dedicated servers that one leaf has, where they are spread over all."""
+    """Return the most dedicated servers that one leaf has, where they are spread over all."""
     return -(-servers // leaves)
 
 
@@ -55,22 +55,22 @@ def place(
     """
     most = servers_on_leaf(servers, leaves) if dedicated else 0
     on_leaf = hosts_on_leaf - most
-    if on_leaf < 1:
-        raise InputError(
-            f"servers {servers}: on {leaves} leaves, each with {hosts_on_leaf} for ranks and "
-            "servers alike, they leave none for ranks; lower servers, or "
-            "put them on the ranks' hosts (--server-placement ranks)"
-        )
+    refuse(
+        on_leaf < 1,
+        f"servers {servers}: on {leaves} leaves, each with {hosts_on_leaf} for ranks and "
+        "servers alike, they leave none for ranks; lower servers, or "
+        "put them on the ranks' hosts (--server-placement ranks)",
+    )
     ranks = [leaf * hosts_on_leaf + place for leaf in range(leaves) for place in range(on_leaf)]
     if order == "strided":
         ranks = [leaf * hosts_on_leaf + place for place in range(on_leaf) for leaf in range(leaves)]
     elif order == "random":
         random.Random(f"placement {seed}").shuffle(ranks)
-    if len(ranks) % jobs:
-        raise InputError(
-            f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
-            f"divisor of {len(ranks)}"
-        )
+    refuse(
+        len(ranks) % jobs,
+        f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
+        f"divisor of {len(ranks)}",
+    )
     teams = tuple(tuple(ranks[job::jobs]) for job in range(jobs))
     if dedicated:
         counts = [servers // leaves + (leaf < servers % leaves) for leaf in range(leaves)]

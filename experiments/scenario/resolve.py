@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
@@ -13,15 +13,18 @@ from weft.topo.worlds.emulated.outages import check_emulated
 
 
 def resolve(asked: Asked) -> Asked:
-    """The same with all defaults filled in. Raises `InputError` for what makes no sense."""
+    """Return what is asked with all defaults filled in. Raises `InputError` for what makes no
+    sense."""
     checks.check_choices(asked)
     asked = checks.with_notice(asked)
     asked = checks.with_algorithms(asked)
     checks.check_ranges(asked)
     asked = checks.with_seeds(asked)
     parse_probability(asked.loss, "loss")
-    if asked.timeout_s is not None and not 0 < asked.timeout_s <= 3600:
-        raise InputError(f"timeout {asked.timeout_s} s is out of range: more than 0, at most 3600")
+    refuse(
+        asked.timeout_s is not None and not 0 < asked.timeout_s <= 3600,
+        f"timeout {asked.timeout_s} s is out of range: more than 0, at most 3600",
+    )
     asked = checks.with_shape(asked)
     asked = checks.with_offloading(asked)
     asked = path_checks.with_transport(asked)
@@ -35,18 +38,20 @@ def resolve(asked: Asked) -> Asked:
 
 
 def _check_faults(asked: Asked, network: Topology) -> None:
-    if not isinstance(asked.faults, tuple):
-        raise InputError(
-            f"faults {shown(asked.faults)} is not a tuple: write faults=(Fault.parse('...'),)"
-        )
-    if not isinstance(asked.loss, (int, float)):
-        raise InputError(f"loss {shown(asked.loss)} is not a number: write loss=0.01 for 1 %")
+    refuse(
+        not isinstance(asked.faults, tuple),
+        f"faults {shown(asked.faults)} is not a tuple: write faults=(Fault.parse('...'),)",
+    )
+    refuse(
+        not isinstance(asked.loss, (int, float)),
+        f"loss {shown(asked.loss)} is not a number: write loss=0.01 for 1 %",
+    )
     for fault in asked.faults:
-        if not isinstance(fault, Fault):
-            raise InputError(
-                f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
-                "by Fault.parse('leaf0-spine1:loss=0.1')"
-            )
+        refuse(
+            not isinstance(fault, Fault),
+            f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
+            "by Fault.parse('leaf0-spine1:loss=0.1')",
+        )
         fault.check(network)
         if asked.world == "emulated":
             check_emulated(fault)
@@ -57,29 +62,30 @@ def _check_faults(asked: Asked, network: Topology) -> None:
 def _check_world(asked: Asked, network: Topology) -> None:
     """Raise InputError for what the world, or its switches, cannot do."""
     simulated = asked.world == "simulated"
-    if simulated and asked.switch != "weft":
-        raise InputError(
-            f"switch {asked.switch!r} does not run in the simulated world: that world's switch "
-            "is the built-in one, weft; or choose world 'emulated'"
-        )
+    refuse(
+        simulated and asked.switch != "weft",
+        f"switch {asked.switch!r} does not run in the simulated world: that world's switch "
+        "is the built-in one, weft; or choose world 'emulated'",
+    )
     if asked.links == "patch":
         require(check_kind(asked.switch), ["patch links"])
-        if simulated:
-            raise InputError(
-                "links 'patch' is for the emulated world: in the simulated, all are; leave "
-                "links out"
-            )
-    if simulated and asked.pcap:
-        raise InputError("pcap captures the emulated world's links; the simulated has none")
+        refuse(
+            simulated,
+            "links 'patch' is for the emulated world: in the simulated, all are; leave links out",
+        )
+    refuse(
+        simulated and asked.pcap,
+        "pcap captures the emulated world's links; the simulated has none",
+    )
     if not asked.trace:
         return
-    if simulated or asked.switch != "weft":
-        raise InputError(
-            f"trace {asked.trace!r}: the built-in switch is traced, in the emulated world; "
-            "choose world 'emulated' and switch 'weft', or leave trace out"
-        )
+    refuse(
+        simulated or asked.switch != "weft",
+        f"trace {asked.trace!r}: the built-in switch is traced, in the emulated world; "
+        "choose world 'emulated' and switch 'weft', or leave trace out",
+    )
     names = [switch.name for switch in network.switches]
-    if asked.trace not in names:
-        raise InputError(
-            f"trace {asked.trace!r}: there is no such switch; there are: {', '.join(names)}"
-        )
+    refuse(
+        asked.trace not in names,
+        f"trace {asked.trace!r}: there is no such switch; there are: {', '.join(names)}",
+    )

@@ -30,7 +30,8 @@ class Scenario(Asked):
             super().__init__(**vars(resolve(Asked(*args, **asked))))
 
     def each_seed(self) -> list[Scenario]:
-        """The scenario with each of its seeds, which still names them all; itself if it has one."""
+        """Return the scenario with each of its seeds, which still names them all; itself if it has
+        one."""
         return [replace(self, seed=seed) for seed in self.seeds] or [self]
 
     def part(self, collective: str, algorithm: str, **changes: Any) -> Scenario:
@@ -46,7 +47,7 @@ class Scenario(Asked):
         )
 
     def runs(self) -> Iterator[tuple[str, int, str]]:
-        """What is to be run, in order: algorithm, repetition, and how to call it."""
+        """Return what is to be run, in order: algorithm, repetition, and how to call it."""
         for algorithm in self.algorithms:
             for repetition in range(self.repeat):
                 label = f"{self.title} by {algorithm}"

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, read_plots
 from weft.experiments.scenario.options import (
@@ -63,7 +63,7 @@ class Experiment:
 
     @staticmethod
     def of(scenario: Scenario) -> Experiment:
-        """A scenario by itself, with each of its seeds."""
+        """Return the experiment of one scenario, with each of its seeds."""
         return Experiment(_points(scenario.each_seed(), ()), name=scenario.collective)
 
 
@@ -72,7 +72,8 @@ Options = dict[str, Any]
 
 
 def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Experiment:
-    """The experiment of a TOML file; `overrides` (options of the command line) go before its keys.
+    """Return the experiment of a TOML file; `overrides` (options of the command line) go before its
+    keys.
 
     An option that is overridden is not swept. Of points that are the same, the first is kept. Every
     point has been checked. Raises `InputError` that names the file, and the point if it is one's.
@@ -116,10 +117,10 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
                 raise
             words = ", ".join(f"{name} = {shown(value)}" for name, value in chosen.items())
             raise InputError(f"point {len(points) + 1} ({words}): {error}") from None
-        if len(points) + len(scenario.seeds or (scenario.seed,)) > MAX_POINTS:
-            raise InputError(
-                f"the sweeps make more than {MAX_POINTS} points, of each seed: sweep fewer values"
-            )
+        refuse(
+            len(points) + len(scenario.seeds or (scenario.seed,)) > MAX_POINTS,
+            f"the sweeps make more than {MAX_POINTS} points, of each seed: sweep fewer values",
+        )
         for each in scenario.each_seed():
             points.setdefault(each, options)
     scenarios = list(points)
@@ -127,13 +128,16 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     read = read_plots(plots, axes, {name for one in scenarios for name in one.algorithms})
     for plot in read:
         _check_where(plot, scenarios, overrides)
-    differing = tuple(name for name in axes if _differs(scenarios, name))
+    differing = tuple(
+        name for name in axes if len({getattr(one, field_of(name)) for one in scenarios}) > 1
+    )
     name = path.stem if len(points) > 1 or read else scenarios[0].collective
     return Experiment(_points(scenarios, differing), differing, read, name)
 
 
 def _with_workload(options: Options, places: Sequence[Path]) -> Options:
-    """Options with the file of their workload, if there is one, in the first place that has it."""
+    """Return options with the file of their workload, if there is one, in the first place that has
+    it."""
     workload = options.get("workload")
     if not isinstance(workload, str) or is_model(workload):
         return options
@@ -150,7 +154,7 @@ def _with_workload(options: Options, places: Sequence[Path]) -> Options:
 
 
 def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point, ...]:
-    """Scenarios with what tells each from the others."""
+    """Return the points of scenarios: each with what tells it from the others."""
     return tuple(
         Point(
             scenario,
@@ -167,11 +171,11 @@ def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Optio
     for option, values in plot.where.items():
         if option in overrides:
             return
-        if option in ("seed", "seeds") and any(scenario.seeds for scenario in scenarios):
-            raise InputError(
-                f"plot {plot.name!r}: where.{option} picks seeds, but what is plotted are means of "
-                "all seeds: leave it out"
-            )
+        refuse(
+            option in ("seed", "seeds") and any(scenario.seeds for scenario in scenarios),
+            f"plot {plot.name!r}: where.{option} picks seeds, but what is plotted are means of "
+            "all seeds: leave it out",
+        )
         for value in values:
             if not any(_is_like(each, option, value) for each in left):
                 among = " among those that the rest of where leaves" * (len(plot.where) > 1)
@@ -191,13 +195,9 @@ def _is_like(run: tuple[Scenario, str], option: str, value: Any) -> bool:
 
 
 def label_of(scenario: Scenario, swept: Sequence[str]) -> str:
-    """The swept options of a point with their values."""
+    """Return the swept options of a point with their values."""
     document = scenario.to_dict()
     return ", ".join(f"{name} {said(name, document[field_of(name)])}" for name in swept)
-
-
-def _differs(scenarios: Sequence[Scenario], option: str) -> bool:
-    return len({getattr(scenario, field_of(option)) for scenario in scenarios}) > 1
 
 
 def _list(parts: Any) -> list[Any]:
@@ -207,41 +207,46 @@ def _list(parts: Any) -> list[Any]:
 
 
 def _part(keys: Options, sweep: Options, part: Any, place: str) -> tuple[Options, Options]:
-    """The keys and the sweep of a part, with those of the file that it leaves as they are."""
-    if not isinstance(part, dict):
-        raise InputError(f"{place} is {shown(part)}: write each part under a heading [[part]]")
+    """Return the keys and the sweep of a part, with those of the file that it leaves as they
+    are."""
+    refuse(
+        not isinstance(part, dict),
+        f"{place} is {shown(part)}: write each part under a heading [[part]]",
+    )
     mine, swept = _keys(part, place)
     return over(keys, mine), {**_left(sweep, {**mine, **swept}), **swept}
 
 
 def _left(sweep: Options, more: Options) -> Options:
-    """What is still swept where `more` is set."""
+    """Return what is still swept where `more` is set."""
     return {name: values for name, values in over(sweep, more).items() if name not in more}
 
 
 def _keys(table: Options, place: str) -> tuple[Options, Options]:
-    """A table's keys, and its sweep."""
+    """Return a table's keys, and its sweep."""
     table = dict(table)
     sweep = table.pop("sweep", {})
-    if not isinstance(sweep, dict):
-        raise InputError(
-            f"{place}: sweep is {shown(sweep)}, not a table: write [sweep] and under it lists of "
-            "values, like size = ['64KiB', '1MiB']"
-        )
+    refuse(
+        not isinstance(sweep, dict),
+        f"{place}: sweep is {shown(sweep)}, not a table: write [sweep] and under it lists of "
+        "values, like size = ['64KiB', '1MiB']",
+    )
     keys = by_key(table, place)
     swept = by_key(sweep, f"{place}: sweep")
-    if "seeds" in swept:
-        raise InputError(
-            f"{place}: sweep.seeds: figures are means over seeds at every point, which is no "
-            "axis: write seeds beside the sweep; or, for an axis, sweep seed"
-        )
+    refuse(
+        "seeds" in swept,
+        f"{place}: sweep.seeds: figures are means over seeds at every point, which is no "
+        "axis: write seeds beside the sweep; or, for an axis, sweep seed",
+    )
     for name, values in swept.items():
-        if not isinstance(values, list) or not values:
-            raise InputError(
-                f"{place}: sweep.{name} is {shown(values)}: write a list of values, like [2, 4, 8]"
-            )
-        if name in keys:
-            raise InputError(f"{place}: {name!r} is both set and swept: keep one of them")
+        refuse(
+            not isinstance(values, list) or not values,
+            f"{place}: sweep.{name} is {shown(values)}: write a list of values, like [2, 4, 8]",
+        )
+        refuse(
+            name in keys,
+            f"{place}: {name!r} is both set and swept: keep one of them",
+        )
     return keys, swept
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 
 SLOWDOWN = 10.0
@@ -19,19 +19,19 @@ MAX_LAYERS = 1000
 
 
 def is_model(workload: str | None) -> bool:
-    """Whether a workload is a model's, and no file."""
+    """Return whether a workload is a model's, and no file."""
     return workload is not None and workload.startswith("gpt-") and "." not in workload
 
 
 def default_algorithm(workload: str | None) -> tuple[str, ...]:
-    """What a scenario of flows runs that names no algorithm."""
+    """Return what a scenario of flows runs that names no algorithm."""
     from weft.experiments.workloads.load import algorithms_for
 
     return algorithms_for(workload)[:1] if workload else ("given",)
 
 
 def model_defaults(hosts_per_leaf: int) -> dict[str, float]:
-    """What is taken of a model where nothing else is said."""
+    """Return what is taken of a model where nothing else is said."""
     return {"slowdown": SLOWDOWN, "micro_batches": 1, "tensor": hosts_per_leaf}
 
 
@@ -56,8 +56,8 @@ def check_algorithm(workload: str, algorithm: str) -> None:
     from weft.experiments.workloads.load import algorithms_for
 
     known = algorithms_for(workload)
-    if algorithm not in known:
-        raise InputError(
-            f"algorithm {algorithm!r} means nothing for workload {shown(workload)}: "
-            f"choose from {', '.join(known)}"
-        )
+    refuse(
+        algorithm not in known,
+        f"algorithm {algorithm!r} means nothing for workload {shown(workload)}: "
+        f"choose from {', '.join(known)}",
+    )

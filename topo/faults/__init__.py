@@ -31,8 +31,7 @@ WHERE is a link (both directions), a direction, a tier (``host_up``, ``host_down
 Each kind of fault is an object (`FaultKind`): its grammar, its checks, what it does in both worlds.
 """
 
-from weft.topo.faults.fault import Fault, FaultKind, Line, fault_kinds, parse_faults
-from weft.topo.faults.loss import LinkLoss
+from weft.topo.faults.fault import Fault, FaultKind, Line, LinkLoss, fault_kinds, parse_faults
 from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
 

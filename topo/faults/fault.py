@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from weft.base.entry_points import brought
 from weft.base.errors import InputError
+from weft.base.units import parse_probability
 from weft.topo.network import Topology
 
 _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
@@ -59,11 +61,9 @@ class FaultKind(Protocol):
     @property
     def name(self) -> str:
         """The ACTION of its lines."""
-        ...
 
     def read(self, line: Line) -> Fault:
         """Make the fault that a line asks for; raise InputError if the line makes no sense."""
-        ...
 
 
 _own: dict[str, FaultKind] = {}
@@ -75,7 +75,7 @@ def register(*kinds: FaultKind) -> None:
 
 
 def fault_kinds() -> dict[str, FaultKind]:
-    """All kinds of faults, by name."""
+    """Return all kinds of faults, by name."""
     return {**_own, **brought("weft.faults", "read", taken=tuple(_own))}
 
 
@@ -94,7 +94,7 @@ class Line:
         self.values: dict[str, str] = {}
 
     def error(self, problem: str) -> InputError:
-        """An error that shows the line and says what is wrong with it."""
+        """Return an error that shows the line and says what is wrong with it."""
         return InputError(f"fault {self.text!r}: {problem}")
 
     def take_values(self, *allowed: str) -> dict[str, str]:
@@ -151,7 +151,7 @@ class Line:
 
 
 def not_understood(line: Line) -> InputError:
-    """An error that says how lines are written."""
+    """Return an error that says how lines are written."""
     names = [name for name in fault_kinds() if name != "loss"]
     near = difflib.get_close_matches(line.action, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
@@ -168,3 +168,35 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(name, names, n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     return f"unknown {kind} {name!r}{hint}; choose from {', '.join(names)}"
+
+
+@dataclass(frozen=True)
+class LinkLoss(Fault):
+    """A link by its text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and the
+    probability with which it loses a packet. The switches' fault tables lose it, in both worlds."""
+
+    link: str
+    loss: float
+
+    def check(self, topology: Topology) -> None:
+        """Raise InputError unless it fits the topology."""
+        topology.select(self.link)
+
+    def __str__(self) -> str:
+        return f"{self.link}:loss={self.loss:g}"
+
+
+class LossKind:
+    """``LINK:loss=P``."""
+
+    name = "loss"
+
+    def read(self, line: Line) -> LinkLoss:
+        """See `FaultKind.read`."""
+        _, equals, value = line.text.partition(":")[2].partition("=")
+        if not equals:
+            raise not_understood(line)
+        return LinkLoss(line.where, parse_probability(value, f"fault {line.text!r}: loss"))
+
+
+register(LossKind())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.topo.faults.fault import Fault, Line, fault_kinds, register
 from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_match
 from weft.topo.network import Direction, Host, Switch, Topology
@@ -52,7 +52,7 @@ class Outage(Fault):
         self.match.directions(topology)
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
-        """The directions of links that it is about."""
+        """Return the directions of links that it is about."""
         if isinstance(topology.nodes.get(self.where), Switch):
             return tuple(item for item in topology.directions if self.where in item.ends)
         return PacketMatch(self.where).directions(topology)
@@ -77,15 +77,16 @@ class OutageKind:
         outage.directions(topology)
 
     def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
-        """The directions of links that carry nothing while it lasts."""
+        """Return the directions of links that carry nothing while it lasts."""
         return ()
 
     def rates_bps(self, outage: Outage, topology: Topology) -> Rates:
-        """What directions of links carry while it lasts, where that is less than their rate."""
+        """Return what directions of links carry while it lasts, where that is less than their
+        rate."""
         return {}
 
     def killed(self, outage: Outage, topology: Topology) -> Host | None:
-        """The host whose rank is killed when it begins."""
+        """Return the host whose rank is killed when it begins."""
         return None
 
 
@@ -176,11 +177,11 @@ class Slow(OutageKind):
     def check(self, outage: Outage, topology: Topology) -> None:
         """See `OutageKind.check`."""
         for each in outage.directions(topology):
-            if each.tier not in ("fabric_up", "fabric_down"):
-                raise InputError(
-                    f"fault {outage.text!r}: {each.name} is a host's link; slow is for links "
-                    "between switches: name one, a spine, fabric_up or fabric_down"
-                )
+            refuse(
+                each.tier not in ("fabric_up", "fabric_down"),
+                f"fault {outage.text!r}: {each.name} is a host's link; slow is for links "
+                "between switches: name one, a spine, fabric_up or fabric_down",
+            )
 
     def rates_bps(self, outage: Outage, topology: Topology) -> Rates:
         """See `OutageKind.rates_bps`."""
@@ -196,7 +197,7 @@ register(*OUTAGE_KINDS)
 
 
 def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> Rates:
-    """What directions carry while these outages last: of several, the least."""
+    """Return what directions carry while these outages last: of several, the least."""
     found: Rates = {}
     for outage in outages:
         for ends, rate_bps in outage.kind.rates_bps(outage, topology).items():

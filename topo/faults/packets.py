@@ -50,7 +50,8 @@ class PacketMatch:
         return OPCODE_KINDS[self.opcode] if self.opcode in OPCODE_KINDS else _named(self.opcode)
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
-        """The directions of links that it is about; InputError for an unknown link or rank."""
+        """Return the directions of links that it is about; raise InputError for an unknown link or
+        rank."""
         for rank in (self.rank, self.to):
             if rank is not None:
                 topology.host(rank)
@@ -124,8 +125,7 @@ class PacketKind:
         by_ns = line.duration_ns("by", f"{self.default_by_ns or 0}ns")
         if timed and by_ns == 0:
             raise line.error(f"by={line.values['by']} is no delay; write one like by=1ms")
-        match = read_match(line, line.where)
-        return PacketFault(self.name, match, first, last, by_ns, line.text)
+        return PacketFault(self.name, read_match(line, line.where), first, last, by_ns, line.text)
 
 
 def _range(line: Line) -> tuple[int, int]:

@@ -1,14 +1,14 @@
-"""The outages of an operation as time goes on, the same machine in both worlds."""
+"""The outages of an operation as time goes on, and what a controller knows of them: the same
+machines in both worlds."""
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Protocol
 
 from weft.topo.faults.fault import Fault
-from weft.topo.faults.notices import Notices, known_from_start
 from weft.topo.faults.outages import Outage, slow_rates_bps
 from weft.topo.network import Direction, Host, Topology
 
@@ -17,20 +17,18 @@ class FaultyNetwork(Protocol):
     """What outages are carried out on."""
 
     @property
-    def topology(self) -> Topology: ...
+    def topology(self) -> Topology:
+        """The network that outages happen in."""
 
     def kill(self, host: Host) -> None:
         """Let the rank of a host be gone."""
-        ...
 
     def lose(self, down: Sequence[Direction], known: Sequence[str]) -> None:
         """Let exactly these directions lose everything, beside what else loses, and lead nothing
         over the links of these names, which are known to have failed."""
-        ...
 
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
         """Let directions, by their ends, go on at these rates in bit/s."""
-        ...
 
 
 class OutageSchedule:
@@ -121,3 +119,86 @@ class OutageSchedule:
         return {
             each.name: each for outage in outages for each in outage.kind.down(outage, topology)
         }
+
+
+FABRIC = ("fabric_up", "fabric_down")
+
+
+class Notices:
+    """What a controller knows of failed links, and since when.
+
+    It is a machine of virtual time: it is told of every outage's begin and end, and says when what
+    is known. A link between switches counts as failed while either direction of it carries nothing.
+    That it has failed, or is back, is known some time after, if it has lasted as long: what is over
+    sooner is never known. Slow links, lossy ones and those of hosts are no failures.
+
+    Times are ns of whoever drives it.
+    """
+
+    def __init__(
+        self, topology: Topology, after_ns: int | None, known: Collection[str] = ()
+    ) -> None:
+        """``after_ns``: how long a link is down, or up again, until it is known; None: never.
+        ``known``: names of links whose failure is known before it begins."""
+        self._topology = topology
+        self._after_ns = after_ns
+        self._outages: dict[str, int] = {}
+        """How many outages each link is under."""
+        self._since_ns: dict[str, int] = {}
+        """When each link last went down or up."""
+        self._due: list[tuple[int, str]] = []
+        """(time, link) as a heap."""
+        self._known = set(known)
+
+    @property
+    def known(self) -> tuple[str, ...]:
+        """The links that are known to have failed, by name, sorted."""
+        return tuple(sorted(self._known))
+
+    @property
+    def next_ns(self) -> int | None:
+        """When something may come to be known."""
+        return self._due[0][0] if self._due else None
+
+    def changed(self, outage: Outage, begins: bool, now_ns: int) -> None:
+        """An outage begins or ends."""
+        if self._after_ns is None:
+            return
+        for link in links_of(outage, self._topology):
+            before = self._outages.get(link, 0)
+            self._outages[link] = before + (1 if begins else -1)
+            if (before > 0) != (self._outages[link] > 0):
+                self._since_ns[link] = now_ns
+                heapq.heappush(self._due, (now_ns + self._after_ns, link))
+
+    def take(self, now_ns: int) -> bool:
+        """Learn what is due by ``now_ns``; whether `known` has changed."""
+        before = set(self._known)
+        while self._due and self._due[0][0] <= now_ns:
+            time_ns, link = heapq.heappop(self._due)
+            if self._after_ns is None or self._since_ns[link] != time_ns - self._after_ns:
+                continue  # it has changed once more since
+            if self._outages[link] > 0:
+                self._known.add(link)
+            else:
+                self._known.discard(link)
+        return self._known != before
+
+
+def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
+    """Return the names of the links between switches that an outage takes away, wholly or one
+    way."""
+    names = (each.link.name for each in outage.kind.down(outage, topology) if each.tier in FABRIC)
+    return tuple(dict.fromkeys(names))
+
+
+def known_from_start(
+    faults: Iterable[Fault], topology: Topology, after_ns: int | None
+) -> tuple[str, ...]:
+    """Return the links that fail as the operation starts and are known to have failed at once."""
+    notices = Notices(topology, after_ns)
+    for fault in faults:
+        if isinstance(fault, Outage) and fault.at_ns == 0:
+            notices.changed(fault, True, 0)
+    notices.take(0)
+    return notices.known

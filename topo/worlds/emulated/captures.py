@@ -58,13 +58,13 @@ class CaptureResult:
 
 
 def capture_path(folder: Path, direction: Direction) -> Path:
-    """The file of the link end that a direction leaves from."""
+    """Return the file of the link end that a direction leaves from."""
     node, neighbour = direction.ends
     return folder.absolute() / f"{node}-{neighbour}.pcap"
 
 
 def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[CaptureResult]:
-    """What the switch process says of its captures at the ends of patch links."""
+    """Return what the switch process says of its captures at the ends of patch links."""
     found = {Path(each["path"]).stem: each for each in answer.get("captures", ())}
     return [
         CaptureResult(
@@ -185,7 +185,8 @@ class Captures:
 
 
 def packets_in(path: Path) -> int:
-    """How many whole packets there are in a capture file; none in a file that cannot be read."""
+    """Return how many whole packets there are in a capture file; none in a file that cannot be
+    read."""
     count = 0
     with suppress(OSError), open(path, "rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size

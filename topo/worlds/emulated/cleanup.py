@@ -80,7 +80,8 @@ def clean(root: Path = RUNS) -> list[str]:
 
 
 def _run_folders(root: Path) -> list[Path]:
-    """What in a folder of runs has a run's name; MachineError if nothing there can be believed."""
+    """Return what in a folder of runs has a run's name; raise MachineError if nothing there can be
+    believed."""
     try:
         found = [
             path
@@ -106,10 +107,14 @@ def _listed(folders: list[Path]) -> str:
 
 
 def _is_dead(folder: Path) -> bool:
+    """Return whether a run is dead. A folder without a record yet belongs to a live run if the
+    process that makes it still runs."""
     runner, _ = read_record(folder)
     if runner is not None:
         return not runner.is_alive()
-    return not (folder.name.startswith(".") and _is_being_made(folder))
+    maker = folder.name.rpartition(".")[2]
+    being_made = maker.isdigit() and start_time(int(maker)) is not None
+    return not (folder.name.startswith(".") and being_made)
 
 
 def _run_id(folder: Path) -> str:
@@ -135,20 +140,14 @@ def _clean_run(folder: Path) -> list[str]:
     return removed if folder.exists() else [*removed, f"run {run_id}: {folder}"]
 
 
-def _is_being_made(folder: Path) -> bool:
-    """Whether a folder without a record yet belongs to a process that is about to write one."""
-    maker = folder.name.rpartition(".")[2]
-    return maker.isdigit() and start_time(int(maker)) is not None
-
-
 def marked_processes(run_id: str) -> list[Process]:
-    """The processes of this user that carry a run's id in their environment, but for the calling
-    one."""
+    """Return the processes of this user that carry a run's id in their environment, but for the
+    calling one."""
     return [process for process, users in _marked(run_id) if users == {os.geteuid()}]
 
 
 def _foreign_claimants(run_id: str) -> Iterator[str]:
-    """A line for each process that carries a run's id and is not this user's alone."""
+    """Return a line for each process that carries a run's id and is not this user's alone."""
     for process, users in _marked(run_id):
         if others := users - {os.geteuid()}:
             yield (
@@ -158,8 +157,8 @@ def _foreign_claimants(run_id: str) -> Iterator[str]:
 
 
 def _marked(run_id: str) -> Iterator[tuple[Process, set[int]]]:
-    """The processes that carry a run's id, each with the users that it runs as: a program that is
-    set-uid root has the environment, and the real user, of whoever started it."""
+    """Return the processes that carry a run's id, each with the users that it runs as: a program
+    that is set-uid root has the environment, and the real user, of whoever started it."""
     mark = f"{RUN_VARIABLE}={run_id}".encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import platform
@@ -10,15 +9,19 @@ import re
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError, RunError
-from weft.topo.worlds.emulated.batch import run_batch
-from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET
+from weft.topo.worlds.emulated.namespaces import (
+    CLONE_NEWNET,
+    check_call,
+    in_thread,
+    libc,
+    run_batch,
+)
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 
@@ -190,7 +193,6 @@ def check_machine(*, captures: bool = False) -> None:
 
 def probe_features() -> tuple[Feature, ...]:
     """Try what the emulated world needs of the kernel, in a namespace that goes at once."""
-    libc = ctypes.CDLL(None, use_errno=True)
     features: list[Feature] = []
 
     def attempt(name: str, work: Callable[[], None], required: bool = True) -> None:
@@ -201,9 +203,7 @@ def probe_features() -> tuple[Feature, ...]:
             features.append(Feature(name, False, str(error), required))
 
     def new_namespace() -> None:
-        if libc.unshare(CLONE_NEWNET) != 0:
-            number = ctypes.get_errno()
-            raise OSError(number, os.strerror(number))
+        check_call(libc.unshare(CLONE_NEWNET))
 
     def packet_socket() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
@@ -223,9 +223,7 @@ def probe_features() -> tuple[Feature, ...]:
         attempt("AF_PACKET", packet_socket)
         attempt("PID namespaces", lambda: PidNamespace.make(os.environ).end(), required=False)
 
-    thread = threading.Thread(target=try_all)
-    thread.start()
-    thread.join()
+    in_thread(try_all)
     return tuple(features)
 
 
@@ -251,7 +249,7 @@ class CpuUse:
 def read_cpu_times(
     path: Path = Path("/proc/stat"), processors: Collection[int] | None = None
 ) -> CpuTimes:
-    """The processors' times so far; take one before and one after, and see :func:`cpu_use`.
+    """Return the processors' times so far; take one before and one after, and see :func:`cpu_use`.
 
     ``processors``: numbers; by default those that this process may run on, as a container or
     taskset may leave it a few of many.
@@ -266,7 +264,7 @@ def read_cpu_times(
 
 
 def cpu_use(before: CpuTimes, after: CpuTimes) -> CpuUse:
-    """How busy the machine was between two readings; zeros if no time passed."""
+    """Return how busy the machine was between two readings; zeros if no time passed."""
     total = after.total - before.total
     if total <= 0:
         return CpuUse(0.0, 0.0)

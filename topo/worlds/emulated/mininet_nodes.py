@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any, TextIO
 
 from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
-from weft.base.errors import InputError, MachineError, RunError, WeftError
+from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
 from weft.base.files import read_text
 from weft.base.signals import watched
 from weft.topo.worlds.emulated.runs import Run
@@ -86,15 +86,16 @@ class RunNode(Node):
         return run.start(lambda: super(RunNode, self)._popen(cmd, **params), what)
 
     def entry(self) -> list[str]:
-        """What lets the shell, which has namespaces of its own, see the /proc of the run's PID
-        namespace; what the shell is to run, and commands beside it, see that already."""
+        """Return what lets the shell, which has namespaces of its own, see the /proc of the run's
+        PID namespace; what the shell is to run, and commands beside it, see that already."""
         run: Run = self.params["run"]
         if self.shell or run.pid_namespace is None:
             return []
         return ["mnexec", "-a", str(run.pid_namespace.pid)]
 
     def read(self, size: int = 1024) -> str:
-        """What the shell has printed, once it has printed something; RunError if it has ended."""
+        """Return what the shell has printed, once it has printed something; raise RunError if it
+        has ended."""
         said = select.poll()
         said.register(self.stdout, select.POLLIN)
         while not self.readbuf and not said.poll(SHELL_CHECK_MS):
@@ -213,7 +214,7 @@ class CommandLine(CLI):
             raise
 
     def get_names(self) -> list[str]:
-        """What help and completion tell of: all but what is refused."""
+        """Return what help and completion tell of: all but what is refused."""
         return [name for name in super().get_names() if name.removeprefix("do_") not in REFUSED]
 
     def completenames(self, text: str, *_ignored: Any) -> list[str]:
@@ -250,7 +251,7 @@ class CommandLine(CLI):
         return None
 
     def postcmd(self, stop: Any, line: str) -> Any:
-        """Whether this was the last command; RunError if the network is broken."""
+        """Return whether this was the last command; raise RunError if the network is broken."""
         self._check()
         return stop
 
@@ -259,15 +260,17 @@ class CommandLine(CLI):
         name, command, line = self.parseline(line)
         if name not in self.mn:
             raise InputError(f"{line!r}: there is no such command (see help), nor node (see nodes)")
-        if not command:
-            raise InputError(f"{name}: write a command behind it, as {name} ip addr")
+        refuse(
+            not command,
+            f"{name}: write a command behind it, as {name} ip addr",
+        )
         check_command(name, command)
         node = self.mn[name]
         node.sendCmd(" ".join(self._address(word) for word in command.split(" ")))
         self.waitForNode(node)
 
     def _address(self, word: str) -> str:
-        """A host's address for its name; all else as it is."""
+        """Return a host's address for its name; all else as it is."""
         interface = self.mn[word].defaultIntf() if word in self.mn and self.mn[word].intfs else None
         return (interface and interface.updateIP()) or word
 
@@ -296,8 +299,10 @@ class CommandLine(CLI):
     def do_source(self, line: str) -> Any:
         """source FILE: run the commands in a file."""
         words = shlex.split(line)
-        if len(words) != 1:
-            raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
+        refuse(
+            len(words) != 1,
+            f"{f'source {line}'.strip()}: it is source FILE",
+        )
         try:
             text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
         except (OSError, UnicodeDecodeError) as error:

@@ -1,19 +1,22 @@
-"""Work inside another process's network namespace: run a function there, read its interfaces."""
+"""Work inside another process's network namespace: run a function there, or many ip and tc commands
+at once, and read its interfaces."""
 
 from __future__ import annotations
 
 import array
 import ctypes
 import fcntl
+import json
 import os
+import re
 import socket
 import struct
-import threading
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
+from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError
 
 CLONE_NEWNET = 0x40000000
@@ -28,21 +31,9 @@ _OFFLOADS = {
 }
 """The ethtool commands that switch an offload (linux/ethtool.h), each with what it is called."""
 
-_libc = ctypes.CDLL(None, use_errno=True)
+libc = ctypes.CDLL(None, use_errno=True)
 
 Result = TypeVar("Result")
-
-
-@dataclass(frozen=True)
-class InterfaceCounters:
-    """What the kernel counted at one interface since it was made: Ethernet frames without FCS."""
-
-    rx_bytes: int
-    rx_packets: int
-    rx_dropped: int
-    tx_bytes: int
-    tx_packets: int
-    tx_dropped: int
 
 
 def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
@@ -54,28 +45,26 @@ def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
     thread ends (PR_SET_PDEATHSIG). ``/sys`` stays the caller's. Errors of ``work`` are raised
     here; OSError if the namespace cannot be entered.
     """
-    outcome: list[Result] = []
-    failure: list[BaseException] = []
 
-    def enter_and_work() -> None:
-        try:
-            descriptor = os.open(f"/proc/{pid}/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-            try:
-                if _libc.setns(descriptor, CLONE_NEWNET) != 0:
-                    number = ctypes.get_errno()
-                    raise OSError(number, f"setns to process {pid}: {os.strerror(number)}")
-            finally:
-                os.close(descriptor)
-            outcome.append(work())
-        except BaseException as error:
-            failure.append(error)
+    def enter_and_work() -> Result:
+        with open(f"/proc/{pid}/ns/net", "rb") as namespace:
+            check_call(libc.setns(namespace.fileno(), CLONE_NEWNET), f"setns to process {pid}: ")
+        return work()
 
-    thread = threading.Thread(target=enter_and_work, name=f"namespace-of-{pid}", daemon=True)
-    thread.start()
-    thread.join()
-    if failure:
-        raise failure[0]
-    return outcome[0]
+    return in_thread(enter_and_work)
+
+
+def in_thread(work: Callable[[], Result]) -> Result:
+    """Run ``work`` in a thread of its own, which ends with it, and return its result."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()
+
+
+def check_call(result: int, what: str = "") -> None:
+    """Raise OSError, with the reason behind ``what``, unless a call of libc returned 0."""
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}{os.strerror(number)}")
 
 
 def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
@@ -118,18 +107,54 @@ def turn_offloads_off(interfaces: Iterable[str]) -> None:
                     ) from error
 
 
-def read_counters(pid: int) -> dict[str, InterfaceCounters]:
-    """The counters of every interface in a process's network namespace, by interface name."""
-    counters: dict[str, InterfaceCounters] = {}
+def read_counters(pid: int) -> dict[str, dict[str, int]]:
+    """Return what the kernel counted at every interface in a process's network namespace.
+
+    By interface: ``rx_packets``, ``rx_bytes``, ``tx_packets`` and ``tx_bytes`` since the interface
+    was made, as Ethernet frames without FCS.
+    """
+    counters: dict[str, dict[str, int]] = {}
     for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
         name, _, figures = line.partition(":")
         columns = [int(figure) for figure in figures.split()]
-        counters[name.strip()] = InterfaceCounters(
-            rx_bytes=columns[0],
-            rx_packets=columns[1],
-            rx_dropped=columns[3],
-            tx_bytes=columns[8],
-            tx_packets=columns[9],
-            tx_dropped=columns[11],
-        )
+        counters[name.strip()] = {
+            "rx_packets": columns[1],
+            "rx_bytes": columns[0],
+            "tx_packets": columns[9],
+            "tx_bytes": columns[8],
+        }
     return counters
+
+
+_FAILED_LINE = re.compile(r"Command failed -:(\d+)")
+
+
+def run_batch(tool: str, lines: Sequence[str]) -> None:
+    """Hand lines to ``ip -batch`` or ``tc -batch``; nothing to do if there are none.
+
+    Raises MachineError that shows the line that failed and what the tool said of it; RunError if
+    the tool was killed.
+    """
+    if not lines:
+        return
+    done = run_tool([tool, "-batch", "-"], input="\n".join(lines) + "\n")
+    if done.returncode != 0:
+        number = _FAILED_LINE.search(done.stderr)
+        what = f"{tool} {lines[int(number.group(1)) - 1]}" if number else f"{tool} -batch"
+        said = done.stderr.strip().splitlines()
+        raise MachineError(f"`{what}` failed: {said[0] if said else last_words(done)}")
+
+
+def queue_drops() -> dict[str, int]:
+    """Return packets dropped by the root queue of every interface that has a tbf, by interface.
+
+    Raises MachineError if tc cannot tell, RunError if it was killed.
+    """
+    done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
+    if done.returncode != 0:
+        raise MachineError(f"tc cannot show queues: {last_words(done)}")
+    return {
+        queue["dev"]: int(queue.get("drops", 0))
+        for queue in json.loads(done.stdout or "[]")
+        if queue["kind"] == "tbf"
+    }

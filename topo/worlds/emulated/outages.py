@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import InputError, WeftError
+from weft.base.errors import WeftError, refuse
 from weft.topo.faults import Fault
 from weft.topo.faults.schedule import OutageSchedule
 from weft.topo.network import Direction, Host, Topology
@@ -24,13 +24,13 @@ from weft.topo.network import Direction, Host, Topology
 
 def check_emulated(fault: Fault) -> None:
     """Raise InputError for what the emulated world's switches cannot do."""
-    if fault.emulated_problem:
-        raise InputError(
-            f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
-            "they know LINK:loss=P, WHERE:fail,at=TIME[,for=TIME], "
-            "WHERE:slow,rate=PART[,at=TIME][,for=TIME] and HOST:kill,at=TIME. World 'simulated' "
-            "knows all faults"
-        )
+    refuse(
+        fault.emulated_problem,
+        f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
+        "they know LINK:loss=P, WHERE:fail,at=TIME[,for=TIME], "
+        "WHERE:slow,rate=PART[,at=TIME][,for=TIME] and HOST:kill,at=TIME. World 'simulated' "
+        "knows all faults",
+    )
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,6 @@ a SIGKILL of the runner. Process ids told by Popen stay those of the machine.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import subprocess
 import time
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
 from weft.base.errors import MachineError, RunError
 from weft.base.garbage import uncollected
+from weft.topo.worlds.emulated.namespaces import check_call, libc
 
 _CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"
@@ -32,8 +32,6 @@ END_DEADLINE_S = 60.0
 STATUS_DEADLINE_S = 5.0
 
 Child = TypeVar("Child", bound="subprocess.Popen[Any]")
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class PidNamespace:
@@ -48,7 +46,7 @@ class PidNamespace:
 
     @classmethod
     def make(cls, environment: Mapping[str, str]) -> PidNamespace:
-        """A new one, whose init has that environment.
+        """Make a new one, whose init has that environment.
 
         To be called from a thread that lives as long as the run. Raises MachineError, with the
         reason, where the kernel makes none; RunError if the init was killed.
@@ -97,8 +95,7 @@ class PidNamespace:
         """Raise RunError if the init has ended, and everything in the namespace with it."""
         if os.path.exists(f"/proc/{self.pid}/ns/net"):  # what a process gives back as it ends
             return
-        end = time.monotonic() + STATUS_DEADLINE_S
-        self._reap(end)
+        self._reap(time.monotonic() + STATUS_DEADLINE_S)
         status = self._init.poll()
         how = "has ended" if status is None else how_it_ended(status)
         raise RunError(
@@ -130,20 +127,14 @@ def _children_in(ns: int | None) -> Iterator[None]:
     try:
         with uncollected():  # finalizers may want threads, and gRPC aborts where it gets none
             # First, as a user namespace may let one out of the PID namespace and not back in.
-            _check(_libc.setns(own, _CLONE_NEWPID), "setns")
+            check_call(libc.setns(own, _CLONE_NEWPID), "setns of a PID namespace: ")
             if ns is None:
-                _check(_libc.unshare(_CLONE_NEWPID), "unshare")
+                check_call(libc.unshare(_CLONE_NEWPID), "unshare of a PID namespace: ")
             else:
-                _check(_libc.setns(ns, _CLONE_NEWPID), "setns")
+                check_call(libc.setns(ns, _CLONE_NEWPID), "setns of a PID namespace: ")
             try:
                 yield
             finally:
-                _check(_libc.setns(own, _CLONE_NEWPID), "setns")
+                check_call(libc.setns(own, _CLONE_NEWPID), "setns of a PID namespace: ")
     finally:
         os.close(own)
-
-
-def _check(result: int, what: str) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"{what} of a PID namespace: {os.strerror(number)}")

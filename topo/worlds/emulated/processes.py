@@ -86,7 +86,8 @@ class RunProcess:
         Raises RunError, with the tail of its stderr, if it ends before; or has worked for longer
         than the limit, by its processor time, or done nothing for as long (`Effort`).
         """
-        stdout = self._pipe(self.popen.stdout)
+        stdout = self.popen.stdout
+        assert stdout is not None
         effort = Effort(self.pid, time.monotonic())
         seen = b""
         while line.encode() not in seen.splitlines():
@@ -117,19 +118,13 @@ class RunProcess:
             time.sleep(0.005)
 
     def late(self, limit_s: float) -> RunError:
-        """The error to raise when the process runs and was not ready in time."""
+        """Return the error to raise when the process runs and was not ready in time."""
         return RunError(
             f"{self.what} (pid {self.pid}) was not ready after {limit_s:g} s{self.tail()}"
         )
 
-    @staticmethod
-    def _pipe(pipe: IO[bytes] | None) -> IO[bytes]:
-        if pipe is None:
-            raise ValueError("started without this pipe")
-        return pipe
-
     def is_alive(self) -> bool:
-        """Whether the process still runs."""
+        """Return whether the process still runs."""
         return self.popen.poll() is None
 
     def describe_end(self) -> str:
@@ -141,7 +136,7 @@ class RunProcess:
         return f"{who} {how_it_ended(status)}"
 
     def tail(self) -> str:
-        """The first and last lines of its stderr, to be put behind a message."""
+        """Return the first and last lines of its stderr, to be put behind a message."""
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:

@@ -56,12 +56,13 @@ class Process:
     what: str
 
     def is_alive(self) -> bool:
-        """Whether that very process still runs (a zombie does not)."""
+        """Return whether that very process still runs (a zombie does not)."""
         return start_time(self.pid) == self.started
 
 
 def start_time(pid: int) -> int | None:
-    """When a process was started, in clock ticks since boot; None if none runs under that id.
+    """Return when a process was started, in clock ticks since boot; None if none runs under that
+    id.
 
     One that is ending counts as ended: the init of a PID namespace, once killed, waits until all
     in it have been waited for, which somebody else may have to do.
@@ -76,7 +77,7 @@ def start_time(pid: int) -> int | None:
 
 
 def boot_id() -> str:
-    """What identifies the machine's current boot; process start times count from it."""
+    """Return what identifies the machine's current boot; process start times count from it."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
@@ -188,7 +189,8 @@ def doubt_of_folder(status: os.stat_result) -> str:
 
 
 def read_believed(file: Path) -> str:
-    """The text of a file in a run's folder that root or this user has written, and nobody else can.
+    """Return the text of a file in a run's folder that root or this user has written, and nobody
+    else can.
 
     So must be the file itself, which is no link, its run's folder, and the folder of all runs.
     Raises DoubtfulError, with the reason, where another user may have written it; OSError where it

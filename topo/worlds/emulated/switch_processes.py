@@ -6,10 +6,9 @@ import json
 import os
 import shutil
 import socket
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from weft.base.children import python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError
@@ -17,9 +16,12 @@ from weft.base.private_files import open_private
 from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
 from weft.topo.network import Switch, Topology
 from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
-from weft.topo.worlds.emulated.batch import queue_drops
 from weft.topo.worlds.emulated.captures import capture_path
-from weft.topo.worlds.emulated.namespaces import InterfaceCounters, in_namespace, read_counters
+from weft.topo.worlds.emulated.namespaces import (
+    in_namespace,
+    queue_drops,
+    read_counters,
+)
 from weft.topo.worlds.emulated.processes import RunProcess
 from weft.topo.worlds.emulated.runs import Run
 
@@ -37,25 +39,13 @@ LEAST_FRAME_BYTES = 9216
 """Room for a frame in the built-in switch, whatever the links take."""
 
 
-class SwitchProcesses(Protocol):
-    """The running switches of a world."""
-
-    processes: list[RunProcess]
-
-    def wait_until_ready(self, limit_s: float) -> None:
-        """Return once every switch takes P4Runtime connections; RunError if one does not."""
-
-    def statistics(self) -> dict[str, Any]:
-        """What the switches know of their ports, as JSON would have it."""
-
-
 def socket_path(run: Run, switch: Switch) -> Path:
-    """Where a switch listens for P4Runtime."""
+    """Return where a switch listens for P4Runtime."""
     return run.folder / f"{switch.name}.sock"
 
 
 def address(run: Run, switch: Switch) -> str:
-    """A switch's P4Runtime address, as gRPC takes it."""
+    """Return a switch's P4Runtime address, as gRPC takes it."""
     return f"unix:{socket_path(run, switch)}"
 
 
@@ -68,7 +58,8 @@ def builtin_config(
     links: LinkKind = "veth",
     patch_captures: Path | None = None,
 ) -> dict[str, Any]:
-    """The configuration of ``python -m weft.switch.realtime`` for all switches of a topology.
+    """Return the configuration of ``python -m weft.switch.realtime`` for all switches of a
+    topology.
 
     ``captured``: captures at the switches' ends of links are to see what the switches send.
     ``patch_captures``: the folder for captures of patch links, which only the process itself sees.
@@ -147,15 +138,12 @@ class BuiltinSwitches:
         self.processes[0].wait_for_line("ready", limit_s)
 
     def statistics(self) -> dict[str, Any]:
-        """The statistics document of the process; RunError if it does not answer."""
+        """Return the statistics document of the process; raise RunError if it does not answer."""
         return self.ask("")
 
-    def reset_lateness(self) -> None:
-        """Start the statistics of lateness and of queues' depths anew."""
-        self.ask("reset")
-
     def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
-        """What the process answers to a line of `weft.switch.realtime.statistics`, or to none.
+        """Return what the process answers to a line of `weft.switch.realtime.statistics`, or to
+        none.
 
         RunError if it does not answer, or refuses.
         """
@@ -244,7 +232,7 @@ class Bmv2Switches:
                 {
                     "port": port.number,
                     "interface": interface,
-                    **_figures(counters[interface]),
+                    **counters[interface],
                     "queue_drops": drops.get(interface, 0),
                 }
             )
@@ -254,8 +242,13 @@ class Bmv2Switches:
         }
 
 
+SwitchProcesses = BuiltinSwitches | Bmv2Switches
+"""The running switches of a world."""
+
+
 def find_bmv2(search_path: str | None = None) -> str:
-    """The path of simple_switch_grpc; MachineError, with what to install, if there is none."""
+    """Return the path of simple_switch_grpc; raise MachineError, with what to install, if there is
+    none."""
     found = shutil.which(BMV2, path=search_path)
     if found is None:
         raise MachineError(
@@ -272,12 +265,3 @@ def notification_options(program: str) -> tuple[str, ...]:
     told = run_tool([program, "--help"])
     option = "--notifications-addr"
     return (option, "ipc://{}.notifications") if option in told.stdout + told.stderr else ()
-
-
-def _figures(counters: InterfaceCounters) -> Mapping[str, int]:
-    return {
-        "rx_packets": counters.rx_packets,
-        "rx_bytes": counters.rx_bytes,
-        "tx_packets": counters.tx_packets,
-        "tx_bytes": counters.tx_bytes,
-    }

@@ -45,7 +45,7 @@ class RunningTestbed:
         draft.replace(folder / FILE)
 
     def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
-        """The switches of those names, or all of them for none.
+        """Return the switches of those names, or all of them for none.
 
         Raises:
             InputError: there is none of that name.
@@ -58,13 +58,8 @@ class RunningTestbed:
         return {name: self.switches[name] for name in names or self.switches}
 
 
-def running_testbeds(root: Path = RUNS) -> list[RunningTestbed]:
-    """The testbeds that are up on this machine, by their ids; those that this user can believe."""
-    return _look(root)[0]
-
-
 def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
-    """The testbeds that are up, and a line for each run that cannot be read or believed."""
+    """Return the testbeds that are up, and a line for each run that cannot be read or believed."""
     found, doubts = [], []
     for folder in sorted(root.glob("[!.]*")):
         try:
@@ -87,7 +82,7 @@ def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
 
 
 def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed:
-    """The testbed with that id, or the only one.
+    """Return the testbed with that id, or the only one.
 
     Raises:
         InputError: there is none, or there are several and none was named.

@@ -8,11 +8,12 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.base.errors import RunError
 from weft.base.signals import ending_on_signals, signals_held
@@ -32,14 +33,14 @@ from weft.topo.interfaces import (
 )
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
-from weft.topo.worlds.emulated.batch import queue_drops, run_batch
 from weft.topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.machine import check_machine
 from weft.topo.worlds.emulated.namespaces import (
-    InterfaceCounters,
     in_namespace,
+    queue_drops,
     read_counters,
+    run_batch,
     turn_offloads_off,
     write_sysctls,
 )
@@ -56,6 +57,8 @@ from weft.topo.worlds.emulated.switch_processes import (
 
 if TYPE_CHECKING:
     from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
+
+Part = TypeVar("Part")
 
 DEATH_S = 1.0
 """For a process whose connections have ended to have ended itself."""
@@ -213,11 +216,10 @@ class EmulatedWorld:
             run_batch("tc", shapers)
 
         in_namespace(self.namespace_pid, make)
-        assert self._network is not None
         for link in self.topology.links:
             if is_patched(link, self.topology, self.links):
                 continue
-            self._network.add_link(
+            _up(self._network).add_link(
                 link.a.node,
                 link.b.node,
                 (link.a.number, link.b.number),
@@ -225,21 +227,15 @@ class EmulatedWorld:
             )
 
     def _configure_hosts(self) -> None:
-        assert self._network is not None
         for host in self.topology.hosts:
-            addresses = host_side(host, self.topology)
-            shaper = host_shaper(host, self.topology, self.link_mtu)
-            interface = self.host_interface(host.rank)
-
-            def configure(
-                lines: list[str] = addresses, shaper: str = shaper, interface: str = interface
-            ) -> None:
-                turn_offloads_off([interface])
-                run_batch("ip", lines)
-                run_batch("tc", [shaper])
-
+            configure = partial(
+                _configure_host,
+                self.host_interface(host.rank),
+                host_side(host, self.topology),
+                host_shaper(host, self.topology, self.link_mtu),
+            )
             in_namespace(self._namespaces[host.name], configure)
-            self._network.set_address(host.name, host.ip, host.mac_text)
+            _up(self._network).set_address(host.name, host.ip, host.mac_text)
 
     def close(self) -> None:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.
@@ -264,8 +260,7 @@ class EmulatedWorld:
         self.captured = self._captures.stop()
         switches = self._switches
         if self.links == "patch" and self._ready and isinstance(switches, BuiltinSwitches):
-            answer = switches.ask("captures end")
-            self.captured += patch_results(self.topology, answer)
+            self.captured += patch_results(self.topology, switches.ask("captures end"))
 
     def _end_processes(self) -> None:
         stop_all(self.switch_processes)
@@ -284,34 +279,24 @@ class EmulatedWorld:
     @property
     def record(self) -> Run:
         """The run's record: its id, folder, and the environment for its processes."""
-        if self._record is None:
-            raise RunError("the emulated world is not up: enter it first")
-        return self._record
+        return _up(self._record)
 
     @property
     def network(self) -> Any:
         """The ``mininet.net.Mininet`` object, for Mininet's own command line and scripts."""
-        if self._network is None:
-            raise RunError("the emulated world is not up: enter it first")
-        return self._network.net
+        return _up(self._network).net
 
     @property
     def namespace_pid(self) -> int:
         """A process in the run's namespace, where all switch ends of links are."""
-        return self._namespace("switches")
+        return _up(self._namespaces.get("switches"))
 
     def host_pid(self, rank: int) -> int:
-        """A process in the namespace of a rank's host, by which to enter it."""
-        return self._namespace(self.topology.host(rank).name)
-
-    def _namespace(self, name: str) -> int:
-        try:
-            return self._namespaces[name]
-        except KeyError:
-            raise RunError("the emulated world is not up: enter it first") from None
+        """Return a process in the namespace of a rank's host, by which to enter it."""
+        return _up(self._namespaces.get(self.topology.host(rank).name))
 
     def host_interface(self, rank: int) -> str:
-        """The name of a host's interface in its namespace."""
+        """Return the name of a host's interface in its namespace."""
         host = self.topology.host(rank)
         return interface_name(self.topology.outward(host.name)[0].source, self.topology)
 
@@ -325,24 +310,24 @@ class EmulatedWorld:
         """The switch process, or BMv2's processes."""
         return list(self._switches.processes) if self._switches is not None else []
 
-    def host_counters(self, rank: int) -> InterfaceCounters:
-        """What the kernel counted at a host's interface."""
+    def host_counters(self, rank: int) -> dict[str, int]:
+        """Return what the kernel counted at a host's interface."""
         return read_counters(self.host_pid(rank))[self.host_interface(rank)]
 
     def host_queue_drops(self) -> dict[str, int]:
-        """Packets that the tbf on each host's own interface dropped, by host."""
+        """Return packets that the tbf on each host's own interface dropped, by host."""
         return {
             host.name: sum(in_namespace(self.host_pid(host.rank), queue_drops).values())
             for host in self.topology.hosts
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """What no switch counts of what faults lost: nothing, since the switches lose it."""
+        """Return what no switch counts of what faults lost: nothing, since the switches lose it."""
         return {}
 
-    def switch_counters(self) -> dict[tuple[str, int], InterfaceCounters]:
-        """What the kernel counted at each switch end of a link, by switch and port; patch links
-        are not the kernel's."""
+    def switch_counters(self) -> dict[tuple[str, int], dict[str, int]]:
+        """Return what the kernel counted at each switch end of a link, by switch and port; patch
+        links are not the kernel's."""
         counters = read_counters(self.namespace_pid)
         return {
             (port.node, port.number): counters[interface]
@@ -350,7 +335,7 @@ class EmulatedWorld:
         }
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Packets that tbf dropped behind a switch (BMv2 alone), by switch and port."""
+        """Return packets that tbf dropped behind a switch (BMv2 alone), by switch and port."""
         drops = in_namespace(self.namespace_pid, queue_drops)
         return {
             (port.node, port.number): drops[interface]
@@ -359,8 +344,8 @@ class EmulatedWorld:
         }
 
     def switch_statistics(self) -> dict[str, Any]:
-        """What the switches tell of themselves: the built-in switch's statistics document, or
-        the kernel's counts at BMv2's interfaces."""
+        """Return what the switches tell of themselves: the built-in switch's statistics document,
+        or the kernel's counts at BMv2's interfaces."""
         if self._switches is None:
             raise RunError("the emulated world is not up: enter it first")
         return self._switches.statistics()
@@ -368,7 +353,7 @@ class EmulatedWorld:
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; nothing on BMv2."""
         if isinstance(self._switches, BuiltinSwitches):
-            self._switches.reset_lateness()
+            self._switches.ask("reset")
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count from that time of CLOCK_MONOTONIC on what links carry, in bins of that length or of
@@ -387,8 +372,8 @@ class EmulatedWorld:
         self._builtin("traced").ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
 
     def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
-        """What has been traced at a switch (`weft.switch.realtime.traces.Traces.take`) since it was
-        last taken; with ``end`` there is no more of it. Raises RunError."""
+        """Return what has been traced at a switch (`weft.switch.realtime.traces.Traces.take`) since
+        it was last taken; with ``end`` there is no more of it. Raises RunError."""
         switches = self._builtin("traced")
         taken = switches.ask(f"trace {switch} take", TRACE_DEADLINE_S)
         if end:
@@ -463,3 +448,17 @@ class EmulatedWorld:
             self._record.pid_namespace.check()
         if self._network is not None:
             self._network.check_namespaces()
+
+
+def _configure_host(interface: str, lines: Sequence[str], shaper: str) -> None:
+    """Configure a host's interface, in the calling thread's namespace."""
+    turn_offloads_off([interface])
+    run_batch("ip", lines)
+    run_batch("tc", [shaper])
+
+
+def _up(part: Part | None) -> Part:
+    """Return a part of the world; raise RunError unless the world is up."""
+    if part is None:
+        raise RunError("the emulated world is not up: enter it first")
+    return part

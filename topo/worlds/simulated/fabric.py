@@ -14,7 +14,7 @@ import numpy.typing as npt
 from weft.agents.datagrams import Datagrams
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.wire.headers import HEADER_ROOM_BYTES
-from weft.base.errors import InputError, RunError
+from weft.base.errors import RunError, refuse
 from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.topo.clos import single
@@ -38,20 +38,23 @@ class Agent(Protocol):
     """What runs on a host: a `HostAgent`, or anything around an endpoint."""
 
     @property
-    def endpoint(self) -> Endpoint: ...
+    def endpoint(self) -> Endpoint:
+        """The host's transport."""
 
     @property
     def groups(self) -> Collection[int]:
         """Multicast groups that the host joins."""
-        ...
 
     @property
-    def due_ns(self) -> int | None: ...
+    def due_ns(self) -> int | None:
+        """When the agent wants to be called; None means that it waits for packets."""
 
     @property
-    def attentive(self) -> bool: ...
+    def attentive(self) -> bool:
+        """Whether the agent is called for every packet that reaches its host."""
 
-    def attend(self, batch: Datagrams, now_ns: int) -> None: ...
+    def attend(self, batch: Datagrams, now_ns: int) -> None:
+        """Do what is due; ``batch`` has the datagram that the agent is called for."""
 
 
 class Fabric:
@@ -72,11 +75,11 @@ class Fabric:
         ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
         extra = -(-2 * hosts // ports)
         sent_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
-        if host_queue_bytes < 2 * sent_bytes:
-            raise InputError(
-                f"host queue of {host_queue_bytes} bytes: it must hold two frames, "
-                f"{2 * sent_bytes} bytes at a path MTU of {path_mtu}"
-            )
+        refuse(
+            host_queue_bytes < 2 * sent_bytes,
+            f"host queue of {host_queue_bytes} bytes: it must hold two frames, "
+            f"{2 * sent_bytes} bytes at a path MTU of {path_mtu}",
+        )
         self.dataplane = Dataplane(
             switches + extra,
             ports,
@@ -133,21 +136,25 @@ class Fabric:
             row.queue_bytes = host_queue_bytes
             row.due_ns = at.NEVER
         self.world = world = at.World.zeroed()
+        addressed = {
+            "peers": self._peers,
+            "directions": self._directions,
+            "down": self.down,
+            "lost_packets": self.lost_packets,
+            "lost_bytes": self.lost_bytes,
+            "sending": self._sending_words,
+            "receiving": self._receiving_words,
+            "received_row": self._received.data,
+            "held": self._held,
+        }
+        for name, array in addressed.items():
+            setattr(world, name, array.ctypes.data)
         world.hosts = hosts
         world.host_table = table
         world.first_uplink = first_uplink
         world.first_call = first_uplink + hosts
-        world.peers = self._peers.ctypes.data
-        world.directions = self._directions.ctypes.data
-        world.down = self.down.ctypes.data
-        world.lost_packets = self.lost_packets.ctypes.data
-        world.lost_bytes = self.lost_bytes.ctypes.data
-        world.sending = self._sending_words.ctypes.data
-        world.receiving = self._receiving_words.ctypes.data
-        world.received_row = self._received.data.ctypes.data
         world.margin = 2 * ports + 16  # a step takes at most a copy for every port, and its own
         world.port_indices = indices
-        world.held = self._held.ctypes.data
         world.frame_bytes = sent_bytes
         while world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
@@ -164,7 +171,7 @@ class Fabric:
         return f"{high % (1 << 64):016x}{low % (1 << 64):016x}"
 
     def host_index(self, rank: int) -> int:
-        """The port index of a host's uplink, which is also the far end of its downlink."""
+        """Return the port index of a host's uplink, which is also the far end of its downlink."""
         return self.world.first_uplink + rank
 
     def uplink_drops(self, rank: int) -> int:
@@ -323,7 +330,7 @@ class Fabric:
         return f"faults hold more than {at.HELD_ROOM} frames at a time"
 
     def statistics(self) -> dict[str, Any]:
-        """What the built-in switch process tells of itself in the emulated world."""
+        """Return what the built-in switch process tells of itself in the emulated world."""
         dataplane = self.dataplane
         switches = []
         for index, switch in enumerate(self.topology.switches):

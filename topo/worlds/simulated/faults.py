@@ -17,8 +17,8 @@ from weft.topo.worlds.simulated.layout import (
     Held,
     Rule,
     World,
+    internal,
 )
-from weft.topo.worlds.simulated.native import internal
 
 _SEND_WITH_IMMEDIATE = (0x03, 0x05)
 _WRITE_LAST_WITH_IMMEDIATE = 0x09
@@ -29,7 +29,7 @@ _HELD_BYTES = Held.dtype.itemsize
 
 @internal
 def chunk_of(data: Frame, at: int, opcode: int) -> int:
-    """The chunk or block that an immediate names, or NONE: `at` is where the BTH begins."""
+    """Return the chunk or block that an immediate names, or NONE: `at` is where the BTH begins."""
     if opcode == _CHUNK:
         place = 20
     elif opcode == _WRITE_ONLY_WITH_IMMEDIATE:
@@ -45,7 +45,8 @@ def chunk_of(data: Frame, at: int, opcode: int) -> int:
 def rule_applies(
     world: World, rule: int, port_index: int, data: Frame, at: int, length: int
 ) -> bool:
-    """Whether a rule's action is due on a frame (at ``data[at]``) that left ``port_index``."""
+    """Return whether a rule's action is due on a frame (at ``data[at]``) that left
+    ``port_index``."""
     words = Rule(world.rules, rule)
     if load8(world.rule_places + rule * world.port_indices + port_index) == 0:
         return False
@@ -78,7 +79,7 @@ def rule_applies(
 
 @internal
 def copy_of(context: Context, packet: int) -> int:
-    """A second packet with the same frame, or NONE."""
+    """Return a second packet with the same frame, or NONE."""
     row = Packet(context.packets, packet)
     copy = take_packet(context, row.buffer)
     if copy == NONE:
@@ -108,7 +109,7 @@ def hold(world: World, packet: int, port_index: int, time_ns: int, swapped: int)
 
 @internal
 def first_held(world: World) -> int:
-    """The position of the held frame that is due first, or NONE."""
+    """Return the position of the held frame that is due first, or NONE."""
     best = NONE
     for i in range(world.held_count):
         row = Held(world.held, i)
@@ -125,7 +126,7 @@ def first_held(world: World) -> int:
 
 @internal
 def held_time(world: World) -> int:
-    """When the next held frame is due, or NEVER."""
+    """Return when the next held frame is due, or NEVER."""
     if world.held_count == 0:
         return NEVER
     return Held(world.held, first_held(world)).time_ns
@@ -133,7 +134,7 @@ def held_time(world: World) -> int:
 
 @internal
 def swapped_at(world: World, port_index: int) -> int:
-    """The position of the frame that waits for its successor at a port index, or NONE."""
+    """Return the position of the frame that waits for its successor at a port index, or NONE."""
     for i in range(world.held_count):
         row = Held(world.held, i)
         if row.swapped and row.port == port_index:
@@ -153,7 +154,7 @@ def let_go(world: World, position: int) -> int:
 
 @internal
 def frame_view(context: Context, packet: int) -> Frame:
-    """The buffer that a packet's frame is in."""
+    """Return the buffer that a packet's frame is in."""
     row = Packet(context.packets, packet)
     stride = context.buffer_stride
     data: Frame = uint8_view(context.buffers + row.buffer * stride, stride)
@@ -162,11 +163,11 @@ def frame_view(context: Context, packet: int) -> Frame:
 
 @internal
 def frame_length(context: Context, packet: int) -> int:
-    """A frame's bytes."""
+    """Return a frame's bytes."""
     return Packet(context.packets, packet).frame_length
 
 
 @internal
 def frame_start(context: Context, packet: int) -> int:
-    """Where in its buffer a frame begins."""
+    """Return where in its buffer a frame begins."""
     return Packet(context.packets, packet).frame

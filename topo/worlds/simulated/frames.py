@@ -10,8 +10,8 @@ from weft.topo.worlds.simulated.layout import (
     Frame,
     HostRecord,
     World,
+    internal,
 )
-from weft.topo.worlds.simulated.native import internal
 
 TTL = 64
 MULTICAST_MAC = 0x01005E000000
@@ -30,7 +30,7 @@ _D = 0xA54FF53A5F1D36F1 - (1 << 64)
 
 @internal
 def header_sum(total_length: int, tos: int, source: int, destination: int) -> int:
-    """The IPv4 header checksum of what a host sends (RFC 1071)."""
+    """Return the IPv4 header checksum of what a host sends (RFC 1071)."""
     total = 0x4500 + tos + total_length + _DONT_FRAGMENT + (TTL << 8) + _UDP
     total += (source >> 16) + (source & 0xFFFF) + (destination >> 16) + (destination & 0xFFFF)
     total = (total & 0xFFFF) + (total >> 16)
@@ -90,7 +90,8 @@ def read32(data: Frame, at: int) -> int:
 
 @internal
 def taken_size(data: Frame, at: int, length: int, host: HostRecord) -> int:
-    """Bytes of the datagram in a frame that an interface and its stack take; -1 if they do not.
+    """Return bytes of the datagram in a frame that an interface and its stack take; -1 if they do
+    not.
 
     Checked as there: the destination's MAC and IPv4 addresses (a multicast one must have been
     joined), header lengths and checksum, no fragment, UDP to the RoCEv2 port, without a checksum.
@@ -145,7 +146,7 @@ def mix(state: int, word: int) -> int:
 
 @internal
 def content_hash(data: Frame, at: int, length: int) -> int:
-    """A hash of a frame's bytes: four lanes of words, most significant byte first."""
+    """Return a hash of a frame's bytes: four lanes of words, most significant byte first."""
     one, two, three, four = _A, _B, _C, _D
     end = at + length
     while at + 32 <= end:

@@ -29,8 +29,8 @@ from weft.topo.worlds.simulated.layout import (
     STACK_BYTES,
     HostRecord,
     World,
+    internal,
 )
-from weft.topo.worlds.simulated.native import internal
 
 _ACKNOWLEDGE = 0x11
 
@@ -101,7 +101,7 @@ def take_in(world: World, context: Context, host: int, packet: int, now_ns: int)
 
 @internal
 def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
-    """A host's time has come: send all that its transport has to send now, say when it is next.
+    """Send all that a host's transport has to send now, and schedule when it is next called.
 
     CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the
     host's time is still now.

@@ -8,10 +8,14 @@ uplink, then one for each host itself, whose events are the times at which it is
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.jit import Record, record
+from weft.agents.wire.compiled import JIT as AGENTS
+from weft.base.jit import Jit, Record, record
+from weft.switch.engine.native import JIT as ENGINE
 
 Frame = npt.NDArray[np.uint8]
 """The buffer that a frame is in."""
@@ -148,3 +152,11 @@ IP_BYTES = 20
 UDP_BYTES = 8
 STACK_BYTES = ETHERNET_BYTES + IP_BYTES + UDP_BYTES
 """What stands before a datagram in a frame."""
+
+
+JIT = Jit(
+    "simulated",
+    (*ENGINE.sources, *AGENTS.sources, *Path(__file__).resolve().parent.glob("*.py")),
+    error_model="numpy",
+)
+compiled, internal = JIT.compiled, JIT.internal

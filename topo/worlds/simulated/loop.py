@@ -55,15 +55,16 @@ from weft.topo.worlds.simulated.layout import (
     Held,
     Rule,
     World,
+    compiled,
+    internal,
 )
-from weft.topo.worlds.simulated.native import compiled, internal
 
 NOTHING = -1
 
 
 @internal
 def word_of(world: World, table: int, port_index: int) -> int:
-    """A port index's word of one of the world's tables."""
+    """Return a port index's word of one of the world's tables."""
     word: int = words_at(table, world.port_indices)[port_index]
     return word
 
@@ -80,7 +81,8 @@ def lose(world: World, context: Context, port_index: int, packet: int) -> None:
 
 @internal
 def hand_over(world: World, context: Context, port_index: int, packet: int, now_ns: int) -> int:
-    """A frame that left ``port_index`` goes into what is there; a host to be called, or NOTHING."""
+    """Hand a frame that left ``port_index`` to what is there; return a host to be called, or
+    NOTHING."""
     peer = word_of(world, world.peers, port_index)
     if peer == NONE:
         release(context, packet)

@@ -8,8 +8,7 @@ import numpy as np
 
 from weft.switch.engine.layout import NONE
 from weft.topo.faults import Fault, Outage, PacketFault, PacketMatch
-from weft.topo.faults.notices import known_from_start
-from weft.topo.faults.schedule import OutageSchedule
+from weft.topo.faults.schedule import OutageSchedule, known_from_start
 from weft.topo.network import Direction, Host
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.fabric import Fabric
@@ -100,7 +99,7 @@ class FaultPlan:
                 self._outages.begin(self._triggers.pop(number), self._fabric.now_ns)
 
     def done(self) -> dict[str, int]:
-        """How many packets each packet fault was done to, by its line."""
+        """Return how many packets each packet fault was done to, by its line."""
         counts = self._rules["done"][self._rules["action"] != at.TRIGGER]
         found: dict[str, int] = {}
         for fault, count in zip(self._lines, counts.tolist(), strict=True):

@@ -133,11 +133,11 @@ class SimulatedWorld:
         return {}
 
     def host_queue_drops(self) -> dict[str, int]:
-        """Packets that a host's interface had no room for, by host."""
+        """Return packets that a host's interface had no room for, by host."""
         return {host.name: self.fabric.uplink_drops(host.rank) for host in self.topology.hosts}
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Packets and bytes that faults lost on the link, by direction, where there are any.
+        """Return packets and bytes that faults lost on the link, by direction, where there are any.
 
         Beside what P4 fault tables lose. What a host sent and lost so is in no switch's counter.
         """
@@ -187,7 +187,7 @@ class SimulatedWorld:
         )
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Memory for all ranks' buffers, used again by every operation of the same size."""
+        """Return memory for all ranks' buffers, used again by every operation of the same size."""
         if len(self._memory) != size:
             self._memory = np.zeros(0, np.uint8)
             try:
@@ -230,8 +230,9 @@ class _Operation:
                 options=cast.transport,
             )
             peers = cast.partners(process, operation.kinds)
-            lanes = cast.lanes.get(process)
-            self._participants.append(Participant(endpoint, cast.teams, members, peers, lanes))
+            self._participants.append(
+                Participant(endpoint, cast.teams, members, peers, cast.lanes.get(process))
+            )
         introductions: Introductions = {}
         for participant in self._participants:
             introductions.update(participant.introductions())
@@ -423,7 +424,7 @@ class _Operation:
         return report.checked(error, self._workloads[team])  # of which this rank's were the last
 
     def _difference(self, rank: int) -> str:
-        """Where a rank's data is wrong, or nothing."""
+        """Return where a rank's data is wrong, or nothing."""
         team, member = self._ranks[rank]
         for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True):
             wrong = workload.check(member, job.buffer, job.output)

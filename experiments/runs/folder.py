@@ -1,0 +1,129 @@
+"""The results folder of a run, and the files that go into it."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+
+from weft.base import files
+from weft.base.errors import InputError, refuse
+from weft.experiments.report import render
+from weft.experiments.results.results import DOCUMENT, Results
+from weft.experiments.runs.traces import TRACE_FILES
+
+REPORT = "report.html"
+
+
+class ResultsFolder:
+    """A results folder. What was made of it belongs, under sudo, to whoever called that."""
+
+    def __init__(self, path: Path) -> None:
+        refuse(
+            str(path) in ("", "."),
+            "the results folder has no name: name one with --out DIR",
+        )
+        self.path = path.absolute()
+        self.captures = self.path / "pcap"
+        self._made: list[Path] = []
+        self._older: set[Path] = set()
+        """Files of an older run, which go once this one's document has taken the place of its."""
+
+    def make(self, *, captures: bool, traces: bool) -> None:
+        """Make the folder where it is not there, and see that it can be written to.
+
+        An older run's captures and traces go, if this run makes some.
+        """
+        probe = self.path / f".{secrets.token_hex(4)}"
+        try:
+            self._made += files.make_folder(self.path)
+            files.write_whole(probe, b"")
+            files.remove(probe)
+            if captures:
+                self._made += files.make_folder(self.captures)
+            older = {
+                *((self.path / name, False) for name in _old_plots(self.path)),
+                *((self.path / name, traces) for name in TRACE_FILES),
+                *((path, captures) for path in self._older_captures()),
+            }
+            self._older = {path for path, replaced in older if not replaced}
+            for path, replaced in older:
+                if replaced:
+                    files.remove(path)
+        except OSError as error:
+            self.close()
+            raise InputError(
+                f"results folder {str(self.path)!r} cannot be written: {error.strerror}; name "
+                "another with --out"
+            ) from None
+
+    def _older_captures(self) -> list[Path]:
+        """Return an older run's captures; none in what somebody has made a link."""
+        try:
+            return _captures_in(self.captures)
+        except OSError:
+            return []
+
+    def write(self, results: Results) -> tuple[list[Path], str]:
+        """Write the document, the plots and the report, and remove an older run's other files.
+
+        Returns the files that were written, and, if not all were, which were not and why.
+        """
+        written: list[Path] = []
+        missing: list[str] = []
+        reasons: dict[str, None] = {}
+        for name, content in _documents(results):
+            try:
+                files.write_whole(self.path / name, content)
+                written.append(self.path / name)
+            except OSError as error:
+                missing.append(name)
+                reasons[error.strerror or str(error)] = None
+        if missing:
+            return written, (
+                f"{', '.join(missing)} could not be written to {str(self.path)!r}: "
+                f"{'; '.join(reasons)}; make room, or name another folder with --out"
+            )
+        for path in self._older.difference(written):
+            with contextlib.suppress(OSError):
+                files.remove(path)
+        return written, ""
+
+    def close(self) -> None:
+        """Remove the folders that were made and stayed empty."""
+        for folder in reversed(self._made):
+            files.remove_empty_folder(folder)
+
+
+def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
+    """Return the files that results become, by name; each is made when it is asked for."""
+    yield DOCUMENT, results.text()
+    if results.plots:
+        from weft.experiments.plots.draw import draw_plots
+
+        yield from draw_plots(results)
+    yield REPORT, render(results)
+
+
+def plot_files(results: Results) -> list[str]:
+    """Return names of the files that the results' plots are drawn into."""
+    return [f"{plot.name}.{ending}" for plot in results.plots for ending in ("svg", "png")]
+
+
+def _captures_in(folder: Path) -> list[Path]:
+    """Return the captures of a run: of one network in the folder itself, of several in folders in
+    it."""
+    found = []
+    for name in files.names_in(folder):
+        inner = [f"{name}/{each}" for each in files.names_in(folder / name)]
+        found += [folder / each for each in (name, *inner) if each.endswith(".pcap")]
+    return found
+
+
+def _old_plots(folder: Path) -> list[str]:
+    """Return the files of an older run's plots, which its results name."""
+    try:
+        return plot_files(Results.read(folder))
+    except InputError:
+        return []
