@@ -22,7 +22,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import TransportOptions
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 TeamMember = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
@@ -107,9 +107,8 @@ class AgentGroup(EndpointAgent):
         super().__init__(endpoint)
         self.parts = tuple(parts)
         ranks = [place for place, part in enumerate(parts) if isinstance(part, HostAgent)]
-        demand(
-            len(ranks) <= 1 and parts,
-            InputError,
+        refuse(
+            not (len(ranks) <= 1 and parts),
             f"a host has one rank at most and an agent at least, not {len(ranks)}",
         )
         self._rank = ranks[0] if ranks else 0

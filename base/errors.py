@@ -34,16 +34,10 @@ class ProtocolError(RunError):
     """A peer that broke a protocol: a malformed or impossible message."""
 
 
-def demand(holds: object, error: type[WeftError], why: str) -> None:
-    """Raise an error that says why, unless what is demanded holds.
+def refuse(condition: object, message: str, error: type[WeftError] = InputError) -> None:
+    """Raise an error with the message if the condition is true.
 
     The message is made in any case, so this is not for what is checked for every packet.
     """
-    if not holds:
-        raise error(why)
-
-
-def refuse(condition: object, message: str) -> None:
-    """Raise InputError with the message if the condition is true."""
     if condition:
-        raise InputError(message)
+        raise error(message)

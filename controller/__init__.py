@@ -1,7 +1,7 @@
 """The P4Runtime controller: routes, multicast trees and faults.
 
-``fabric_plan`` says as plain data what every switch is to hold; a ``Controller`` makes the switches
-hold it.
+``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings switches
+to it.
 """
 
 from __future__ import annotations
@@ -9,15 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from weft.controller.aggregation import AggregationJob
-from weft.controller.counters import LinkCounters
+from weft.controller.counters import AggregationCounters, LinkCounters
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.multicast import Tree
 from weft.controller.pinned_paths import Pin
-from weft.controller.plan import Plan, diff, fabric_plan
+from weft.controller.plan import Plan, diff
 
 if TYPE_CHECKING:
     from weft.controller.controller import Controller
 
 __all__ = [
+    "AggregationCounters",
     "AggregationJob",
     "Controller",
     "LinkCounters",
@@ -30,7 +32,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``Controller`` when it is first asked for, since planning alone needs no gRPC."""
+    """Planning alone needs no gRPC: ``Controller`` is imported when it is first asked for."""
     if name == "Controller":
         from weft.controller.controller import Controller
 

@@ -9,10 +9,13 @@ from typing import TypeVar
 
 from weft.base.garbage import uncollected
 from weft.controller import fabric
-from weft.controller.aggregation import absent_control
+from weft.controller.aggregation import AggregationJob, absent_control
 from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
 from weft.controller.counters import (
+    AggregationCounters,
     LinkCounters,
+    aggregation_cells,
+    aggregation_counters,
     cells_of,
     link_counters,
 )
@@ -53,7 +56,7 @@ class Controller:
         """What the switches hold."""
         self._sessions: dict[str, Session] = {}
         self._pool: ThreadPoolExecutor | None = None
-        """None means that the switches are in this process and are asked one after the other."""
+        """None: the switches are in this process, and are asked one after the other."""
         if any(isinstance(address, str) for address in addresses.values()):
             threads = min(MAX_THREADS, len(topology.switches))
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
@@ -70,8 +73,8 @@ class Controller:
 
         try:
             loaded = Program(program, absent_control())
-            values = loaded.names.register_size(fabric.name("row_values"))
-            self._values = values // fabric.size("row_epoch")
+            rows_values = loaded.names.register_size(fabric.name("row_values"))
+            self._values = rows_values // fabric.size("row_epoch")
             self._together(start, list(self._sessions.values()))
         except BaseException:
             self.close()
@@ -89,15 +92,15 @@ class Controller:
         self.close()
 
     def session(self, switch: str) -> Session:
-        """Return the session with one switch."""
+        """The session with one switch."""
         return self._sessions[switch]
 
     def apply(self, plan: Plan, besides: Collection[str] = ()) -> None:
         """Bring all switches from the plan that they hold to another one, in place.
 
-        ``besides`` names switches that run another program; they are left as they are. Raises
-        SwitchError; it is then unknown which plan is held, and the switches need their program
-        anew.
+        ``besides``: names of switches that run a program of their own, and are left as they are.
+
+        Raises SwitchError; the plan held is then unknown, and the switches need their program anew.
         """
         changes = {
             switch: batches
@@ -115,7 +118,7 @@ class Controller:
         self.plan = plan
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
-        """Return what was sent and lost on every direction of every link, by (from, to)."""
+        """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
 
         def read(switch: Switch) -> dict[tuple[str, int], tuple[int, int]]:
             cells = cells_of(self.topology, switch.name)
@@ -126,15 +129,32 @@ class Controller:
         counted = dict(zip(names, self._together(read, switches), strict=True))
         return link_counters(self.topology, counted, self._values)
 
+    def read_aggregation(self) -> dict[tuple[str, str], AggregationCounters]:
+        """Packets of every job of the plan on every switch of its tree, by (address, switch)."""
+        jobs: dict[str, list[AggregationJob]] = {}
+        for tree in self.plan.aggregation:
+            for name in tree.nodes:
+                jobs.setdefault(name, []).append(tree.job)
+
+        def read(name: str) -> dict[tuple[str, str], AggregationCounters]:
+            cells = [cell for job in jobs[name] for cell in aggregation_cells(job)]
+            counted = dict(zip(cells, self._sessions[name].read_counters(cells), strict=True))
+            return {(job.address, name): aggregation_counters(job, counted) for job in jobs[name]}
+
+        found: dict[tuple[str, str], AggregationCounters] = {}
+        for one in self._together(read, list(jobs)):
+            found.update(one)
+        return found
+
     def close(self) -> None:
-        """End all sessions, whatever they are doing; the switches keep what they hold."""
+        """End all sessions, whatever they are at; the switches keep what they hold."""
         for session in self._sessions.values():
             session.close()
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
     def _together(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
-        """Do the work for all items at the same time; raise the first error once all are done."""
+        """Do something for every item at the same time; raise the first error once all are done."""
         if self._pool is None:
             return [work(item) for item in items]
         futures = [self._pool.submit(work, item) for item in items]

@@ -1,25 +1,16 @@
-"""A plan: all entities of every switch.
-
-The plan for p4/fabric.p4 puts together what each of its planners wants the switches to hold;
-updates lead from one plan to another.
-"""
+"""A plan: all entities of every switch; and the updates that lead from one plan to another."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from weft.base.errors import InputError, refuse
-from weft.controller import fabric
+from weft.base.errors import InputError
 from weft.controller.aggregation import (
-    AggregationJob,
     AggregationTree,
-    aggregation_entries,
-    plan_aggregation,
 )
 from weft.controller.entities import (
-    Action,
     DefaultAction,
     Entity,
     MulticastGroup,
@@ -27,18 +18,12 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
-from weft.controller.faults import losses, plan_faults
-from weft.controller.feature import brought_features
-from weft.controller.multicast import Tree, plan_trees, tree_entities
-from weft.controller.pinned_paths import Pin, plan_pins
-from weft.controller.routes import Paths, plan_routes, plan_salts
-from weft.topo.clos import Topology
-from weft.topo.faults import LinkLoss
+from weft.controller.multicast import Tree
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What every switch is to hold, by its name. Switches left out hold nothing."""
+    """What every switch shall hold, by its name. Switches left out hold nothing."""
 
     entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
     groups: tuple[Tree, ...] = ()
@@ -72,7 +57,7 @@ def merge(*parts: Mapping[str, Sequence[Entity]]) -> dict[str, tuple[Entity, ...
 
 
 def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
-    """Return the updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
+    """The updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
 
     A batch refers only to what earlier ones made, as a switch may reorder updates within a batch
     (P4Runtime specification, section "Batching and Ordering of Updates"), and nothing is deleted
@@ -119,78 +104,3 @@ _DELETED = {
 
 def _sort(entity: Entity) -> str | type[Entity]:
     return _PLACE if isinstance(entity, TableEntry) and entity.referred else type(entity)
-
-
-RoutePlanner = Callable[[Topology, Collection[str], int], Mapping[str, Sequence[Entity]]]
-"""From a topology, names of links not to be used, and a seed to the route entries of switches."""
-
-
-def fabric_plan(
-    topology: Topology,
-    *,
-    seed: int = 1,
-    loss: float = 0.0,
-    faults: Iterable[LinkLoss] = (),
-    groups: Iterable[Sequence[str]] | None = None,
-    without: Collection[str] = (),
-    aggregation: Iterable[AggregationJob] = (),
-    paths: Paths | RoutePlanner = "ecmp",
-    pins: Iterable[Pin] = (),
-    ecn_threshold_packets: int = 0,
-) -> Plan:
-    """Return the plan for p4/fabric.p4 on a topology.
-
-    Args:
-        seed: the ECMP salts, and orders of spraying, are drawn from it.
-        loss: probability of loss on every direction of every link.
-        faults: links with a loss of their own instead.
-        groups: multicast groups as names of hosts; by default as many groups as there are hosts,
-            each of all hosts, so that every chain of an Allgather can have one of its own.
-        without: names of links that carry no traffic.
-        aggregation: jobs that the switches add for.
-        paths: how unicast flows choose among shortest paths, or what plans their routes.
-        pins: paths of single flows, which come before ``paths``; one that needs a link of
-            ``without`` is left out.
-        ecn_threshold_packets: how many packets wait in a queue where packets are marked; 0: none
-            is.
-
-    Raises InputError for what does not fit the topology.
-    """
-    if groups is None:
-        everybody = [host.name for host in topology.hosts]
-        groups = [everybody] * len(everybody)
-    trees = plan_trees(topology, groups, without)
-    adding = plan_aggregation(topology, aggregation, without)
-    entities = merge(
-        plan_salts(topology, seed),
-        paths(topology, without, seed)
-        if callable(paths)
-        else plan_routes(topology, without, paths, seed),
-        plan_pins(topology, pins, without),
-        plan_marking(topology, ecn_threshold_packets),
-        tree_entities(trees),
-        aggregation_entries(topology, adding),
-        plan_faults(topology, losses(topology, loss, faults)),
-        *(feature.plan(topology, seed, without) for feature in brought_features()),
-    )
-    return Plan(entities, trees, adding)
-
-
-def plan_marking(topology: Topology, threshold_packets: int) -> dict[str, list[Entity]]:
-    """Return the marking threshold of every switch, by its name.
-
-    ``threshold_packets``: a packet of a transport that understands marks is marked where so many
-    or more wait in an egress queue as it comes there; 0: none is. Raises InputError for a number
-    that v1model's queue depths do not have.
-    """
-    refuse(
-        not 0 <= threshold_packets <= fabric.MAX_ECN_THRESHOLD,
-        f"ECN threshold of {threshold_packets} packets: it is 1 to {fabric.MAX_ECN_THRESHOLD}, "
-        "or 0 for no marks",
-    )
-    if not threshold_packets:
-        return {}
-    action = Action.of(fabric.name("mark_from"), packets=threshold_packets)
-    return {
-        switch.name: [DefaultAction(fabric.name("ecn"), action)] for switch in topology.switches
-    }

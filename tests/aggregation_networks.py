@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass, fields, replace
-from operator import sub
+from dataclasses import replace
 from typing import Any
 
 from weft.agents.ranks import OperationConfig, RankReport
-from weft.controller import Controller, fabric
-from weft.controller.aggregation import AggregationJob
-from weft.controller.counters import Cell
+from weft.controller import Controller
+from weft.controller.counters import AggregationCounters
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.faults import parse_faults
@@ -21,53 +19,6 @@ VALUES = 16
 """Numbers in a packet. One number for all tests, for each costs a compile of the program."""
 SLOTS = 2
 """So few that a short operation goes round them many times."""
-
-
-@dataclass(frozen=True)
-class AggregationCounters:
-    """Packets of one job at one switch, since the program was loaded."""
-
-    contributions: int
-    """Added to a sum."""
-    results: int
-    """Sums made (at the root) or passed on downwards."""
-    resent_partials: int
-    """Stored partial sums sent to the parent once more."""
-    resent_results: int
-    """Stored results sent to one child once more."""
-    duplicates: int
-    """Dropped: had been added before."""
-    late: int
-    """Dropped: of a round whose row had gone to a newer one."""
-    other_epoch: int
-    """Dropped: of another job that had the address."""
-    malformed: int
-    """Dropped: wrong length, structure or ICRC."""
-    unexpected: int
-    """Dropped: from no child, or a result that nothing waited for."""
-    saturated: int
-    """Additions in which a sum did not fit into 32 bits."""
-
-    def __sub__(self, earlier: AggregationCounters) -> AggregationCounters:
-        return AggregationCounters(*map(sub, astuple(self), astuple(earlier)))
-
-
-def _cells(job: AggregationJob) -> list[Cell]:
-    """All cells to read of a job on a switch of its tree, in the order of the figures."""
-    names = [field.name for field in fields(AggregationCounters)]
-    return [(fabric.name(f"aggregation.{name}"), job.number) for name in names]
-
-
-def read_aggregation(controller: Controller) -> dict[tuple[str, str], AggregationCounters]:
-    """Packets of every job of the plan on every switch of its tree, by (address, switch)."""
-    found = {}
-    for tree in controller.plan.aggregation:
-        cells = _cells(tree.job)
-        for switch in tree.nodes:
-            counted = controller.session(switch).read_counters(cells)
-            figures = AggregationCounters(*(packets for packets, _ in counted))
-            found[tree.job.address, switch] = figures
-    return found
 
 
 class Summing:
@@ -100,7 +51,7 @@ class Summing:
         self._epoch += 1
         plan = plan_of(self.scenario, topology, epoch=self._epoch)
         self.controller.apply(plan)
-        self._before = self._now or read_aggregation(self.controller)
+        self._before = self._now or self.controller.read_aggregation()
         self._now = None
         return self.world.run_operation(
             operation,
@@ -110,7 +61,7 @@ class Summing:
 
     def counted(self) -> dict[tuple[str, str], AggregationCounters]:
         """What the switches counted in the last run, by (job's address, switch)."""
-        self._now = read_aggregation(self.controller)
+        self._now = self.controller.read_aggregation()
         return {place: counters - self._before[place] for place, counters in self._now.items()}
 
     def check_added_once(self, rounds: int) -> None:

@@ -22,9 +22,10 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.faults import CERTAIN, losses, plan_faults
 from weft.controller.multicast import plan_trees, tree_entities
-from weft.controller.plan import Plan, Update, diff, fabric_plan, merge
+from weft.controller.plan import Plan, Update, diff, merge
 from weft.controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss

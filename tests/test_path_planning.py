@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.controller import Pin, Plan, fabric
+from weft.controller.congestion import plan_marking
 from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
+from weft.controller.fabric_planner import fabric_plan
 from weft.controller.pinned_paths import PathMap, plan_pins
-from weft.controller.plan import diff, fabric_plan, plan_marking
+from weft.controller.plan import diff
 from weft.controller.routes import PATHS, Paths, plan_routes
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 

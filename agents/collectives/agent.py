@@ -42,7 +42,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import CompletionKind, MemoryRegion
-from weft.base.errors import InputError, ProtocolError, RunError, demand
+from weft.base.errors import InputError, ProtocolError, RunError, refuse
 
 PROBE_NS = 500_000_000
 """How often a rank asks whether the peers that it waits for are there."""
@@ -116,12 +116,9 @@ class HostAgent(EndpointAgent):
             RunError: too many operations are running, or an earlier one failed.
         """
         number = request.number
-        demand(
-            not self.failure, RunError, f"operation {number}: an earlier one failed: {self.failure}"
-        )
-        demand(
-            number >= self._next_number,
-            InputError,
+        refuse(self.failure, f"operation {number}: an earlier one failed: {self.failure}", RunError)
+        refuse(
+            not number >= self._next_number,
             f"operation {number}: {self._next_number} is the next number",
         )
         if not self.has_room(number):
@@ -377,9 +374,8 @@ def build(
         if output is None:
             raise InputError(f"{name}: pass the array for the result as output")
         result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")
-        demand(
-            not np.may_share_memory(data, result),
-            InputError,
+        refuse(
+            np.may_share_memory(data, result),
             f"{name}: buffer and output overlap; pass arrays of their own",
         )
         if request.flows is not None:

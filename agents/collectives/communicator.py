@@ -17,7 +17,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.types import RemoteQueuePair, TransportMisuse
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 SLOTS = 128
 """N: rounds of a job under way at a time. With 256 values a packet, 11.5 ms at 100 Mbit/s."""
@@ -111,9 +111,8 @@ class Members:
         self.members = (*ranks, *servers)
         """IPv4 addresses."""
         address = self.members[own]
-        demand(
-            endpoint.address == address,
-            InputError,
+        refuse(
+            endpoint.address != address,
             f"{self.title(own)} has address {ipv4_text(address)}, but its endpoint "
             f"{ipv4_text(endpoint.address)}",
         )
@@ -217,9 +216,8 @@ class Communicator(Members):
         aggregation: SwitchJob | None = None,
         lanes: Mapping[int, Sequence[Lane]] | None = None,
     ) -> None:
-        demand(
-            0 <= rank < len(addresses),
-            InputError,
+        refuse(
+            not 0 <= rank < len(addresses),
             f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}",
         )
         self.rank = rank

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.base.errors import ProtocolError, demand
+from weft.base.errors import ProtocolError, refuse
 
 MAGIC = 0x57454654
 """'WEFT'; also keeps tshark's RPC-over-RDMA heuristic from seeing a version number in the second
@@ -95,10 +95,10 @@ class Control:
         Raises:
             ProtocolError: it is none.
         """
-        demand(
-            len(data) >= _LAYOUT.size,
-            ProtocolError,
+        refuse(
+            not len(data) >= _LAYOUT.size,
             f"control message of {len(data)} bytes; the shortest has {_LAYOUT.size}",
+            ProtocolError,
         )
         magic, kind, stage, round_, operation, rank, address, rkey = _LAYOUT.unpack_from(data)
         if magic != MAGIC:
@@ -115,7 +115,7 @@ class Control:
         if named is not Kind.HOLD_PART:
             text = rest.decode(errors="replace")
             return Control(named, operation, stage, round_, rank, address, rkey, text)
-        demand(not len(rest) % 12, ProtocolError, f"{len(rest)} bytes of ranges: a range has 12")
+        refuse(len(rest) % 12, f"{len(rest)} bytes of ranges: a range has 12", ProtocolError)
         numbers = np.frombuffer(rest, ">u4").reshape(-1, 3).tolist()
         ranges = tuple((worker, first, end) for worker, first, end in numbers)
         return Control(named, operation, stage, round_, rank, address, rkey, ranges=ranges)

@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 IntArray = npt.NDArray[np.int64]
 
@@ -58,16 +58,11 @@ class FlowGraph:
         tasks, edges = len(self.source), len(self.cause)
         lengths = {len(column) for column in (self.destination, self.size_bytes)}
         lengths |= {len(self.delay_ns), len(self.needed)}
-        demand(
-            lengths == {tasks} and {len(self.event), len(self.waiting)} == {edges},
-            InputError,
+        refuse(
+            not (lengths == {tasks} and {len(self.event), len(self.waiting)} == {edges}),
             "flows: columns of different lengths",
         )
-        demand(
-            0 < tasks <= MAX_TASKS,
-            InputError,
-            f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid",
-        )
+        refuse(not 0 < tasks <= MAX_TASKS, f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
         self._check_tasks()
         self._check_dependencies()
 
@@ -78,9 +73,8 @@ class FlowGraph:
             raise InputError(f"flows: a number is out of range: {error}") from None
         ranks = np.concatenate([table.source, table.destination])
         times = int(np.sum(table.delay_ns.astype(np.float64)) < MAX_TIME_NS)
-        demand(
-            ranks.min() >= 0 and table.delay_ns.min() >= 0 and times,
-            InputError,
+        refuse(
+            not (ranks.min() >= 0 and table.delay_ns.min() >= 0 and times),
             "flows: a rank or a time is out of range",
         )
         wait = table.source == table.destination
@@ -93,21 +87,17 @@ class FlowGraph:
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
         for column in (table.cause, table.waiting):
-            demand(
-                not len(column) or (column.min() >= 0 and column.max() < tasks),
-                InputError,
+            refuse(
+                not (not len(column) or (column.min() >= 0 and column.max() < tasks)),
                 f"flows: a dependency on what is none of the {tasks}",
             )
-        demand(
-            np.isin(table.event, (DONE, RECEIVED)).all(),
-            InputError,
+        refuse(
+            not np.isin(table.event, (DONE, RECEIVED)).all(),
             "flows: a dependency on an event that is none",
         )
         wait = (table.source == table.destination)[table.cause]
-        demand(
-            not (wait & (table.event == RECEIVED)).any(),
-            InputError,
-            "flows: a wait is not received: it is done",
+        refuse(
+            (wait & (table.event == RECEIVED)).any(), "flows: a wait is not received: it is done"
         )
         found = np.bincount(table.waiting, minlength=tasks)
         for task in np.flatnonzero((table.needed < 0) | (table.needed > found))[:1]:

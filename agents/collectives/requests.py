@@ -24,7 +24,7 @@ from weft.agents.collectives.names import (
     algorithms,
 )
 from weft.agents.collectives.timing import operation_timeout_ns
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 REQUIRED = object()
 """In place of the default of a field that must be given."""
@@ -57,8 +57,8 @@ def whole(default: object = REQUIRED, least: int = 0, most: int | None = None) -
 
     def convert(name: str, given: object) -> int:
         value = whole_number(name, given)
-        demand(value >= least, InputError, f"{name} {value}: at least {least}")
-        demand(most is None or value <= most, InputError, f"{name} {value}: at most {most}")
+        refuse(not value >= least, f"{name} {value}: at least {least}")
+        refuse(not (most is None or value <= most), f"{name} {value}: at most {most}")
         return value
 
     return Converted(convert, default)
@@ -70,10 +70,8 @@ def counts() -> Any:
     def convert(name: str, given: object) -> int | tuple[int, ...]:
         listed = given if isinstance(given, Iterable) else (given,)
         each = tuple(whole_number(name, count) for count in listed)
-        demand(
-            min(each, default=0) >= 0,
-            InputError,
-            f"{name} {given}: a number of elements is not negative",
+        refuse(
+            not min(each, default=0) >= 0, f"{name} {given}: a number of elements is not negative"
         )
         return each if listed is given else each[0]
 
@@ -161,9 +159,8 @@ class Request:
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: FLOW_ALGORITHMS}
-        demand(
-            self.collective in known,
-            InputError,
+        refuse(
+            self.collective not in known,
             f"collective {self.collective!r}: choose from {', '.join(known)}",
         )
         if self.algorithm not in known[self.collective]:
@@ -175,25 +172,21 @@ class Request:
             self.flows is not None and self.dtype != "uint8"
         ):
             raise InputError(f"{self.collective}: flows have a graph, and bytes; nothing else has")
-        demand(
-            self.cutoff in CUTOFFS,
-            InputError,
-            f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}",
+        refuse(
+            self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"
         )
-        demand(self.op in OPS, InputError, f"op {self.op!r}: choose from {', '.join(OPS)}")
+        refuse(self.op not in OPS, f"op {self.op!r}: choose from {', '.join(OPS)}")
         if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
             whose = "that of the root" if self.collective == "broadcast" else "of the vector"
             raise InputError(
                 f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
             )
-        demand(
-            is_number(self.dtype),
-            InputError,
+        refuse(
+            not is_number(self.dtype),
             f"dtype {self.dtype!r} is no numpy type of numbers, like float32",
         )
-        demand(
-            self.collective not in REDUCING or is_float(self.dtype) or is_integer(self.dtype),
-            InputError,
+        refuse(
+            not (self.collective not in REDUCING or is_float(self.dtype) or is_integer(self.dtype)),
             f"dtype {self.dtype!r} cannot be reduced: integers and floats can",
         )
 
@@ -210,23 +203,19 @@ class Request:
         Raises InputError where the request is of another number of ranks.
         """
         counts = self.counts
-        demand(
-            self.collective not in ROOTED or self.root < size,
-            InputError,
+        refuse(
+            not (self.collective not in ROOTED or self.root < size),
             f"root {self.root} of {size} ranks: choose 0 to {size - 1}",
         )
         if self.flows is not None:
-            demand(
-                self.flows.ranks <= size,
-                InputError,
+            refuse(
+                not self.flows.ranks <= size,
                 f"flows of {self.flows.ranks} ranks on {size}: that is too many",
             )
             return tuple(sum(self.flows.sizes(self.flows.sent_by(rank))) for rank in range(size))
         if isinstance(counts, tuple):
-            demand(
-                len(counts) == size,
-                InputError,
-                f"{len(counts)} counts for {size} ranks: one a rank is needed",
+            refuse(
+                len(counts) != size, f"{len(counts)} counts for {size} ranks: one a rank is needed"
             )
             return counts
         if self.collective == "broadcast":
@@ -284,17 +273,10 @@ def flat_bytes(array: npt.NDArray[np.generic], request: Request, count: int, wha
     if not isinstance(array, np.ndarray):
         raise InputError(f"{what}: it is a {type(array).__name__}; pass a numpy array")
     wanted = dtype_of(request.dtype)
-    demand(
-        array.dtype == wanted,
-        InputError,
-        f"{what}: its elements are {array.dtype}, the request's {wanted}",
-    )
-    demand(
-        array.size == count, InputError, f"{what}: it has {array.size} elements; {count} are needed"
-    )
-    demand(
-        array.flags.c_contiguous and array.flags.writeable,
-        InputError,
+    refuse(array.dtype != wanted, f"{what}: its elements are {array.dtype}, the request's {wanted}")
+    refuse(array.size != count, f"{what}: it has {array.size} elements; {count} are needed")
+    refuse(
+        not (array.flags.c_contiguous and array.flags.writeable),
         f"{what}: it is {'read-only' if array.flags.c_contiguous else 'not C-contiguous'}; "
         "pass a C-contiguous array that may be written, such as array.copy()",
     )

@@ -10,7 +10,7 @@ from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.operation import Report
 from weft.agents.collectives.requests import Request
-from weft.base.errors import InputError, demand
+from weft.base.errors import refuse
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,9 @@ class Series:
         at_once: int = 1,
         waits: Sequence[Sequence[int]] = (),
     ) -> None:
-        demand(
-            1 <= at_once <= MAX_AT_ONCE, InputError, f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}"
-        )
-        demand(
-            not any(places < 1 for each in waits for places in each),
-            InputError,
+        refuse(not 1 <= at_once <= MAX_AT_ONCE, f"at_once {at_once}: choose 1 to {MAX_AT_ONCE}")
+        refuse(
+            any(places < 1 for each in waits for places in each),
             f"waits {waits}: a job can wait for those before it, 1 place or more",
         )
         self._agent = agent

@@ -20,7 +20,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.transport.queue_pairs import UdQueuePair
 from weft.agents.transport.sink import ChunkSink
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import InputError, demand
+from weft.base.errors import refuse
 
 
 @dataclass(frozen=True)
@@ -57,16 +57,14 @@ class Subgroups:
     ) -> None:
         path_mtu = communicator.endpoint.path_mtu
         chunk_bytes = request.chunk_bytes or path_mtu
-        demand(
-            chunk_bytes <= path_mtu or not chunk_bytes % path_mtu,
-            InputError,
+        refuse(
+            not (chunk_bytes <= path_mtu or not chunk_bytes % path_mtu),
             f"chunks of {chunk_bytes} bytes are no whole number of packets of {path_mtu}: "
             f"choose at most {path_mtu}, or a multiple of it",
         )
         workers = request.workers
-        demand(
-            len(communicator.multicast) >= workers,
-            InputError,
+        refuse(
+            not len(communicator.multicast) >= workers,
             f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "
             "groups, and each worker needs one of its own",
         )

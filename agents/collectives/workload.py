@@ -33,7 +33,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
 from weft.agents.collectives.unicast import Bytes
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 SLICE_BYTES = 1 << 20
 """How much is filled or checked at a time."""
@@ -101,19 +101,17 @@ class Workload:
         elif self._reducing and is_float(request.dtype):
             exact = 2 ** significand_bits(request.dtype)
             self._magnitude = min(_MAX_MAGNITUDE, exact // size)
-            demand(
-                self._magnitude,
-                InputError,
+            refuse(
+                not self._magnitude,
                 f"{size} ranks: sums in {request.dtype} are not exact, so not to be checked",
             )
 
     def _check_gradients(self) -> None:
         """Raise InputError unless sums of the data are floating-point numbers."""
         request, data = self.request, self._data
-        demand(data in DATA, InputError, f"data {data!r}: choose from {', '.join(DATA)}")
-        demand(
-            is_float(request.dtype) and request.op in ("sum", "average"),
-            InputError,
+        refuse(data not in DATA, f"data {data!r}: choose from {', '.join(DATA)}")
+        refuse(
+            not (is_float(request.dtype) and request.op in ("sum", "average")),
             f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"
             " floating-point numbers; choose another dtype or op, or data exact",
         )

@@ -45,7 +45,7 @@ from weft.agents.drivers.messages import (
 from weft.agents.ranks import RankConfig
 from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
-from weft.base.errors import MachineError, RunError, demand
+from weft.base.errors import MachineError, RunError, refuse
 from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
@@ -221,11 +221,11 @@ class Launcher:
         take()
         heard = self._heard
         while not done() and not self._channel.closed:
-            demand(
-                effort.counted_s(time.monotonic()) < limit_s,
-                RunError,
+            refuse(
+                not effort.counted_s(time.monotonic()) < limit_s,
                 f"the launcher (pid {self.pid}) {what}: it has worked, or done nothing, for "
                 f"{limit_s:.0f} s",
+                RunError,
             )
             select.select([self], [], [], min(LOOK_S, limit_s / 4))
             take()

@@ -50,7 +50,7 @@ from weft.agents.servers.sums import prepare as prepare_sums
 from weft.agents.transport import Endpoint
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.types import PEAKS
-from weft.base.errors import MachineError, ProtocolError, RunError, WeftError, demand
+from weft.base.errors import MachineError, ProtocolError, RunError, WeftError, refuse
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""
@@ -125,10 +125,10 @@ class _Rank:
                 self._serve()
                 for message in self._channel.receive():
                     self._take(message)
-                demand(
-                    not self._channel.closed or self._closed,
-                    RunError,
+                refuse(
+                    not (not self._channel.closed or self._closed),
                     "the runner has closed the rendezvous",
+                    RunError,
                 )
                 if self._work is not None:
                     self._go_on(self._work)

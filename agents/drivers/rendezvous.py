@@ -50,7 +50,7 @@ from weft.agents.drivers.patience import Patience, silence_s
 from weft.agents.participant import Introductions
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.base.children import how_it_ended
-from weft.base.errors import InputError, ProtocolError, RunError, demand
+from weft.base.errors import InputError, ProtocolError, RunError, refuse
 from weft.base.private_files import keep_private
 
 START_LEAD_NS = 30_000_000
@@ -333,10 +333,10 @@ class Rendezvous:
             messages = channel.receive()
             if messages and isinstance(messages[0], Hello):
                 hello = messages[0]
-                demand(
-                    hello.rank not in self._ranks and 0 <= hello.rank < len(self._hosts),
-                    ProtocolError,
+                refuse(
+                    not (hello.rank not in self._ranks and 0 <= hello.rank < len(self._hosts)),
                     f"a second or impossible rank {hello.rank} said hello",
+                    ProtocolError,
                 )
                 self._ranks[hello.rank] = channel
                 self._hello[hello.rank] = hello

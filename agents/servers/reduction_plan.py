@@ -22,7 +22,7 @@ import numpy as np
 
 from weft.agents.collectives.names import OPS, REDUCING
 from weft.agents.servers.sums import DTYPES, Reduction
-from weft.base.errors import InputError, ProtocolError, demand
+from weft.base.errors import ProtocolError, refuse
 from weft.base.jit import Words
 
 MAX_CHUNKS = 1 << 20
@@ -80,21 +80,21 @@ class Terms:
         Raises:
             ProtocolError: they are no terms, or no operation has such.
         """
-        demand(
-            len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8),
-            ProtocolError,
+        refuse(
+            not (len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8)),
             f"OPEN with terms of {len(data)} bytes",
+            ProtocolError,
         )
         collective, op, dtype, _, size, servers, *numbers = _HEAD.unpack_from(data)
-        demand(
-            collective < len(REDUCING) and op < len(OPS) and (dtype < len(DTYPES)),
-            ProtocolError,
+        refuse(
+            not (collective < len(REDUCING) and op < len(OPS) and (dtype < len(DTYPES))),
             f"OPEN for collective {collective}, op {op}, dtype {dtype}, which do not exist",
+            ProtocolError,
         )
         counts = tuple(np.frombuffer(data, ">u8", offset=_HEAD.size).tolist())
         terms = Terms(REDUCING[collective], OPS[op], DTYPES[dtype], counts, size, servers, *numbers)
         problem = terms.problem()
-        demand(not problem, ProtocolError, f"OPEN with {problem}")
+        refuse(problem, f"OPEN with {problem}", ProtocolError)
         return terms
 
     def problem(self) -> str:
@@ -143,10 +143,8 @@ def terms_of(
         InputError: there is no such operation.
     """
     reduction = Reduction(dtype, op)
-    demand(
-        servers,
-        InputError,
-        f"{collective} by optcast needs reduction servers; the communicator has none",
+    refuse(
+        not servers, f"{collective} by optcast needs reduction servers; the communicator has none"
     )
     pieces = split or min(servers, MAX_SPLIT)
     total = sum(counts) * reduction.item_bytes
@@ -161,7 +159,7 @@ def terms_of(
         blocks * packet_bytes, cursor % (1 << 32), packet_bytes,
     )  # fmt: skip
     problem = terms.problem()
-    demand(not problem, InputError, f"{collective} by optcast with {problem}")
+    refuse(problem, f"{collective} by optcast with {problem}")
     return terms
 
 

@@ -23,7 +23,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion, Posting
 from weft.agents.transport.types import CompletionKind, MemoryRegion
-from weft.base.errors import InputError, ProtocolError, demand
+from weft.base.errors import ProtocolError, refuse
 
 
 @dataclass
@@ -95,9 +95,7 @@ class ReductionServer(EndpointAgent):
         Raises:
             InputError: the number is taken, or this is not that server.
         """
-        demand(
-            job not in self.jobs, InputError, f"job {job} is served already; choose another number"
-        )
+        refuse(job in self.jobs, f"job {job} is served already; choose another number")
         made = ServedCommunicator(ServerMembers(self.endpoint, server_index, addresses, servers))
         self.jobs[job] = made
         self._places.update(
@@ -186,27 +184,27 @@ class ReductionServer(EndpointAgent):
         number, terms = message.operation, Terms.decode(message.data)
         members = job.members
         if member < members.size:
-            demand(
-                number > job.opened.get(member, -1),
-                ProtocolError,
+            refuse(
+                not number > job.opened.get(member, -1),
                 f"OPEN of operation {number}, which is over or open",
+                ProtocolError,
             )
             job.opened[member] = number
-        demand(
+        refuse(
             (terms.size, terms.servers, terms.packet_bytes)
-            == (members.size, members.servers, members.path_mtu),
-            ProtocolError,
+            != (members.size, members.servers, members.path_mtu),
             f"OPEN for {terms.size} ranks, {terms.servers} servers and packets of "
             f"{terms.packet_bytes} bytes; the job has {members.size}, {members.servers} and "
             f"{members.path_mtu}",
+            ProtocolError,
         )
         operation = job.operations.get(number)
         if operation is None:
             plan = plan_of(terms)
-            demand(
-                member in plan.share(members.index).incoming,
-                ProtocolError,
+            refuse(
+                member not in plan.share(members.index).incoming,
                 f"OPEN of operation {number}, in which it has no part here",
+                ProtocolError,
             )
             reason = self._lacks(plan, job)
             if reason:

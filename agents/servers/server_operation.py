@@ -23,7 +23,7 @@ from weft.agents.servers.reduction_plan import Contributor, ReductionPlan
 from weft.agents.servers.sums import Bytes
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import InputError, ProtocolError, demand
+from weft.base.errors import ProtocolError, refuse
 
 
 class ServerMembers(Members):
@@ -37,9 +37,8 @@ class ServerMembers(Members):
     def __init__(
         self, endpoint: Endpoint, index: int, addresses: Sequence[int], servers: Sequence[int]
     ) -> None:
-        demand(
-            0 <= index < len(servers),
-            InputError,
+        refuse(
+            not 0 <= index < len(servers),
             f"server {index}: the job has servers 0 to {len(servers) - 1}",
         )
         self.index = index

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from weft.agents.collectives.dtypes import HALF_TYPES, average, dtype_of
 from weft.agents.collectives.names import OPS
 from weft.agents.servers.compiled_sums import MAXIMUM, MINIMUM, SUM, combine, combine_halves
-from weft.base.errors import InputError, demand
+from weft.base.errors import refuse
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int32", "int64",
@@ -41,13 +41,12 @@ class Reduction:
     def __init__(self, dtype: str, op: str) -> None:
         wanted = dtype_of(dtype)
         names = [name for name in DTYPES if dtype_of(name) == wanted]
-        demand(
-            names,
-            InputError,
+        refuse(
+            not names,
             f"dtype {dtype!r}: reduction servers combine {', '.join(DTYPES)}; choose one of "
             "these, or another algorithm",
         )
-        demand(op in OPS, InputError, f"op {op!r}: choose from {', '.join(OPS)}")
+        refuse(op not in OPS, f"op {op!r}: choose from {', '.join(OPS)}")
         self.dtype = names[0]
         self.op = op
         self.item_bytes = wanted.itemsize

@@ -18,7 +18,7 @@ from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
-from weft.base.errors import demand
+from weft.base.errors import refuse
 from weft.base.jit import words_in, words_of
 
 Array = npt.NDArray[np.generic]
@@ -57,26 +57,26 @@ def make_job(
 ) -> _Job:  # fmt: skip
     """For the endpoint: make the arrays of a new job; TransportMisuse for values that make no
     sense."""
-    demand(
-        address >> 28 == 14,
-        TransportMisuse,
+    refuse(
+        address >> 28 != 14,
         f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255",
-    )
-    demand(1 <= epoch < 1 << 32, TransportMisuse, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}")
-    demand(
-        1 <= slots <= MOST_SLOTS and (not slots & slots - 1),
         TransportMisuse,
+    )
+    refuse(not 1 <= epoch < 1 << 32, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}", TransportMisuse)
+    refuse(
+        not (1 <= slots <= MOST_SLOTS and (not slots & slots - 1)),
         f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}",
-    )
-    demand(
-        1 <= values <= path_mtu // 4,
         TransportMisuse,
+    )
+    refuse(
+        not 1 <= values <= path_mtu // 4,
         f"{values} values a packet: 1 to {path_mtu // 4}, the path MTU is {path_mtu} bytes",
-    )
-    demand(
-        1 <= ranks <= MOST_RANKS and 0 <= rank < ranks,
         TransportMisuse,
+    )
+    refuse(
+        not (1 <= ranks <= MOST_RANKS and 0 <= rank < ranks),
         f"rank {rank} of {ranks}: 0 to {ranks - 1} of at most {MOST_RANKS}",
+        TransportMisuse,
     )
     table = np.zeros(slots, at_job.Slot.dtype)
     table["round"] = np.arange(slots)
@@ -196,21 +196,19 @@ class AggregationQueuePair(Posting):
         count = _items(values, kind, "values")
         mine = count
         if shards is not None:
-            demand(
-                len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count),
-                TransportMisuse,
+            refuse(
+                not (len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count)),
                 f"{count} values are no {ranks} shards of {list(shards)}",
+                TransportMisuse,
             )
             mine = shards[rank]
-        demand(
-            _items(result, kind, "result") == mine and result.flags.writeable,
-            TransportMisuse,
+        refuse(
+            not (_items(result, kind, "result") == mine and result.flags.writeable),
             f"a result of {result.size} values, writeable: {result.flags.writeable}; it needs"
             f" {mine} that may be written",
+            TransportMisuse,
         )
-        demand(
-            not np.may_share_memory(values, result), TransportMisuse, "values and result overlap"
-        )
+        refuse(np.may_share_memory(values, result), "values and result overlap", TransportMisuse)
         state = at_job.AggregationOperation.zeroed()
         arrays: list[Array] = [values, result]
         size, slots = self._job.state.values, self._job.state.slots

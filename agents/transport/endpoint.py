@@ -41,7 +41,7 @@ from weft.agents.transport.types import (
 )
 from weft.agents.wire.headers import HEADER_ROOM_BYTES, PSN_MASK
 from weft.agents.wire.packets import Fields
-from weft.base.errors import demand
+from weft.base.errors import refuse
 from weft.base.jit import Words, words_of
 
 Table = npt.NDArray[np.void]
@@ -79,15 +79,15 @@ class Endpoint:
         seed: int = 0,
         options: TransportOptions | None = None,
     ) -> None:
-        demand(
-            path_mtu in PATH_MTUS,
-            TransportMisuse,
+        refuse(
+            path_mtu not in PATH_MTUS,
             f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096",
-        )
-        demand(
-            rate_bps >= 0,
             TransportMisuse,
+        )
+        refuse(
+            not rate_bps >= 0,
             f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
+            TransportMisuse,
         )
         self.address = address
         self.path_mtu = path_mtu
@@ -207,23 +207,23 @@ class Endpoint:
     def register(self, buffer: npt.NDArray[np.uint8]) -> MemoryRegion:
         """Let peers that show the key read and write a C-contiguous uint8 buffer (of any size,
         also 0)."""
-        demand(
-            buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous,
-            TransportMisuse,
+        refuse(
+            not (buffer.dtype == np.uint8 and buffer.ndim == 1 and buffer.flags.c_contiguous),
             f"a memory region needs a flat, C-contiguous uint8 buffer, not {buffer.dtype}"
             f" of {buffer.ndim} dimensions",
-        )
-        demand(
-            buffer.flags.writeable,
             TransportMisuse,
+        )
+        refuse(
+            not buffer.flags.writeable,
             "a memory region needs a buffer that may be written",
+            TransportMisuse,
         )
         numbers = range(len(self._registered) + 1)
         index = next(number for number in numbers if number not in self._registered)
-        demand(
-            index < _MAXIMUM_REGIONS,
-            TransportMisuse,
+        refuse(
+            not index < _MAXIMUM_REGIONS,
             f"more than {_MAXIMUM_REGIONS} memory regions",
+            TransportMisuse,
         )
         if index >= len(self._regions):
             self._regions = np.concatenate([self._regions, np.zeros_like(self._regions)])
@@ -324,10 +324,10 @@ class Endpoint:
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
-        demand(
-            group_address >> 28 == 14,
-            TransportMisuse,
+        refuse(
+            group_address >> 28 != 14,
             f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255",
+            TransportMisuse,
         )
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
@@ -371,10 +371,10 @@ class Endpoint:
             address, epoch, slots, values, ranks, rank, self.path_mtu,
             4 * self.options.give_up_ns if silence_ns is None else silence_ns,
         )  # fmt: skip
-        demand(
-            address not in self._jobs,
-            TransportMisuse,
+        refuse(
+            address in self._jobs,
             f"{ipv4_text(address)} is the address of another job here",
+            TransportMisuse,
         )
         index, number = self._new_row(at_job.AGGREGATION, source_port, tos)
         pair = AggregationQueuePair(self, index, number, address, epoch, made)
@@ -406,12 +406,12 @@ class Endpoint:
         index = len(self._queue_pairs)
         number = self.state.first_number + index
         port = 0xC000 | (number * 40503 >> 2 & 0x3FFF) if source_port is None else source_port
-        demand(0 < port < 1 << 16, TransportMisuse, f"UDP source port {port}: it is 1 to 65535")
-        demand(0 <= tos < 256, TransportMisuse, f"TOS {tos}: it is 0 to 255")
-        demand(
-            index != _MAXIMUM_QUEUE_PAIRS,
-            TransportMisuse,
+        refuse(not 0 < port < 1 << 16, f"UDP source port {port}: it is 1 to 65535", TransportMisuse)
+        refuse(not 0 <= tos < 256, f"TOS {tos}: it is 0 to 255", TransportMisuse)
+        refuse(
+            index == _MAXIMUM_QUEUE_PAIRS,
             f"more than {_MAXIMUM_QUEUE_PAIRS} queue pairs",
+            TransportMisuse,
         )
         if index == len(self._pairs):
             self._make_rows(2 * index)

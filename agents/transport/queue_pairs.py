@@ -26,7 +26,7 @@ from weft.agents.wire.headers import (
     SYNDROME_INVALID_REQUEST,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
-from weft.base.errors import demand
+from weft.base.errors import refuse
 
 _MAXIMUM_MESSAGE = (1 << 31) - 1
 _REFUSALS = {
@@ -107,15 +107,15 @@ class RcQueuePair(Posting):
         round and round (completes as `repathed`). TransportMisuse if the endpoint's `entropy`
         chooses them, or for ports that there are not."""
         entropy = self._endpoint.options.entropy
-        demand(
-            entropy == "fixed",
-            TransportMisuse,
+        refuse(
+            entropy != "fixed",
             f"source ports of a queue pair whose entropy is {entropy}",
-        )
-        demand(
-            ports and all(0 < port < 1 << 16 for port in ports),
             TransportMisuse,
+        )
+        refuse(
+            not (ports and all(0 < port < 1 << 16 for port in ports)),
             f"UDP source ports {list(ports)}: at least one, of 1 to 65535",
+            TransportMisuse,
         )
         self._ports = np.array(ports, np.int64)
         self._endpoint.row_of(self._index).fill(
@@ -322,24 +322,26 @@ class UdQueuePair(Posting):
         if length is None:
             length = region.length - offset
         memory = self._endpoint.memory_of(region, offset, length)
-        demand(
-            1 <= chunk_bytes <= self._endpoint.path_mtu,
-            TransportMisuse,
+        refuse(
+            not 1 <= chunk_bytes <= self._endpoint.path_mtu,
             f"chunks of {chunk_bytes} bytes: they have 1 to {self._endpoint.path_mtu},"
             " the path MTU",
+            TransportMisuse,
         )
         end = first_chunk + count
-        demand(
-            first_chunk >= 0 and count >= 0 and (not count or (end - 1) * chunk_bytes < length),
-            TransportMisuse,
+        refuse(
+            not (
+                first_chunk >= 0 and count >= 0 and (not count or (end - 1) * chunk_bytes < length)
+            ),
             f"chunks {first_chunk} to {end - 1} of {chunk_bytes} bytes in {length} bytes",
-        )
-        demand(
-            rate_bps >= 0,
             TransportMisuse,
-            f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
         )
-        demand(batch >= 1, TransportMisuse, f"batches of {batch} chunks: at least 1 is needed")
+        refuse(
+            not rate_bps >= 0,
+            f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
+            TransportMisuse,
+        )
+        refuse(not batch >= 1, f"batches of {batch} chunks: at least 1 is needed", TransportMisuse)
         check_word("immediate", immediate_base)
         check_word("immediate", immediate_base + max(end - 1, 0))
         work = (

@@ -21,7 +21,7 @@ from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
 from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
 from weft.agents.wire.packets import Fields
-from weft.base.errors import demand
+from weft.base.errors import refuse
 from weft.base.jit import words_in, words_of
 
 STAGING_SLOTS = 8192
@@ -52,10 +52,10 @@ class ReceiveWorker:
         window: int = WINDOW,
     ) -> None:
         for name, value in (("slots", slots), ("slot_bytes", slot_bytes), ("window", window)):
-            demand(
-                value >= 1,
-                TransportMisuse,
+            refuse(
+                not value >= 1,
                 f"a staging ring with {name} {value}: at least 1 is needed",
+                TransportMisuse,
             )
         self.address = address
         self.groups = [group for group, _ in groups]
@@ -83,10 +83,10 @@ class ReceiveWorker:
             scratch=self._scratch.ctypes.data,
         )
         for index, (group, qkey) in enumerate(groups):
-            demand(
-                group >> 28 == 14,
-                TransportMisuse,
+            refuse(
+                group >> 28 != 14,
                 f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255",
+                TransportMisuse,
             )
             row = at.Group.at(endpoint.group_table, index)
             row.fill(address=group, qkey=qkey, queue_pair=index)
@@ -122,11 +122,11 @@ class ReceiveWorker:
             raise TransportMisuse(
                 f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
             )
-        demand(
-            not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes,
-            TransportMisuse,
+        refuse(
+            not (not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes),
             f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"
             f" {self._slot_bytes}",
+            TransportMisuse,
         )
         sink.feed(self)
         self._sinks[group][sink.operation] = sink

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from weft.agents.transport.kernels.chunks import count_missing
 from weft.agents.transport.layout import SinkState
 from weft.agents.transport.types import Gap, MemoryRegion, TransportMisuse
-from weft.base.errors import demand
+from weft.base.errors import refuse
 from weft.base.jit import words_in
 
 MAXIMUM_CHUNKS = 1 << 24
@@ -72,53 +72,55 @@ class ChunkSink:
         packets_per_chunk: int = 1,
     ) -> None:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
-        demand(
-            memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous,
-            TransportMisuse,
+        refuse(
+            not (memory.dtype == np.uint8 and memory.ndim == 1 and memory.flags.c_contiguous),
             f"a chunk sink needs a flat, C-contiguous uint8 buffer, not {memory.dtype}"
             f" of {memory.ndim} dimensions",
-        )
-        demand(
-            0 <= operation < MAXIMUM_OPERATIONS,
             TransportMisuse,
+        )
+        refuse(
+            not 0 <= operation < MAXIMUM_OPERATIONS,
             f"operation {operation} does not fit 8 bits (0 to 255)",
-        )
-        demand(
-            chunk_bytes >= 1,
             TransportMisuse,
+        )
+        refuse(
+            not chunk_bytes >= 1,
             f"chunks of {chunk_bytes} bytes: at least 1 is needed",
-        )
-        demand(
-            packets_per_chunk >= 1,
             TransportMisuse,
+        )
+        refuse(
+            not packets_per_chunk >= 1,
             f"chunks of {packets_per_chunk} packets: at least 1 is needed",
+            TransportMisuse,
         )
         sizes = np.asarray(shard_bytes, np.int64).reshape(-1)
         if shard_offsets is None:
             offsets = np.cumsum(sizes) - sizes
         else:
             offsets = np.asarray(shard_offsets, np.int64).reshape(-1)
-        demand(
-            len(offsets) == len(sizes),
-            TransportMisuse,
+        refuse(
+            len(offsets) != len(sizes),
             f"{len(sizes)} shards with {len(offsets)} offsets",
-        )
-        demand(
-            not len(sizes)
-            or (
-                sizes.min() >= 0
-                and offsets.min() >= 0
-                and (int((offsets + sizes).max()) <= len(memory))
-            ),
             TransportMisuse,
+        )
+        refuse(
+            not (
+                not len(sizes)
+                or (
+                    sizes.min() >= 0
+                    and offsets.min() >= 0
+                    and (int((offsets + sizes).max()) <= len(memory))
+                )
+            ),
             f"a shard lies outside its buffer of {len(memory)} bytes",
+            TransportMisuse,
         )
         chunks = -(-sizes // chunk_bytes)
         total = int(chunks.sum())
-        demand(
-            total <= MAXIMUM_CHUNKS,
-            TransportMisuse,
+        refuse(
+            not total <= MAXIMUM_CHUNKS,
             f"{total} chunks of {chunk_bytes} bytes do not fit 24 bits: use larger chunks",
+            TransportMisuse,
         )
         self.operation = operation
         self.chunk_bytes = chunk_bytes

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import WeftError, demand
+from weft.base.errors import WeftError, refuse
 
 
 class TransportMisuse(WeftError):
@@ -151,33 +151,33 @@ def check_options(options: TransportOptions) -> None:
     }
     for name, known in choices.items():
         value = getattr(options, name)
-        demand(value in known, TransportMisuse, f"{name} {value!r}: it is {' or '.join(known)}")
-    demand(
-        options.reorder_packets >= 1,
-        TransportMisuse,
+        refuse(value not in known, f"{name} {value!r}: it is {' or '.join(known)}", TransportMisuse)
+    refuse(
+        not options.reorder_packets >= 1,
         f"reorder_packets {options.reorder_packets}: at least 1 is needed",
-    )
-    demand(
-        1 <= options.entropies <= 1 << 14,
         TransportMisuse,
+    )
+    refuse(
+        not 1 <= options.entropies <= 1 << 14,
         f"entropies {options.entropies}: there are 1 to 16384",
+        TransportMisuse,
     )
     for name in ("first_timeout_ns", "minimum_timeout_ns", "control_timeout_ns"):
         value = getattr(options, name)
         if value is not None and value < 1:
             raise TransportMisuse(f"{name} {value}: at least 1 ns is needed")
-    demand(
-        options.alternates >= 1 and (options.alternates <= 1 or options.entropy == "fixed"),
-        TransportMisuse,
+    refuse(
+        not (options.alternates >= 1 and (options.alternates <= 1 or options.entropy == "fixed")),
         f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
         "needed, and 1 where the entropy chooses ports",
+        TransportMisuse,
     )
     if options.explore_packets is not None and options.explore_packets < 0:
         raise TransportMisuse(f"explore_packets {options.explore_packets}: it is not negative")
-    demand(
-        options.freeze_ns >= 0,
-        TransportMisuse,
+    refuse(
+        not options.freeze_ns >= 0,
         f"freeze_ns {options.freeze_ns}: it is not negative",
+        TransportMisuse,
     )
 
 

@@ -11,7 +11,7 @@ import enum
 import struct
 from dataclasses import dataclass
 
-from weft.base.errors import ProtocolError, demand
+from weft.base.errors import ProtocolError, refuse
 
 BTH_BYTES = 12
 RETH_BYTES = 16
@@ -161,10 +161,10 @@ class Packet:
     ) -> Packet:
         """Return the packet in a datagram; checks the ICRC if `source_port` is given.
         MalformedPacket if it is none."""
-        demand(
-            len(data) >= BTH_BYTES + ICRC_BYTES,
-            MalformedPacket,
+        refuse(
+            not len(data) >= BTH_BYTES + ICRC_BYTES,
             f"{len(data)} bytes are too few for BTH and ICRC",
+            MalformedPacket,
         )
         if source_port is not None:
             from weft.agents.wire.crc import icrc

@@ -44,7 +44,7 @@ from weft.agents.collectives.timing import (
 from weft.agents.collectives.transfers import Task
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.transport.types import MemoryRegion, TransportMisuse
-from weft.base.errors import InputError, ProtocolError, demand
+from weft.base.errors import InputError, ProtocolError, refuse
 
 POSTED, ARMED = 0, 1
 """The two barriers: all have posted their buffers; all have armed their sinks."""
@@ -67,10 +67,8 @@ class MulticastOperation(Operation):
         self._fetch_only = request.cutoff == "fetch-only"
         chains = request.chains if request.collective == "allgather" else 0
         self._chains = chains or size
-        demand(
-            self._chains <= size,
-            InputError,
-            f"{self._chains} chains of {size} ranks: choose 1 to {size}",
+        refuse(
+            not self._chains <= size, f"{self._chains} chains of {size} ranks: choose 1 to {size}"
         )
         super().__init__(communicator, request)
         self._request = request

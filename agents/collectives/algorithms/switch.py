@@ -26,7 +26,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
-from weft.base.errors import InputError, demand
+from weft.base.errors import InputError, refuse
 
 _KINDS = {
     "float32": (DataKind.FLOAT32, "float32"),
@@ -56,14 +56,12 @@ class SwitchOperation(Operation):
                 f"{name}: the communicator has no aggregation job; make it with one, or choose"
                 " another algorithm"
             )
-        demand(
-            request.dtype in _KINDS,
-            InputError,
+        refuse(
+            request.dtype not in _KINDS,
             f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}",
         )
-        demand(
-            request.op in ("sum", "average"),
-            InputError,
+        refuse(
+            request.op not in ("sum", "average"),
             f"{name}: op {request.op}; switches do sum and average",
         )
         super().__init__(communicator, request)
@@ -129,15 +127,13 @@ class Switch(Algorithm):
     adds = True
 
     def check(self, request: Request) -> None:
-        demand(
-            request.dtype in SWITCH_DTYPES,
-            InputError,
+        refuse(
+            request.dtype not in SWITCH_DTYPES,
             f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
             "these, or another algorithm",
         )
-        demand(
-            request.op in ("sum", "average"),
-            InputError,
+        refuse(
+            request.op not in ("sum", "average"),
             f"op {request.op!r}: switches add; choose sum or average, or another algorithm",
         )
 

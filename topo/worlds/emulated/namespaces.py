@@ -11,8 +11,9 @@ import os
 import re
 import socket
 import struct
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,9 +56,20 @@ def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
 
 
 def in_thread(work: Callable[[], Result]) -> Result:
-    """Run ``work`` in a thread of its own, which ends with it, and return its result."""
-    with ThreadPoolExecutor(1) as pool:
-        return pool.submit(work).result()
+    """Run ``work`` in a thread of its own, which ends with it, and return its result.
+
+    The thread is a daemon: where it hangs, Ctrl-C still ends the process.
+    """
+    outcome: Future[Result] = Future()
+
+    def run() -> None:
+        try:
+            outcome.set_result(work())
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return outcome.result()
 
 
 def check_call(result: int, what: str = "") -> None:
