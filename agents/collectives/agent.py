@@ -118,7 +118,7 @@ class HostAgent(EndpointAgent):
         number = request.number
         refuse(self.failure, f"operation {number}: an earlier one failed: {self.failure}", RunError)
         refuse(
-            not number >= self._next_number,
+            number < self._next_number,
             f"operation {number}: {self._next_number} is the next number",
         )
         if not self.has_room(number):

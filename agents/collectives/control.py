@@ -96,7 +96,7 @@ class Control:
             ProtocolError: it is none.
         """
         refuse(
-            not len(data) >= _LAYOUT.size,
+            len(data) < _LAYOUT.size,
             f"control message of {len(data)} bytes; the shortest has {_LAYOUT.size}",
             ProtocolError,
         )

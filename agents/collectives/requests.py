@@ -57,8 +57,8 @@ def whole(default: object = REQUIRED, least: int = 0, most: int | None = None) -
 
     def convert(name: str, given: object) -> int:
         value = whole_number(name, given)
-        refuse(not value >= least, f"{name} {value}: at least {least}")
-        refuse(not (most is None or value <= most), f"{name} {value}: at most {most}")
+        refuse(value < least, f"{name} {value}: at least {least}")
+        refuse(most is not None and value > most, f"{name} {value}: at most {most}")
         return value
 
     return Converted(convert, default)
@@ -70,9 +70,7 @@ def counts() -> Any:
     def convert(name: str, given: object) -> int | tuple[int, ...]:
         listed = given if isinstance(given, Iterable) else (given,)
         each = tuple(whole_number(name, count) for count in listed)
-        refuse(
-            not min(each, default=0) >= 0, f"{name} {given}: a number of elements is not negative"
-        )
+        refuse(min(each, default=0) < 0, f"{name} {given}: a number of elements is not negative")
         return each if listed is given else each[0]
 
     return Converted(convert, REQUIRED)
@@ -209,7 +207,7 @@ class Request:
         )
         if self.flows is not None:
             refuse(
-                not self.flows.ranks <= size,
+                self.flows.ranks > size,
                 f"flows of {self.flows.ranks} ranks on {size}: that is too many",
             )
             return tuple(sum(self.flows.sizes(self.flows.sent_by(rank))) for rank in range(size))

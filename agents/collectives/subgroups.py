@@ -64,7 +64,7 @@ class Subgroups:
         )
         workers = request.workers
         refuse(
-            not len(communicator.multicast) >= workers,
+            len(communicator.multicast) < workers,
             f"{workers} workers: the communicator has {len(communicator.multicast)} multicast "
             "groups, and each worker needs one of its own",
         )

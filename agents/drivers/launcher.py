@@ -222,7 +222,7 @@ class Launcher:
         heard = self._heard
         while not done() and not self._channel.closed:
             refuse(
-                not effort.counted_s(time.monotonic()) < limit_s,
+                effort.counted_s(time.monotonic()) >= limit_s,
                 f"the launcher (pid {self.pid}) {what}: it has worked, or done nothing, for "
                 f"{limit_s:.0f} s",
                 RunError,

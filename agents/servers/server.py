@@ -185,7 +185,7 @@ class ReductionServer(EndpointAgent):
         members = job.members
         if member < members.size:
             refuse(
-                not number > job.opened.get(member, -1),
+                number <= job.opened.get(member, -1),
                 f"OPEN of operation {number}, which is over or open",
                 ProtocolError,
             )

@@ -85,7 +85,7 @@ class Endpoint:
             TransportMisuse,
         )
         refuse(
-            not rate_bps >= 0,
+            rate_bps < 0,
             f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
             TransportMisuse,
         )
@@ -221,7 +221,7 @@ class Endpoint:
         numbers = range(len(self._registered) + 1)
         index = next(number for number in numbers if number not in self._registered)
         refuse(
-            not index < _MAXIMUM_REGIONS,
+            index >= _MAXIMUM_REGIONS,
             f"more than {_MAXIMUM_REGIONS} memory regions",
             TransportMisuse,
         )

@@ -337,11 +337,11 @@ class UdQueuePair(Posting):
             TransportMisuse,
         )
         refuse(
-            not rate_bps >= 0,
+            rate_bps < 0,
             f"a rate of {rate_bps} bit/s: it is positive, or 0 for no limit",
             TransportMisuse,
         )
-        refuse(not batch >= 1, f"batches of {batch} chunks: at least 1 is needed", TransportMisuse)
+        refuse(batch < 1, f"batches of {batch} chunks: at least 1 is needed", TransportMisuse)
         check_word("immediate", immediate_base)
         check_word("immediate", immediate_base + max(end - 1, 0))
         work = (

@@ -53,7 +53,7 @@ class ReceiveWorker:
     ) -> None:
         for name, value in (("slots", slots), ("slot_bytes", slot_bytes), ("window", window)):
             refuse(
-                not value >= 1,
+                value < 1,
                 f"a staging ring with {name} {value}: at least 1 is needed",
                 TransportMisuse,
             )

@@ -84,12 +84,12 @@ class ChunkSink:
             TransportMisuse,
         )
         refuse(
-            not chunk_bytes >= 1,
+            chunk_bytes < 1,
             f"chunks of {chunk_bytes} bytes: at least 1 is needed",
             TransportMisuse,
         )
         refuse(
-            not packets_per_chunk >= 1,
+            packets_per_chunk < 1,
             f"chunks of {packets_per_chunk} packets: at least 1 is needed",
             TransportMisuse,
         )
@@ -118,7 +118,7 @@ class ChunkSink:
         chunks = -(-sizes // chunk_bytes)
         total = int(chunks.sum())
         refuse(
-            not total <= MAXIMUM_CHUNKS,
+            total > MAXIMUM_CHUNKS,
             f"{total} chunks of {chunk_bytes} bytes do not fit 24 bits: use larger chunks",
             TransportMisuse,
         )

@@ -153,7 +153,7 @@ def check_options(options: TransportOptions) -> None:
         value = getattr(options, name)
         refuse(value not in known, f"{name} {value!r}: it is {' or '.join(known)}", TransportMisuse)
     refuse(
-        not options.reorder_packets >= 1,
+        options.reorder_packets < 1,
         f"reorder_packets {options.reorder_packets}: at least 1 is needed",
         TransportMisuse,
     )
@@ -175,7 +175,7 @@ def check_options(options: TransportOptions) -> None:
     if options.explore_packets is not None and options.explore_packets < 0:
         raise TransportMisuse(f"explore_packets {options.explore_packets}: it is not negative")
     refuse(
-        not options.freeze_ns >= 0,
+        options.freeze_ns < 0,
         f"freeze_ns {options.freeze_ns}: it is not negative",
         TransportMisuse,
     )

@@ -162,7 +162,7 @@ class Packet:
         """Return the packet in a datagram; checks the ICRC if `source_port` is given.
         MalformedPacket if it is none."""
         refuse(
-            not len(data) >= BTH_BYTES + ICRC_BYTES,
+            len(data) < BTH_BYTES + ICRC_BYTES,
             f"{len(data)} bytes are too few for BTH and ICRC",
             MalformedPacket,
         )

@@ -67,9 +67,7 @@ class MulticastOperation(Operation):
         self._fetch_only = request.cutoff == "fetch-only"
         chains = request.chains if request.collective == "allgather" else 0
         self._chains = chains or size
-        refuse(
-            not self._chains <= size, f"{self._chains} chains of {size} ranks: choose 1 to {size}"
-        )
+        refuse(self._chains > size, f"{self._chains} chains of {size} ranks: choose 1 to {size}")
         super().__init__(communicator, request)
         self._request = request
         self._region = region
