@@ -39,11 +39,13 @@ def port(number: int, **more: Any) -> dict[str, Any]:
         ({"switches": [switch(), switch()]}, "switch name given twice: leaf0"),
         ({"switches": [switch(ports=[port(1), port(1)])]}, "interface given twice|each once"),
         ({"switches": [switch(ports=[port(511)])]}, "0 to 510"),
+        ({"switches": [switch(ports=[{"port": 1}])]}, "port 1: it has no interface"),
+        ({"switches": [switch(device_id="one")]}, r"no configuration of switches: .*device_id"),
         ({"switches": [switch(ports=[port(1, rate_bps=-1)])]}, "negative"),
         ({"switches": [], "drop_port": 600}, "9 bits"),
         ({"switches": [switch(cpu_port=511)]}, "1 to 510"),
         ({"switches": [switch(cpu_port=9)], "drop_port": 9}, "means drop"),
-        ({"switches": [switch(ports=[port(7)])], "cpu_port": 7}, "port 7 is the CPU port"),
+        ({"switches": [switch(ports=[port(7)], cpu_port=7)]}, "port 7 is the CPU port"),
     ],
 )
 def test_a_wrong_configuration_is_refused(tmp_path: Path, document: Any, message: str) -> None:

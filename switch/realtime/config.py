@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError
+import msgspec
+
+from weft.base.errors import InputError, refuse
 from weft.base.files import read_text
 
 MOST_PORT = 510
@@ -19,8 +20,7 @@ MOST_BYTES = 64 << 20
 """The most bytes of a configuration file."""
 
 
-@dataclass(frozen=True)
-class PortConfig:
+class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     """A port: its interface, and the link behind it, which with rate 0 has no limit of its own.
 
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
@@ -29,45 +29,41 @@ class PortConfig:
     """
 
     number: int
-    interface: str
-    rate_bps: int
-    delay_ns: int
-    queue_bytes: int
-    queue_packets: int
+    interface: str = ""
+    rate_bps: int = 0
+    delay_ns: int = 0
+    queue_bytes: int = 1 << 30
+    queue_packets: int = 1 << 20
     patch: tuple[str, int] | None = None
     pcap_in: str | None = None
     pcap_out: str | None = None
 
 
-@dataclass(frozen=True)
-class SwitchConfig:
-    """A switch, where its P4Runtime server listens, and the port that leads to its controller."""
+class SwitchConfig(msgspec.Struct, frozen=True):
+    """A switch, where its P4Runtime server listens, and the port that leads to its controller, if
+    it has one."""
 
     name: str
     device_id: int
     address: str
-    seed: int
     ports: tuple[PortConfig, ...]
+    seed: int = 0
     cpu_port: int | None = None
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(msgspec.Struct, frozen=True):
     """All switches of the process.
 
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``captured``, captures at
     the interfaces are to see the frames that the switches send, which costs a little for every
     frame.
-
-    ``coalesce_ns``: timers closer together fire as one. ``captured``: the frames that the switches
-    send are to be seen by captures at their interfaces, which costs a little of every one.
     """
 
     switches: tuple[SwitchConfig, ...]
-    stats_socket: str | None
-    frame_bytes: int
-    buffers: int
-    coalesce_ns: int
+    stats_socket: str | None = None
+    frame_bytes: int = 9216
+    buffers: int = 8192
+    coalesce_ns: int = 50_000
     captured: bool = False
     drop_port: int = DROP_PORT
 
@@ -87,34 +83,19 @@ def config_of(document: Any, source: str) -> Config:
     Raises ``InputError``.
     """
     try:
-        return _config(document)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{source} is no configuration of switches: {error!r}") from error
-
-
-def _config(document: Any) -> Config:
-    drop_port = int(document.get("drop_port", DROP_PORT))
-    switches = tuple(
-        _switch({"cpu_port": document.get("cpu_port"), **item}) for item in document["switches"]
-    )
-    names = [switch.name for switch in switches]
+        config = msgspec.convert(document, Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"{source} is no configuration of switches: {error}") from error
+    for switch in config.switches:
+        _check_ports(switch)
+    _check_patches(config.switches)
+    names = [switch.name for switch in config.switches]
     interfaces = [
-        port.interface for switch in switches for port in switch.ports if port.patch is None
+        port.interface for switch in config.switches for port in switch.ports if port.patch is None
     ]
-    _check_patches(switches)
     for what, values in (("switch name", names), ("interface", interfaces)):
         twice = {value for value in values if values.count(value) > 1}
-        if twice:
-            raise InputError(f"{what} given twice: {', '.join(sorted(twice))}")
-    config = Config(
-        switches,
-        document.get("stats_socket"),
-        int(document.get("frame_bytes", 9216)),
-        int(document.get("buffers", 8192)),
-        int(document.get("coalesce_ns", 50_000)),
-        bool(document.get("captured", False)),
-        drop_port,
-    )
+        refuse(twice, f"{what} given twice: {', '.join(sorted(twice))}")
     _check_special_ports(config)
     return config
 
@@ -126,7 +107,7 @@ def _check_special_ports(config: Config) -> None:
     for switch in config.switches:
         what = f"switch {switch.name!r}, cpu_port {switch.cpu_port}"
         if switch.cpu_port is not None and not 0 < switch.cpu_port <= MOST_PORT:
-            raise InputError(f"{what}: 1 to {MOST_PORT}, or 0 for none")
+            raise InputError(f"{what}: 1 to {MOST_PORT}, or null for none")
         if switch.cpu_port == config.drop_port:
             raise InputError(f"{what} means drop")
         special = {config.drop_port: "the drop port", switch.cpu_port: "the CPU port"}
@@ -137,43 +118,20 @@ def _check_special_ports(config: Config) -> None:
                 )
 
 
-def _switch(item: Any) -> SwitchConfig:
-    ports = tuple(
-        PortConfig(
-            int(port["port"]),
-            str(port.get("interface", "")) if "patch" in port else str(port["interface"]),
-            int(port.get("rate_bps") or 0),
-            int(port.get("delay_ns") or 0),
-            int(port.get("queue_bytes") or 1 << 30),
-            int(port.get("queue_packets") or 1 << 20),
-            _end(port["patch"]) if "patch" in port else None,
-            port.get("pcap_in"),
-            port.get("pcap_out"),
+def _check_ports(switch: SwitchConfig) -> None:
+    """Raise ``InputError`` for numbers of ports, or figures of links, that cannot be."""
+    numbers = [port.number for port in switch.ports]
+    for port in switch.ports:
+        where = f"switch {switch.name!r}, port {port.number}"
+        refuse(
+            not 0 <= port.number <= MOST_PORT or numbers.count(port.number) > 1,
+            f"{where}: ports are 0 to {MOST_PORT}, each once",
         )
-        for port in item["ports"]
-    )
-    numbers = [port.number for port in ports]
-    for number in numbers:
-        if not 0 <= number <= MOST_PORT or numbers.count(number) > 1:
-            raise InputError(
-                f"switch {item['name']!r}, port {number}: ports are 0 to {MOST_PORT}, each once"
-            )
-    for port in ports:
-        if min(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets) < 0:
-            raise InputError(f"switch {item['name']!r}, port {port.number}: a negative figure")
-    return SwitchConfig(
-        str(item["name"]),
-        int(item["device_id"]),
-        str(item["address"]),
-        int(item.get("seed", 0)),
-        ports,
-        int(item.get("cpu_port") or 0) or None,
-    )
-
-
-def _end(item: Any) -> tuple[str, int]:
-    name, port = item
-    return str(name), int(port)
+        refuse(port.patch is None and not port.interface, f"{where}: it has no interface")
+        refuse(
+            min(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets) < 0,
+            f"{where}: a negative figure",
+        )
 
 
 def _check_patches(switches: tuple[SwitchConfig, ...]) -> None:

@@ -13,7 +13,6 @@ So a record is believed only if nobody else can have written it (`read_believed`
 from __future__ import annotations
 
 import errno
-import json
 import os
 import secrets
 import shutil
@@ -22,6 +21,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from weft.base.errors import MachineError
 from weft.base.private_files import FOLDER_MODE, doubt, open_private
@@ -81,6 +82,17 @@ def boot_id() -> str:
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
+class _Line(msgspec.Struct, omit_defaults=True):
+    """A line of a run's record: a process, told from others of its id by its start, and its job."""
+
+    pid: int
+    started: int
+    what: str
+    runner: bool = False
+    boot: str = ""
+    """Tells the runner's machine from the same one after it was started anew."""
+
+
 class Run:
     """A run's id, its folder and its record. Made by :meth:`create`, ended by :meth:`remove`."""
 
@@ -104,7 +116,7 @@ class Run:
                 draft = root / f".{run_id}.{os.getpid()}"
                 draft.mkdir(mode=FOLDER_MODE)
                 run = cls(run_id, draft)
-                run._append({"runner": True, "boot": boot_id()}, os.getpid(), "runner")
+                run._append(os.getpid(), "runner", runner=True)
                 run.folder = root / run_id
                 try:
                     draft.rename(run.folder)
@@ -148,11 +160,12 @@ class Run:
 
     def add(self, pid: int, what: str) -> Process:
         """Put a process on record; to be called right after it was started."""
-        return self._append({}, pid, what)
+        return self._append(pid, what)
 
-    def _append(self, facts: dict[str, object], pid: int, what: str) -> Process:
+    def _append(self, pid: int, what: str, *, runner: bool = False) -> Process:
         process = Process(pid, start_time(pid) or 0, what)
-        line = json.dumps({**facts, "pid": pid, "started": process.started, "what": what})
+        boot = boot_id() if runner else ""
+        line = msgspec.json.encode(_Line(pid, process.started, what, runner, boot)).decode()
         with open_private(self.folder / RECORD, "a") as record:
             record.write(line + "\n")
         return process
@@ -238,13 +251,13 @@ def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
         return None, []
     for line in text.splitlines():
         try:
-            facts = json.loads(line)
-            process = Process(int(facts["pid"]), int(facts["started"]), str(facts["what"]))
-        except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            facts = msgspec.json.decode(line, type=_Line)
+        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
             continue
-        if not facts.get("runner"):
+        process = Process(facts.pid, facts.started, facts.what)
+        if not facts.runner:
             others.append(process)
-        elif facts.get("boot") == boot_id():
+        elif facts.boot == boot_id():
             runner = process
         else:
             return None, []

@@ -85,7 +85,6 @@ def builtin_config(
             ports[switch.name].append(port)
     return {
         "stats_socket": str(run.folder / "statistics.sock"),
-        "cpu_port": CPU_PORT,
         "drop_port": DROP_PORT,
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "captured": captured,
@@ -96,6 +95,7 @@ def builtin_config(
                 "address": address(run, switch),
                 "seed": (seed * 65536 + switch.device_id) % 2**63,
                 "ports": ports[switch.name],
+                "cpu_port": CPU_PORT,
             }
             for switch in topology.switches
         ],

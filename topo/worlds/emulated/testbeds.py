@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from weft.base.errors import InputError
 from weft.base.private_files import open_private
@@ -34,14 +34,14 @@ class RunningTestbed:
 
     run_id: str
     description: str
-    switches: Mapping[str, RunningSwitch]
+    switches: dict[str, RunningSwitch]
     """By name."""
 
     def write(self, folder: Path) -> None:
         """Leave this in the run's folder, whole or not at all."""
         draft = folder / f".{FILE}"
         with open_private(draft, "w") as file:
-            file.write(json.dumps(asdict(self), indent=1) + "\n")
+            file.write(msgspec.json.format(msgspec.json.encode(self)).decode() + "\n")
         draft.replace(folder / FILE)
 
     def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
@@ -66,17 +66,12 @@ def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
             runner, _ = read_record(folder)
             if runner is None or not runner.is_alive():
                 continue
-            document = json.loads(read_believed(folder / FILE))
-            switches = {
-                name: RunningSwitch(item["address"], item["device_id"])
-                for name, item in document["switches"].items()
-            }
-            found.append(RunningTestbed(document["run_id"], document["description"], switches))
+            found.append(msgspec.json.decode(read_believed(folder / FILE), type=RunningTestbed))
         except PermissionError:
             doubts.append(f"{folder} is another user's: use sudo")
         except DoubtfulError as error:
             doubts.append(str(error))
-        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        except (OSError, msgspec.MsgspecError):
             continue  # it is no testbed's, or being taken down
     return found, doubts
 
