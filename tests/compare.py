@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -63,9 +64,10 @@ def numbers_of(figures: Any, name: str = "") -> Iterator[tuple[str, float]]:
 
 def measured(checkout: Path, benchmark: str) -> dict[str, float]:
     """Run a benchmark of a checkout and return its numbers. Raises RunError if it fails."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [checkout / "weft", "bench", benchmark, "--json"],
-        cwd=checkout, capture_output=True, text=True, check=False,
+        env=environment, cwd=checkout, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if done.returncode:
         raise RunError(f"{checkout}/weft bench {benchmark} failed: {done.stderr.strip()[-500:]}")
