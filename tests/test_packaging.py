@@ -29,7 +29,6 @@ def names_in(file: Path) -> dict[str, str]:
     return found
 
 
-@pytest.mark.slow
 def test_every_python_that_weft_runs_on_has_its_pinned_requirements() -> None:
     assert [file.name for file in PINNED] == ["py310.txt", "py311.txt", "py312.txt", "py313.txt"]
 
