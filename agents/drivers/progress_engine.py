@@ -274,7 +274,7 @@ class ProgressEngine:
         self.stop()
         for thread, ended in zip(self._threads, self._ended, strict=True):
             if thread.ident is not None:
-                ended.wait()
+                _wait_for(ended)
         for _, source in self._parts:
             source.close()
         os.close(self._wake)
@@ -294,7 +294,7 @@ class ProgressEngine:
         """Wait until every thread has ended, because its source has no more or `stop` was called;
         what went wrong in one is raised here."""
         for ended in self._ended:
-            ended.wait()
+            _wait_for(ended)
         self.check()
         return [one for one in self._times if one is not None]
 
@@ -323,3 +323,10 @@ class ProgressEngine:
                     self._on_whole(index, sink)
         ended_ns = time.monotonic_ns()
         self._times[index] = WorkerTime(started_ns, ended_ns, time.thread_time_ns() - cpu_ns)
+
+
+def _wait_for(ended: threading.Event) -> None:
+    """Wait for an event. A signal that comes just before the wait begins does not interrupt it, so
+    Python gets to its handler by waiting a second at a time."""
+    while not ended.wait(1.0):
+        pass
