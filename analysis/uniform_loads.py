@@ -4,8 +4,6 @@ That is an All-to-all of any number of hosts, without an object for any of its f
 hosts there are over 4 billion.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder in which compiled programs and generated code are kept between runs."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """How child processes are started from any folder, and how their ends are described."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 """What the commands of the command line have in common: types of options, and how these are
 read."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading a JSON document into dataclasses, with the place of whatever is not as declared."""
 
-from __future__ import annotations
-
 import math
 import types
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ that works uses up its limit by the processor time that it gets, and one that do
 clock.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What other packages bring: objects by entry points (importlib.metadata)."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Collection
 from functools import cache

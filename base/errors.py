@@ -1,7 +1,5 @@
 """The family of errors that Weft reports to its user, with the exit status each ends with."""
 
-from __future__ import annotations
-
 
 class WeftError(Exception):
     """Something that the user is told in one message, without a traceback.

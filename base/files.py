@@ -10,8 +10,6 @@ All functions but `told_as_input` raise `OSError`, whose ``strerror`` says what 
 a sentence.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

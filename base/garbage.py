@@ -1,7 +1,5 @@
 """Rest from the garbage collector, for work that makes very many objects and keeps them all."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 from collections.abc import Iterator

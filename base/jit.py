@@ -9,8 +9,6 @@ Kernels are plain Python as well: with ``NUMBA_DISABLE_JIT=1`` the same source r
 the numbers in records are numpy's int64, whose arithmetic wraps as that of compiled code does.
 """
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import platform

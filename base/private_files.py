@@ -4,8 +4,6 @@ What root believes (a record of processes to kill, an address to connect to) mus
 to write, and what lets whoever reaches it act as root (a socket) nobody else's to open.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 from pathlib import Path

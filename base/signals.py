@@ -7,8 +7,6 @@ through blocks that clean up after themselves, it is raised once more. No signal
 that; those that come while it is on its way change nothing.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

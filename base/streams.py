@@ -5,8 +5,6 @@ its output goes nowhere, and its exit status is the one it would have had. Outpu
 written (``> /dev/full``) is an error.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import sys

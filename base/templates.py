@@ -1,7 +1,5 @@
 """Templates of pages and drawings. Import this only to fill one in: Jinja2 takes a while."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Sizes, rates, probabilities and seeds as people write them: ``1MiB``, ``100Mbit``, ``1%``."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

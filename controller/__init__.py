@@ -4,8 +4,6 @@
 to it.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING, Any
 
 from weft.controller.aggregation import AggregationJob

@@ -7,8 +7,6 @@ below which all hosts are, and jobs are spread over these by their numbers. A sw
 the ports of the tree that lead down, numbered in the order of the ranks that they lead to.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ fails. Below it stands a client, `RemoteClient` for a switch behind gRPC or
 `weft.controller.client.LocalClient` for one in this process.
 """
 
-from __future__ import annotations
-
 import contextlib
 import queue
 import threading

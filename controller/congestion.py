@@ -1,7 +1,5 @@
 """Marks of congestion: from how many waiting packets on the switches mark (RFC 3168)."""
 
-from __future__ import annotations
-
 from weft.base.errors import InputError
 from weft.controller import fabric
 from weft.controller.entities import Action, DefaultAction, Entity

@@ -12,8 +12,6 @@ of all sizes together, no path has over one unit more than another. A flow has f
 where it has fewer units.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterable
 

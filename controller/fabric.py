@@ -1,7 +1,5 @@
 """What p4/fabric.p4 has, as its P4Info says: full names by short ones, and sizes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """The plan for p4/fabric.p4: what each of its planners wants the switches to hold, put together."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from weft.controller.aggregation import AggregationJob, aggregation_entries, plan_aggregation

@@ -4,8 +4,6 @@ A direction loses at its far end's ingress; hosts run no P4, so towards a host t
 decides. So every packet is exposed once per link.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from weft.base.errors import InputError

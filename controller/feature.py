@@ -1,7 +1,5 @@
 """P4 features that other packages bring: an include of the fabric's program, and its planner."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path

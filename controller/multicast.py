@@ -6,8 +6,6 @@ members are, and groups are spread over these in turn; a group whose members sha
 leaves it. A packet passes each link of the tree exactly once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

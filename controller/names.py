@@ -1,7 +1,5 @@
 """Entities to P4Runtime messages and back to text, by the names of a P4Info."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Mapping
 from typing import Any, cast

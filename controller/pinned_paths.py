@@ -7,8 +7,6 @@ on each switch of it that has a choice: on the leaf, and between pods on the agg
 above it; from the top there is one way down.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass

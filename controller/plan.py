@@ -1,7 +1,5 @@
 """A plan: all entities of every switch; and the updates that lead from one plan to another."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal

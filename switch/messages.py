@@ -8,8 +8,6 @@ here is what the generated module of that name would be, with messages, enums an
     update = p4runtime_pb2.Update(type=p4runtime_pb2.Update.INSERT)
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from importlib.metadata import PackageNotFoundError, distribution

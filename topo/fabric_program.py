@@ -1,7 +1,5 @@
 """The P4 program that every switch of a fabric runs, and the macros that it is compiled with."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from weft.base.cache import PACKAGE

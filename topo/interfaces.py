@@ -4,8 +4,6 @@ The ends of all links of switches lie in the run's namespace, called ``leaf0-eth
 a host's only interface is ``h0-eth0`` in its own namespace.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """The kinds of P4 switch that the emulated world can run, and what each of them cannot do."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args

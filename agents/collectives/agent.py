@@ -18,8 +18,6 @@ for 2.0 to 2.3 s (`TransportOptions`). A rank that fails tells its peers, and th
 every rank knows of it, by name, within 3 s. After a failure the agent starts nothing more.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ An algorithm of unicast writes gives its pattern, which ranks run, and its messa
 theory counts. The two are written apart from each other, so that tests can hold one to the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Union

@@ -4,8 +4,6 @@ Hensgen, Finkel, Manber: "Two algorithms for barrier synchronization", 1988. In 
 P) rank r tells r + 2^k and hears from r - 2^k (modulo P). It works for any P.
 """
 
-from __future__ import annotations
-
 
 def barrier_peers(rank: int, size: int) -> set[int]:
     """Return the ranks with which this one exchanges tokens."""

@@ -4,8 +4,6 @@ them.
 *Members* are the ranks, 0 to P - 1, and then the servers, P to P + S - 1.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

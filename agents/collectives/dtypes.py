@@ -1,7 +1,5 @@
 """Element types of the collectives: numpy's, and bfloat16, which ml_dtypes registers with numpy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import ml_dtypes  # registers bfloat16 with numpy

@@ -11,8 +11,6 @@ whole, all around the ring. So, beyond the paper, a rank that is not whole says 
 misses too, and all the rest can be read from it.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

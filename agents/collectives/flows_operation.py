@@ -8,8 +8,6 @@ held up by one that begins later. What happens on one rank and is waited for on 
 message (`Kind.HAPPENED`).
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable

@@ -5,8 +5,6 @@ Numpy's Philox is counter-based: every page of elements is drawn from a counter 
 no page has to be drawn before another.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -1,7 +1,5 @@
 """What the collectives are called, and their limits: for whoever asks for one, without numpy."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

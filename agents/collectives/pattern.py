@@ -6,8 +6,6 @@ Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014) on key + (
     ratio.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,7 +1,5 @@
 """All algorithms by collective and name: those of Weft, and those that other packages bring."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 

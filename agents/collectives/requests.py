@@ -1,7 +1,5 @@
 """What is asked of a communicator: one collective operation, the same request on every rank."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

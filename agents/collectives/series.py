@@ -1,7 +1,5 @@
 """Several operations on one rank, one after another or some at a time."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ Worker w owns the multicast groups g with g modulo W = w, whose trees lie over d
 a sink of its own: bitmap, counters, chunk numbers. What receives shares nothing.
 """
 
-from __future__ import annotations
-
 import bisect
 import itertools
 from collections.abc import Iterator, Sequence

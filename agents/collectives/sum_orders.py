@@ -5,8 +5,6 @@ This is written apart from the code that adds, as a model of it: a rank's result
 what the model says.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -3,8 +3,6 @@
 A link's rate counts Ethernet frame bytes without FCS. N = bytes per rank, P = ranks, B = link rate.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property

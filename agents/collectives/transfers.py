@@ -1,7 +1,5 @@
 """Who sends how many bytes to whom, as arrays: what theory says of an algorithm's traffic."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

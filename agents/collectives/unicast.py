@@ -7,8 +7,6 @@ bits of operation, 24 bits of block. A rank is done when it has all its blocks a
 are acknowledged: its buffers are free then.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

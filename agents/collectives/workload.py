@@ -9,8 +9,6 @@ bits that the algorithm's order of adding makes (`sum_orders`), and so all ranks
 distance from the exact sum is measured, and must be within the bound (`sum_errors`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ The structures are those of 64-bit Linux, as int64 arrays: `messages` [n, 8] are
 `vectors` [n, 2] iovec, `names` [n, 2] sockaddr_in, `controls` [n, 8] room for ancillary data.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

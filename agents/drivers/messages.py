@@ -23,8 +23,6 @@ A rank and the runner, in order (``->`` from rank to runner)::
     at any time: <- abort, -> fault
 """
 
-from __future__ import annotations
-
 import select
 import socket
 

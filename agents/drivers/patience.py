@@ -6,8 +6,6 @@ further for `silence_s`. What it does has an end, so who gets on comes to it, an
 within that time.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 

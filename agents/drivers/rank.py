@@ -5,8 +5,6 @@ It serves its network all the time from the hello to the close, so that peers al
 acknowledgements; buffers are filled and checked in slices between packets, outside the timed part.
 """
 
-from __future__ import annotations
-
 import gc
 import os
 import socket

@@ -11,8 +11,6 @@ Groups that the host has handed over to receive workers come to sockets and thre
 these wake the driver when a sink is whole.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import errno

@@ -5,8 +5,6 @@ for every vector and read from memory never; so what limits is how fast inputs c
 Loops count from 0 over arrays of their own length: so they become vector instructions.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -9,8 +9,6 @@ A server that waits for a member probes it every 0.5 s, as ranks do; a member th
 to all others of its job, by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ as numpy's do; an average is the sum, divided once at the end. What servers of a
 each other are *partial* results: of half types float32, of all others the type itself.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

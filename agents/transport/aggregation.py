@@ -4,8 +4,6 @@ A reduction is cut into blocks of V values. Block by block the values of all ran
 added by the switches of its tree; `kernels.aggregation` has what happens per packet.
 """
 
-from __future__ import annotations
-
 import enum
 from collections.abc import Sequence
 from dataclasses import dataclass

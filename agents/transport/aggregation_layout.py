@@ -4,8 +4,6 @@ The queue pair is a row of the endpoint's table like all others (`layout`). Roun
 unbounded (the wire has their lower 32 bits).
 """
 
-from __future__ import annotations
-
 from weft.agents.transport.types import AggregationStatistics
 from weft.base.jit import Record, record
 

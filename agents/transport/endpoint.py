@@ -8,8 +8,6 @@ What happens per packet is compiled (`kernels`) and works on records in memory (
 the calls per operation.
 """
 
-from __future__ import annotations
-
 import random
 import weakref
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What agents on an endpoint have in common, as whoever drives them sees them; sans-I/O."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 
 from weft.agents.datagrams import Datagrams

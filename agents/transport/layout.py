@@ -11,8 +11,6 @@ Packet sequence numbers are kept unbounded (the wire has their lower 24 bits); t
 means "not set" for times.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from weft.agents.transport.types import Statistics

@@ -1,8 +1,6 @@
 """Queue pairs within one host: what two agents on the same endpoint say to each other is copied,
 and becomes no packet."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -8,8 +8,6 @@ threads without a lock. What other threads may do meanwhile: attach and detach s
 and ask sinks what is missing.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 

@@ -12,8 +12,6 @@ What is missing is what neither has. So one thread may feed a sink while another
 waits, without a lock, and a chunk that came both ways counts once.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Sequence
 

@@ -8,8 +8,6 @@ pseudorandom functions", 1988). The queue pairs from one host to another take it
 the other, so each is as good as drawn by itself, and no two have the same.
 """
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 import numpy as np

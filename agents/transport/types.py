@@ -1,7 +1,5 @@
 """The transport's data: what is registered, connected and counted."""
 
-from __future__ import annotations
-
 import enum
 from dataclasses import dataclass, field
 from typing import Literal

@@ -1,7 +1,5 @@
 """How the agents' compiled code is made, and of what: see `weft.base.jit`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from weft.base.jit import Jit

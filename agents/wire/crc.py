@@ -10,8 +10,6 @@ Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Inst
 left in the end is 16 bytes with the same remainder as the whole, which the table method finishes.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Compiled reading and writing of packets in place, a row of a batch at a time, and a decoder of
 whole batches."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

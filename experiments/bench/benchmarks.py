@@ -1,7 +1,5 @@
 """The benchmarks of ``weft bench``, and the files that their figures are written to."""
 
-from __future__ import annotations
-
 import difflib
 import importlib
 import io

@@ -1,7 +1,5 @@
 """``weft bench bring-up``: from nothing to agents that are ready to start, 16 hosts, 8 switches."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

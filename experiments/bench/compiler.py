@@ -1,7 +1,5 @@
 """``weft bench compiler``: how long fabric.p4 takes to compile, beside p4c where there is one."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 import tempfile

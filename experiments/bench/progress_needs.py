@@ -1,8 +1,6 @@
 """Of ``weft bench progress-engine``: how many workers a rate takes on the host, and how many of a
 SmartNIC's threads by the model of them (`progress_scaling`)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any

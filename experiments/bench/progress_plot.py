@@ -1,7 +1,5 @@
 """The plot of ``weft bench progress-engine``."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -15,8 +15,6 @@ What threads of a SmartNIC do is modelled, not measured: cycles a chunk, as publ
 clock.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -7,8 +7,6 @@ all in it; acknowledgements are carried, but not counted. Then a multicast Allga
 ranks as there are in the largest of these networks, with every byte verified.
 """
 
-from __future__ import annotations
-
 import random
 import resource
 import sys

@@ -1,7 +1,5 @@
 """How long work takes: the quickest of some attempts, since other processes only add."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

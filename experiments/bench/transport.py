@@ -1,7 +1,5 @@
 """``weft bench transport``: one host's receive path in memory, and its CRC against zlib's."""
 
-from __future__ import annotations
-
 import time
 import zlib
 from typing import Any

@@ -1,7 +1,5 @@
 """``weft doctor``: what this machine can do, what is missing, and how to get it."""
 
-from __future__ import annotations
-
 from rich.console import Console
 from rich.text import Text
 

@@ -1,7 +1,5 @@
 """``weft load``: another P4 program into the switches of a testbed that is up."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing

@@ -1,8 +1,6 @@
 """Commands that look at a network without bringing it up, ``weft topology`` and ``weft paths``, and
 those for a testbed that stays up: ``weft up``, ``weft shell`` and ``weft load``."""
 
-from __future__ import annotations
-
 import json
 import sys
 import tempfile

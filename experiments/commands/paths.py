@@ -1,7 +1,5 @@
 """``weft paths``: what every link carries under each path scheme, said at once, without packets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A scenario's options on the command line: those that a command names, made from their table."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable, Iterator
 from typing import Annotated, Any

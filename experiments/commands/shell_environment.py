@@ -6,8 +6,6 @@ it, which needs another protobuf than Weft.
 pip, the first ``weft shell`` makes it, in the cache.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import os

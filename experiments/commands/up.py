@@ -1,7 +1,5 @@
 """``weft up``: a topology that is up, and stays so for as long as somebody works with it."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from pathlib import Path

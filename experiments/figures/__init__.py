@@ -1,3 +1,1 @@
 """Figures of the documentation: measured by a command, kept as files, put into pages as tables."""
-
-from __future__ import annotations

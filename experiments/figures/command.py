@@ -1,7 +1,5 @@
 """``weft docs``: measure the figures of pages, make tables and plots, hold all to each other."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import math

@@ -1,7 +1,5 @@
 """Measure the figures of a scenario file: every point of it under several seeds."""
 
-from __future__ import annotations
-
 import datetime
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The reference of all options, as Markdown: made from their table."""
 
-from __future__ import annotations
-
 import re
 
 from weft.experiments.scenario.asked import GROUPS, OPTIONS, is_heeded

@@ -4,8 +4,6 @@ The transport changes source ports, which the switches hash. It reacts to marks 
 only a run has.
 """
 
-from __future__ import annotations
-
 from weft.experiments.paths.scheme import PathScheme
 
 SCHEMES = (

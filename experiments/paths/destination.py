@@ -1,7 +1,5 @@
 """By destination: a fixed way to each host, so that flows to different hosts keep apart."""
 
-from __future__ import annotations
-
 from weft.analysis.link_loads import LinkLoads, destination_loads
 from weft.analysis.uniform_loads import uniform_destination
 from weft.controller.flows import Flows

@@ -1,7 +1,5 @@
 """ECMP: a flow's path is by a hash of addresses and source port (RFC 2992)."""
 
-from __future__ import annotations
-
 from weft.experiments.paths.scheme import PathScheme
 
 SCHEMES = (PathScheme(name="ecmp", colour="#d55e00", marks=False),)

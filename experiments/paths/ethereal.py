@@ -1,7 +1,5 @@
 """Ethereal: single-path pieces of flows that load all paths alike (arXiv 2407.00550)."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from weft.analysis.link_loads import LinkLoads

@@ -1,7 +1,5 @@
 """What path schemes are called, for whoever asks without numpy; and where they are."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The path scheme of a name."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from functools import cache

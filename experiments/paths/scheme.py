@@ -1,7 +1,5 @@
 """What a path scheme is: how the packets of a flow get to their paths, from routes to analysis."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Spraying: the switches send every packet by another path, at random or in turn."""
 
-from __future__ import annotations
-
 from weft.analysis.link_loads import LinkLoads, spray_loads
 from weft.analysis.uniform_loads import uniform_spray
 from weft.controller.flows import Flows

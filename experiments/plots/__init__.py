@@ -4,8 +4,6 @@ Only `weft.experiments.plots.draw` imports matplotlib, and nothing here imports 
 run without plots does not wait for it.
 """
 
-from __future__ import annotations
-
 from weft.experiments.plots.spec import PlotSpec
 
 __all__ = ["PlotSpec"]

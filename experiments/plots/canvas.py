@@ -1,8 +1,6 @@
 """Figures of matplotlib's in Weft's style, and their files. Import this only to draw: it takes a
 while."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """The drawing of plots, with matplotlib. Import this only to draw: it takes a while."""
 
-from __future__ import annotations
-
 import contextlib
 import textwrap
 from collections.abc import Iterator, Sequence

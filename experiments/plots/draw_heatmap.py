@@ -1,7 +1,5 @@
 """The drawing of heat maps, with matplotlib."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from matplotlib.axes import Axes

@@ -1,7 +1,5 @@
 """Heat maps: what each direction of the links carried over time, as a part of what it could."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import groupby

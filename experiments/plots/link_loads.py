@@ -1,7 +1,5 @@
 """Plots of what links carry: each link in order of its load, and leaves against their uplinks."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

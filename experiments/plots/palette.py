@@ -1,7 +1,5 @@
 """Colours: of an algorithm the same in every plot and page, told apart by the colour-blind too."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

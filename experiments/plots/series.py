@@ -1,7 +1,5 @@
 """From results to the figures of a plot: what is drawn, as plain numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Timelines: when the operations of a run were under way on each rank, and when nothing was."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

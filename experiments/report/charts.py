@@ -1,7 +1,5 @@
 """The report's charts, drawn by matplotlib in places that count pixels, in the page's colours."""
 
-from __future__ import annotations
-
 import html
 import io
 import re

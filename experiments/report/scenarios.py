@@ -1,7 +1,5 @@
 """From a scenario to the command that asks for it."""
 
-from __future__ import annotations
-
 import shlex
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What the report says in sentences: how algorithms compare, and what failed."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from weft.experiments.results.comparison import Comparison, compare, why_not_measured

@@ -5,8 +5,6 @@ says nothing of the network. What the simulated world predicts for the same runs
 place, named so, with what to lower to have it measured.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """How a run's flows shared the fabric: load of links, marks, reordering, and what it cost."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 

@@ -1,7 +1,5 @@
 """Tables for the terminal: what came of the runs, and a network's links. 100 columns are enough."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from rich import box

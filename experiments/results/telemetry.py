@@ -1,7 +1,5 @@
 """Queues' depths and links' loads over time: from what switches count to what results hold."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ A run's figures mean something only while links, not processors, are the bottlen
 dropped for want of a reader, the processors had time to spare, and packets left when they were due.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from weft.base.units import format_duration

@@ -1,7 +1,5 @@
 """The results folder of a run, and the files that go into it."""
 
-from __future__ import annotations
-
 import contextlib
 import secrets
 from collections.abc import Iterator

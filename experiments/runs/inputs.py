@@ -1,7 +1,5 @@
 """What a scenario's ranks do, and what its switches hold."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace

@@ -4,8 +4,6 @@ The switches are programmed, the ranks gathered, what the links have carried is 
 operation runs, all is counted again, and the result is put together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass

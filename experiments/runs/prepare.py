@@ -3,8 +3,6 @@
 All of it is kept in the cache (`weft.base.cache.cache_dir`) and made anew when its source changes.
 """
 
-from __future__ import annotations
-
 from weft.base.progress import Progress
 
 

@@ -1,7 +1,5 @@
 """Run scenarios in their worlds, and write down what came of them."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import functools

@@ -1,7 +1,5 @@
 """One operation in the simulated world: a fresh network in virtual time, in this process."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

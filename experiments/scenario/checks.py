@@ -3,8 +3,6 @@
 Each function takes what is asked and returns it with what follows, or raises `InputError`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

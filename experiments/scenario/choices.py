@@ -1,7 +1,5 @@
 """What options of a scenario can be: names to choose from, and limits."""
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Collection
 

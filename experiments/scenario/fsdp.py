@@ -13,8 +13,6 @@ Computation takes no time. A step begins when the step two before it is done: a 
 parameters of the layer that it computes, and those that come next.
 """
 
-from __future__ import annotations
-
 from weft.experiments.scenario.fsdp_models import PARTS
 from weft.experiments.scenario.scenario import Scenario
 

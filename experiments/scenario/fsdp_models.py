@@ -3,8 +3,6 @@
 `weft.experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
 """
 
-from __future__ import annotations
-
 FSDP = "fsdp-interleave"
 PARTS = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}
 """By algorithm, those of the Allgathers and of the Reduce-Scatters beside them: both around the

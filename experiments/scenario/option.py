@@ -4,8 +4,6 @@ heeds it, and whether another network is needed where it differs.
 A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes the field's default.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Scenarios from options by their command-line names: of the command line, or of a TOML file."""
 
-from __future__ import annotations
-
 import difflib
 import sys
 from collections.abc import Mapping

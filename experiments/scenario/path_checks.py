@@ -1,7 +1,5 @@
 """What a scenario says of paths, congestion and placement: checked, and defaults filled in."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from weft.base.errors import InputError, refuse

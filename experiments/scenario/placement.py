@@ -1,7 +1,5 @@
 """Which hosts of a network are ranks of which job, and which are reduction servers."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """From what is asked to what is run: everything checked, and what was left out filled in."""
 
-from __future__ import annotations
-
 from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks

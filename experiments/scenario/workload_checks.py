@@ -4,8 +4,6 @@
 it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from weft.base.errors import InputError, refuse

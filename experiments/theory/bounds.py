@@ -6,8 +6,6 @@ less than its hosts can send, for links between switches too, over which unicast
 well as can be. Propagation and the time to add are free.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

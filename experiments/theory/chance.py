@@ -1,7 +1,5 @@
 """What chance has a part in, of a scenario: whatever a seed decides, or the machine."""
 
-from __future__ import annotations
-
 from collections import Counter
 
 from weft.experiments.paths.registry import scheme_of

@@ -3,8 +3,6 @@
 It is above that of the host links only where a leaf's uplinks carry less than its hosts can send.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.collectives.transfers import Sizing

@@ -5,8 +5,6 @@ send blocks, and pass each on as soon as they can, so that steps overlap on the 
 many bytes to whom is the same.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

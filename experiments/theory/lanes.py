@@ -5,8 +5,6 @@ Ethereal's assignment is computed from the flows of each step, and carried by en
 lane to its path, or by source ports that hash to it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache

@@ -10,8 +10,6 @@ group with servers of its own; a piece has one server a group, which sends the g
 of one of F groups, and so on to a root.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 InfiniBand Architecture Specification, volume 1, chapter 9 and annex A17.
 """
 
-from __future__ import annotations
-
 from weft.agents.collectives.transfers import IntArray
 
 ETHERNET, IPV4, UDP, BTH, DETH, IMMEDIATE, ICRC = 14, 20, 8, 12, 8, 4, 4

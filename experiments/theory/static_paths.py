@@ -5,8 +5,6 @@ to be told apart: then each is drawn. Spraying is ideal: every path has as many 
 go by marks and have to be run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What `weft paths` looks at: the flows of a workload step by step, without a run."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 

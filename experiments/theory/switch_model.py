@@ -6,8 +6,6 @@ receiver, and only it needs the sum: on links that lead to the owner alone the w
 that do not lead to it the way down, a packet has headers only. What is sent again is not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ every link of its tree once (SC24 paper, arXiv 2408.13356). Control, acknowledge
 and what is sent again are not counted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 import numpy as np

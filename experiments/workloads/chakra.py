@@ -9,8 +9,6 @@ depends on is done: a wait that is over, a flow that is acknowledged at its sour
 its destination, a collective whose part here is done. What the trace says of memory takes no time.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections import deque
 from collections.abc import Sequence

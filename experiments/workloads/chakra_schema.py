@@ -5,8 +5,6 @@ classes are made at run time, of descriptors in a pool of their own, so that no 
 needed and none that is there is in the way. Fields that are not listed are skipped.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Collectives as parts of a `FlowGraph`: the steps of `weft.experiments.theory.flow_steps`, each
 flow waiting for what its source has got in the steps before."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 

@@ -8,8 +8,6 @@ gradients of a layer are summed up over the data group as soon as the layer is d
 follows (Shoeybi et al., "Megatron-LM", arXiv 1909.08053). Computation takes no time.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder

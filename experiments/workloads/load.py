@@ -1,7 +1,5 @@
 """From what a scenario calls its workload to its flows."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path

@@ -7,8 +7,6 @@ end at the source or at the destination fires; or a trigger ``trigger id ID ones
 ``multishot`` or ``barrier count N``. ``#`` begins a comment. Start times are in picoseconds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

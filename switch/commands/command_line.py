@@ -1,7 +1,5 @@
 """Commands for P4 programs without a network: ``weft p4c``, ``weft stf``, ``weft switch``."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Annotated, Optional

@@ -1,7 +1,5 @@
 """``weft p4c``: compile a P4 program, print its warnings, and write what was asked for."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """``weft stf``: packet tests of a P4 program on the built-in switch, in this process."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """The command line of ``weft switch``: the options of simple_switch_grpc, and a few of its own."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

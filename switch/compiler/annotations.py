@@ -3,8 +3,6 @@
 P4_16 specification, section "Annotations"; P4Runtime specification, section "Annotating P4 code".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

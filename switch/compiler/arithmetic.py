@@ -4,8 +4,6 @@ BMv2 computes with integers of any size and truncates only where a value is stor
 an operation is brought into its type's range at once (docs/JSON_format.md of behavioral-model).
 """
 
-from __future__ import annotations
-
 from weft.switch.compiler import constants
 from weft.switch.compiler.ir import Choice, Expression, Number, OperatorCall, Truth, is_truth
 from weft.switch.compiler.types import BitType, BoolType, IntType, Type, base_type

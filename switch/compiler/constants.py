@@ -1,7 +1,5 @@
 """Evaluation of P4 expressions on values known at compile time."""
 
-from __future__ import annotations
-
 from weft.switch.compiler.types import BitType, BoolType, IntegerType, IntType, Type, base_type
 
 

@@ -1,7 +1,5 @@
 """The text of an expression, as names in the control plane have it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

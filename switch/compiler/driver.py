@@ -1,7 +1,5 @@
 """The compiler's steps put together, its outputs as files, and their cache."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 import threading

@@ -4,8 +4,6 @@ Operands are evaluated from left to right (specification, section "Expression ev
 operand is saved before a later one is evaluated only if that one may change something.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Ranges of numbers as values with masks."""
 
-from __future__ import annotations
-
 
 def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
     """Return the fewest (value, mask) pairs that cover `low` to `high`, both included, in `width`

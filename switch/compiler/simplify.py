@@ -1,7 +1,5 @@
 """Simplification of lowered code, to less of it, in longer runs of primitives."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir

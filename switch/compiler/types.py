@@ -1,7 +1,5 @@
 """The types of P4_16 (specification, chapter "P4 data types")."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypeGuard

@@ -1,7 +1,5 @@
 """When entries of tables that support timeouts were last hit, and which have been idle too long."""
 
-from __future__ import annotations
-
 import numpy as np
 
 NEVER = -1

@@ -1,7 +1,5 @@
 """How much a program may ask for: what would not fit the machine's memory is refused at once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from weft.base.jit import words_in

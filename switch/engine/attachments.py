@@ -1,7 +1,5 @@
 """Meters and digests of a program, as BMv2 JSON has them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from weft.switch.engine.headers import Field

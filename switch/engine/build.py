@@ -1,7 +1,5 @@
 """From BMv2 JSON to a function that can be called by address, compiled or plain."""
 
-from __future__ import annotations
-
 import ctypes
 import hashlib
 import importlib.util

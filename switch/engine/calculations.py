@@ -4,8 +4,6 @@ As in BMv2, inputs are joined bit by bit, those of headers that are not valid ar
 last byte is filled with zeros, and the payload comes last wherever it stands.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ A record is [length in bytes | file << 32, time in ns, the frame's words]; one t
 the ring's end begins at its start, behind a word that says so.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.base.jit import Record, memcpy, record, store32

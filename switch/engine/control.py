@@ -1,7 +1,5 @@
 """What the control side of a switch takes and gives: entries, groups, rates, events, errors."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import TypeAlias
 

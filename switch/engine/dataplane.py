@@ -1,7 +1,5 @@
 """All switches of a process: the arrays that compiled code works on, and a view on each switch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from weakref import WeakValueDictionary

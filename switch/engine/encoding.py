@@ -1,7 +1,5 @@
 """From what a controller has set on a switch to the image that packets look it up in."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

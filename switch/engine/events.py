@@ -9,8 +9,6 @@ driver's turn is bounded in passes through a pipeline. From a turn that ends so 
 again, packets that go again and events of ports alternate: no port waits for the end of a storm.
 """
 
-from __future__ import annotations
-
 from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.layout import NONE, Context, Packet, Port
 from weft.switch.engine.native import int64_view, jit

@@ -7,8 +7,6 @@ same result (sums that a mask cuts again, as p4c emits them), through the unsign
 ``weft.switch.engine.native``, or as a wide integer of as many words as its bounds ask for.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

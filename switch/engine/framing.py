@@ -1,7 +1,5 @@
 """Source of the parser and the deparser of a program."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -4,8 +4,6 @@ The last function, ``pipeline(address, operation, switch, packet, other)``, is w
 calls: ``address`` is that of the context array, ``operation`` one of ``RUN_INGRESS`` and so on.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """Source of the primitives that make headers valid or not, copy them, and shift stacks."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partialmethod
 from typing import Any

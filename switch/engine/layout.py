@@ -5,8 +5,6 @@ compiled function has one short signature, and one long-running compiled loop ca
 of a process, whatever programs they run.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, TypeAlias
 
 import numpy as np

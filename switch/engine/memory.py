@@ -4,8 +4,6 @@ All arrays belong to Python; compiled code reaches them from the one *context* a
 (``weft.switch.engine.layout``).
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The meters of a switch, by their cells: what their words hold."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

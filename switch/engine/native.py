@@ -5,8 +5,6 @@ program uses ``weft.switch.engine.plain`` instead, which offers the same names o
 integers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Source of what a table's hit leaves behind, and of what a digest tells the controller."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 

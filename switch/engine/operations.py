@@ -1,7 +1,5 @@
 """The operators of BMv2's expressions on values: their source, and the bounds of the results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.engine.control import ProgramError

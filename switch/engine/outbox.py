@@ -5,8 +5,6 @@ compiled code, and one reader, ``Outbox``, which may be in another thread. What 
 counted and dropped: a flood of events slows no packet.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

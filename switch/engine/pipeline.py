@@ -5,8 +5,6 @@ As in BMv2, all metadata that a field list does not keep is 0 in a clone and in 
 resubmitted or recirculated, ``ingress_port`` included.
 """
 
-from __future__ import annotations
-
 from weft.base.jit import memcpy
 from weft.switch.engine.layout import (
     CLEAR_METADATA,

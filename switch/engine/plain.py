@@ -4,8 +4,6 @@ Nothing here is compiled. Arrays are memoryviews, which check every index, and i
 unbounded, which makes this form the reference for the compiled one.
 """
 
-from __future__ import annotations
-
 import ctypes
 from functools import lru_cache
 from typing import Any, TypeVar

@@ -3,8 +3,6 @@
 Numbers are exact, whatever their size, so counts of words only matter where words are stored.
 """
 
-from __future__ import annotations
-
 import operator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Source of the primitives that actions and parser states are made of."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

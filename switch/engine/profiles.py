@@ -1,7 +1,5 @@
 """The members and groups of one action profile as its controller sees them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from weft.switch.engine.control import (

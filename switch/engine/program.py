@@ -3,8 +3,6 @@
 ``weft.switch.engine.reader`` makes it of the JSON.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

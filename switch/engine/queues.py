@@ -7,8 +7,6 @@ driver's clock. Nothing is allocated: packets and buffers come from pools, lists
 ``next``, and ports wait for their next event in one heap ordered by (time, port).
 """
 
-from __future__ import annotations
-
 from weft.base.jit import memcpy
 from weft.switch.engine.layout import (
     ENQ_QDEPTH,

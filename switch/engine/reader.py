@@ -3,8 +3,6 @@
 The format: docs/JSON_format.md of p4lang/behavioral-model, versions 2.18 to 2.24.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

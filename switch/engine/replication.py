@@ -1,7 +1,5 @@
 """Multicast groups and clone sessions of a switch as its controller sees them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 

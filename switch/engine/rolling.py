@@ -5,8 +5,6 @@ would take minutes to compile. Where a block of lines is repeated, and the numbe
 it are the same or grow by the same step from each block to the next, one loop does the same.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 """
 
-from __future__ import annotations
-
 from weft.switch.engine.layout import (
     O_KIND,
     O_SUBJECT,

@@ -1,7 +1,5 @@
 """Small tools for writing Python source: indentation, names, packing fields into words."""
 
-from __future__ import annotations
-
 import keyword
 import re
 from collections.abc import Callable, Iterable, Iterator

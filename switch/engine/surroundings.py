@@ -1,7 +1,5 @@
 """What drives the switches, as their control side sees it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

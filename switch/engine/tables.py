@@ -1,7 +1,5 @@
 """The entries of one switch as its controller sees them: checks, look-up by key, encoding."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import Any
 

@@ -4,8 +4,6 @@ Both are arrays that the loop only adds to, so that a packet costs two additions
 `quantile` read the one, `load_bins` the other.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

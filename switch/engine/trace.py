@@ -5,8 +5,6 @@ what was made of it), ``time_ns`` and ``event``; the rest is the event's own. Va
 hexadecimal.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ It has a `TraceHead`, then as many `TraceRecord` as have been written. It is fil
 until it is taken; what finds no room is counted.
 """
 
-from __future__ import annotations
-
 from weft.base.jit import Record, record, words_in
 
 

@@ -1,7 +1,5 @@
 """What the queues tell a trace: the one thing that a traced program cannot see itself."""
 
-from __future__ import annotations
-
 from weft.switch.engine.layout import Context, Packet, Port, Switch
 from weft.switch.engine.native import jit
 from weft.switch.engine.runtime import write_note

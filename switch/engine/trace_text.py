@@ -1,7 +1,5 @@
 """Traces as text for people: a line for each event, and the packets one after the other."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import Any

@@ -4,8 +4,6 @@ A switch runs it in place of the ordinary form while it is traced. The records a
 ``weft.switch.engine.trace_layout``; what their numbers mean is in the ``Legend``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

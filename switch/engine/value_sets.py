@@ -1,7 +1,5 @@
 """The members of a parser's value sets as their controller sees them: checks and encoding."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 

@@ -6,8 +6,6 @@ modulo 2**(64 * n), so a sum that is cut again needs no more words than what is 
 operations that need the number itself ask ``exact_words`` how many words hold it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

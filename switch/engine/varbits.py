@@ -4,8 +4,6 @@ BMv2 takes lengths of whole bytes only, so what follows a varbit field begins at
 that is known in advance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from weft.switch.engine.headers import Field, Header

@@ -7,8 +7,6 @@ of a program uses ``weft.switch.engine.plain_wide``, which offers the same names
 integers.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Numbers of any width as words of 64 bits, the most significant one first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 WORD = (1 << 64) - 1

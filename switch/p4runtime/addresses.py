@@ -1,7 +1,5 @@
 """Whether a P4Runtime address can be listened on, and if not, why."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -12,8 +12,6 @@ that role: no other role may write it, except for the default role, which has fu
 without annotation may be written by all roles.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -6,8 +6,6 @@ The engine's meters are two-rate three-colour (RFC 2698). A single-rate three-co
 what the two buckets of RFC 2697 hold together.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 

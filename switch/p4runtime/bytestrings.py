@@ -5,8 +5,6 @@ string that holds the value, one byte at least; any length is accepted as long a
 width that the P4Info gives.
 """
 
-from __future__ import annotations
-
 from weft.switch.p4runtime.refusals import out_of_range
 
 

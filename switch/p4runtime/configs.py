@@ -1,7 +1,5 @@
 """Set- and GetForwardingPipelineConfig on a device; the caller holds ``device.lock``."""
 
-from __future__ import annotations
-
 import json
 from functools import lru_cache
 from typing import Any

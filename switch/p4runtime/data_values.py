@@ -4,8 +4,6 @@ P4Runtime specification, section "Representation of Arbitrary P4 Types". The eng
 words only; a struct, tuple or header is its fields one after the other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Digests as entities and stream messages (specification section "DigestEntry")."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from dataclasses import asdict, astuple, fields

@@ -4,8 +4,6 @@ P4Runtime specification, section "DigestEntry". A machine without I/O: it is tol
 plane has learned and the time, and says which lists are due and when it wants to be called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ comes in may be non-canonical bytestrings; what goes out is canonical, and a fie
 anything is omitted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any
 

@@ -3,8 +3,6 @@ directly with protobuf messages. No socket is opened and no thread is started, s
 order have one result.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, NoReturn

@@ -5,8 +5,6 @@ No clock is read here and nothing is sent: whoever calls says what time it is, h
 ``device.lock``, and hands the messages to the primaries.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """What a P4Info says, in the form in which the server looks things up."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain

@@ -4,8 +4,6 @@ P4Runtime specification, sections "ControllerPacketMetadata" and "Packet I/O". T
 bit by bit in the order of the P4Info, and filled with zeros to a whole byte, as BMv2's server does.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from weft.switch.messages import p4runtime_pb2

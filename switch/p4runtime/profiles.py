@@ -1,7 +1,5 @@
 """Action profile members and groups (specification section "ActionProfileMember & Group")."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any

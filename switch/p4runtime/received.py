@@ -4,8 +4,6 @@ A request that is too large is refused before anything is made of it. The update
 the queries of a Read become messages one by one, when their turn comes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol

@@ -4,8 +4,6 @@ The engine keeps entries, members, groups, multicast groups and clone sessions. 
 cells of counters, meters and registers are taken here, and written to those of the same name.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Why the server refuses requests, or single elements of a batch, and by which status code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sized
 from functools import partial
 from itertools import islice

@@ -1,7 +1,5 @@
 """Multicast groups and clone sessions (specification section "PacketReplicationEngineEntry")."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any

@@ -1,7 +1,5 @@
 """What Write and Read do to a device, without gRPC; the caller holds ``device.lock``."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice

@@ -1,7 +1,5 @@
 """The streams of clients: arbitration and packets in both directions, and notices of the switch."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator

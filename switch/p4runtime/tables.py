@@ -3,8 +3,6 @@
 P4Runtime specification, sections "TableEntry", "DirectCounterEntry" and "DirectMeterEntry".
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import replace

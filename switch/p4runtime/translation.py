@@ -12,8 +12,6 @@ A number without string reads back as its decimal digits. A type with a numeric 
 (``@p4runtime_translation(uri, bit<W>)``) keeps its values; only the width differs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 A thread that frees a ``threading.Lock`` and takes it again mostly gets it, whoever waits.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 

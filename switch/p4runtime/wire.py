@@ -6,8 +6,6 @@ So is the program in a pipeline config's ``p4_device_config``, whose form is the
 those of p4lang's tutorials among them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5

@@ -6,8 +6,6 @@ Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 
 SIGINT, or when its stdin closes; with 2 if the configuration or the machine does not do.
 """
 
-from __future__ import annotations
-
 import os
 import queue
 import signal

@@ -4,8 +4,6 @@ Both are compiled and hold no lock of Python. `forward` is the least that any sw
 with AF_PACKET sockets does: recvmmsg and sendmmsg of the same frames, a batch at a time.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

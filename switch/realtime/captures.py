@@ -1,7 +1,5 @@
 """Captures inside the process: the packet loop fills a bounded ring, which goes to pcap files."""
 
-from __future__ import annotations
-
 import os
 import struct
 import threading

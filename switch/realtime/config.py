@@ -1,7 +1,5 @@
 """The configuration of the real-time switch process, read from JSON and checked."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

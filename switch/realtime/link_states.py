@@ -4,8 +4,6 @@ A port is up while its interface is set up and has a carrier. The packet loop do
 the P4Runtime server does, for members of groups that watch a port.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import socket

@@ -4,8 +4,6 @@ All its memory is one array of words (``io``) with addresses of others, made by
 ``weft.switch.realtime.ports``. It comes back to Python only when the event descriptor is readable.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from weft.switch.engine.captures import capture_bytes, capture_departure

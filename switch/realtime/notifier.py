@@ -5,8 +5,6 @@ waits for that and calls the listeners. So the packet loop never waits for Pytho
 events costs it no more than filling a ring once.
 """
 
-from __future__ import annotations
-
 import os
 import select
 import threading

@@ -1,7 +1,5 @@
 """AF_PACKET sockets of the ports, and the memory of the packet loop."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

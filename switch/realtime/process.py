@@ -1,7 +1,5 @@
 """The switches of one process: the packet loop in a thread, and what other threads ask of it."""
 
-from __future__ import annotations
-
 import ctypes
 import threading
 import time

@@ -17,8 +17,6 @@ The lines, each of which is checked whole before anything is done:
 Without a line, or with ``reset``, the answer is the process's statistics; otherwise it is empty.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ forwards meanwhile; between two batches the switch then changes over. Taking a t
 array between two batches; the events are decoded afterwards.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock

@@ -1,7 +1,5 @@
 """From lark's trees to statements."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Counters, registers, meters, multicast and mirroring, by the commands of BMv2's command line."""
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Callable, Mapping
 from typing import Any

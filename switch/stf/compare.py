@@ -5,8 +5,6 @@ the test, wherever in it the statements are; a frame may be longer than what is 
 unless that ends with ``$``; a port that no statement names is not looked at.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest

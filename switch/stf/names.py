@@ -4,8 +4,6 @@ Tables, actions and arrays are named in full or by how their names end; the end 
 match. Fields of keys are found as p4c's BMv2 runner finds them.
 """
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Iterable, Sequence

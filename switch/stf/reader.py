@@ -4,8 +4,6 @@ A statement begins where a line's first word is the name of one, in any case of 
 begin otherwise go on with the statement before. ``#`` starts a comment.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Multicast groups, their nodes, and mirroring sessions, as BMv2's command line sets them up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """What came of a test: failures and warnings, as text and as JSON."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any

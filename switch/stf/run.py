@@ -1,7 +1,5 @@
 """Carrying out a test on a switch of its own, in virtual time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """What an STF test says, as data, with the positions in its text for messages."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from weft.base.errors import InputError

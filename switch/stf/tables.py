@@ -1,7 +1,5 @@
 """Tables and action profiles, as a test changes them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from weft.switch.engine.control import (

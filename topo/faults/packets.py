@@ -1,7 +1,5 @@
 """Faults of single packets: which packet of which link is lost, doubled, damaged or late."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from weft.agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode

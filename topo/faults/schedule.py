@@ -1,8 +1,6 @@
 """The outages of an operation as time goes on, and what a controller knows of them: the same
 machines in both worlds."""
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count

@@ -9,8 +9,6 @@ the root. Allreduce: everybody's part d goes to rank d, and its sum to everybody
 place of 2 (P - 1).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

@@ -6,8 +6,6 @@ tree. A rank has children in one of the trees at most, so that it sends and rece
 a vector of L bytes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 

@@ -6,8 +6,6 @@ rank of a pair gives its whole vector to the odd one, which takes part for both 
 result. A rank of a power of two sends and receives 2 L (P - 1) / P bytes of a vector of L bytes.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

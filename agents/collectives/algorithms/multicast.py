@@ -21,8 +21,6 @@ counted, every control message is retried (by the reliable transport), and roots
 the network may drop.
 """
 
-from __future__ import annotations
-
 from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator

@@ -7,8 +7,6 @@ chunk goes into the next of that server's slots, which is free once the answer t
 in it has come: the result, written to where it belongs, or nothing where another rank owns it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -6,8 +6,6 @@ first 2 rem ranks pair up: an even one leaves its part to the odd one behind it,
 for both, and so Q ranks are left.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ Thakur, Rabenseifner, Gropp: "Optimization of collective communication operation
 Numbers of ranks that are no powers of two are folded as in recursive doubling.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping

@@ -6,8 +6,6 @@ blocks (Patarasuk, Yuan: "Bandwidth optimal all-reduce algorithms for clusters o
 2009), so that every link carries 2 L (P - 1) / P bytes of a vector of L bytes, in one direction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np

@@ -16,8 +16,6 @@ range; one that does stays at its end and is counted in `Report.blocks_saturated
 values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 """
 
-from __future__ import annotations
-
 from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.names import SWITCH_DTYPES

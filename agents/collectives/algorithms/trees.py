@@ -4,8 +4,6 @@ Blocks are passed on as soon as they have come. Ranks are counted from the root:
 mod P.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np

@@ -6,8 +6,6 @@ the result of round r - N, and again when no result comes in time. A block's exp
 rounds before the block. `pair` is the row of the endpoint's table.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import numpy.typing as npt
 

@@ -3,8 +3,6 @@
 Slots, exponents and rounds as `aggregation` has them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.transport import aggregation_layout as at_job

@@ -8,8 +8,6 @@ has arrived. The arrival of a packet that was sent twice says nothing of the ord
 first copy.
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import calloc, free, work_at
 from weft.agents.wire.compiled import compiled, internal

@@ -1,7 +1,5 @@
 """Multicast chunks: those that arrive, into their sinks; those that leave, at their pace."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.transport import layout as at

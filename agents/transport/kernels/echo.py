@@ -6,8 +6,6 @@ since a queue pair's row has room for one alone. DCTCP's rule (RFC 8257, 3.2): w
 acknowledgement tells of are packets that were all marked, or packets that were not.
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.frames import finish_from, row_address
 from weft.agents.transport.kernels.memory import pair_at

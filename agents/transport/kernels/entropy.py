@@ -6,8 +6,6 @@ mark is used once more. PLB (SIGCOMM 2022): a new port when the path is congeste
 pair's own, or at a timeout the next of those that it was given.
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.memory import add_event
 from weft.agents.wire import packets as wire

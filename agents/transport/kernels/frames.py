@@ -1,7 +1,5 @@
 """What all packets that are sent have in common: their row, their seal, what they cost the link."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES

@@ -7,8 +7,6 @@ packet that is kept is acknowledged by a NAK (PSN sequence error) of the expecte
 PSN in the place of the message sequence number, as in IRN (SIGCOMM 2018, section 3.1).
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     drop_idle_board,

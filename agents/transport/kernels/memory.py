@@ -3,8 +3,6 @@
 `pair` is a row of the endpoint's queue pair table.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.transport import layout as at

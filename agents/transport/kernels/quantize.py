@@ -5,8 +5,6 @@ rint(x * 2**(h - e)), h the job's headroom bits, and a sum comes back divided by
 once to its kind. Loops are written so that LLVM makes vector code of them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -8,8 +8,6 @@ says what it is. Completions are polled in windows, and only then the bit is tes
 copied to its place.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

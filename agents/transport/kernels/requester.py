@@ -3,8 +3,6 @@
 Rules of the InfiniBand specification 1.4, 9.7 (reliable service).
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import (
     find_lost,

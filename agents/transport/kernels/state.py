@@ -4,8 +4,6 @@ failing, finding memory.
 `pair` is a row of the endpoint's queue pair table.
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.board import drop_board, drop_idle_board, restore, retire, seek
 from weft.agents.transport.kernels.memory import (

@@ -6,8 +6,6 @@ from its row; whoever changes a row notes it, or looks at it again at once. Queu
 the order of their rows, so who is served next does not depend on how they became active.
 """
 
-from __future__ import annotations
-
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import (

@@ -4,8 +4,6 @@ Specification, sections "Method invocations and function calls", "Constructor in
 "Calling convention".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ it (specification, section "Name resolution"). After an error in one the others 
 nevertheless.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ Specification, chapter "Expressions". Checking sets `type` and, where it can, `c
 that needs an implicit cast is replaced by a `Cast`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.compiler import constants, syntax

@@ -5,8 +5,6 @@ into their actions. Specification, section "Reading uninitialized values and wri
 invalid headers".
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 

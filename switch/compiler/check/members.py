@@ -1,7 +1,5 @@
 """Types and known values of members, elements and slices; and what can be assigned to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.compiler import constants, syntax

@@ -3,8 +3,6 @@
 Specification, sections on the operations of each type, and "Casts".
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """Checks of parsers' states, select expressions, key sets and value sets."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from weft.switch.compiler import syntax

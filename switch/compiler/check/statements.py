@@ -1,7 +1,5 @@
 """Checks of statements (specification, chapter "Statements")."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 

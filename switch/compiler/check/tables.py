@@ -1,7 +1,5 @@
 """Checks of tables (specification, section "Tables")."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from weft.switch.compiler import syntax

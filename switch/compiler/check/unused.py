@@ -1,7 +1,5 @@
 """Warnings of declarations that nothing uses: variables, parameters, actions, tables, instances."""
 
-from __future__ import annotations
-
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
 from weft.switch.compiler.diagnostics import Reporter

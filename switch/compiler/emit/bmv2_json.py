@@ -1,7 +1,5 @@
 """The lowered program as BMv2 JSON (behavioral-model, docs/JSON_format.md, version 2.23)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from itertools import count

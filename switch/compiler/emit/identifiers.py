@@ -5,8 +5,6 @@ compiler's choice. p4c takes Bob Jenkins' one-at-a-time hash of the name, the ne
 two names collide, and an ``@id`` annotation before either.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """The lowered program as P4Info (P4Runtime specification, chapter "The P4Info Message")."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import count
 from typing import Any, TypeVar

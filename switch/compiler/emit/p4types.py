@@ -1,7 +1,5 @@
 """Types in P4Info: widths, names, and the descriptions in p4types.proto."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

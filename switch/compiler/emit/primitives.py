@@ -1,8 +1,6 @@
 """Actions as BMv2 has them, lists of primitives with jumps; and expressions as BMv2 JSON. The
 latter is described in docs/JSON_format.md, "The type value object"."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path

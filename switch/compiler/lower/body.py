@@ -4,8 +4,6 @@ Expressions have calls in them and calls have statements, so what lowers one is 
 the other here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.compiler import syntax

@@ -4,8 +4,6 @@ Copy-in and copy-out follow the specification, section "Calling convention": an 
 unless it makes no difference.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Lowering of expressions: to places, to BMv2's expressions, and to code for side effects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeVar

@@ -3,8 +3,6 @@
 What the primitives do is said in behavioral-model's docs/simple_switch.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Specification, section "Compile-time Evaluation".
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any

@@ -5,8 +5,6 @@ BMv2 keeps both as lists, so these controls may hold little but calls of the ext
 what it was last set to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from weft.switch.compiler import arithmetic, ir, syntax

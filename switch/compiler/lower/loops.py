@@ -4,8 +4,6 @@ A loop whose number of rounds is known at compile time is written out round by r
 jumps backwards in an action, cycles in a control's graph and in the graph of a parser's states.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from weft.switch.compiler import arithmetic, ir, syntax

@@ -1,7 +1,5 @@
 """Lowering of a checked program for V1Switch to what BMv2's simple_switch runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.compiler import ir, syntax

@@ -4,8 +4,6 @@ A parser state becomes one parse state, or several where it has an ``if`` or run
 Select expressions become values and masks over byte-padded keys (docs/JSON_format.md, "parsers").
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax

@@ -1,7 +1,5 @@
 """From a control's code to BMv2's graph of tables and conditions."""
 
-from __future__ import annotations
-
 from pathlib import PurePath
 
 from weft.switch.compiler import ir

@@ -1,8 +1,6 @@
 """Places: how they are read, compared, copied and assigned to. Copies are made where a later
 assignment could change what a value is computed from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial

@@ -1,7 +1,5 @@
 """What all parts of the lowering share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 

@@ -1,7 +1,5 @@
 """Lowering of statements, in actions, controls and parsers alike."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from weft.switch.compiler import arithmetic, ir, syntax

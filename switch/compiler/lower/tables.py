@@ -1,7 +1,5 @@
 """Lowering of tables and their actions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from itertools import count

@@ -1,7 +1,5 @@
 """Builds the syntax tree: what each rule of grammar.lark becomes, once the parser reduces it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """From tokens to the syntax tree: lark's LALR parser with the grammar in grammar.lark."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from functools import lru_cache

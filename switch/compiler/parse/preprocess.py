@@ -4,8 +4,6 @@ P4_16 specification, section "Preprocessing". The C preprocessor in pcpp does th
 markers tell which line of which file each line of its output came from.
 """
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import copyreg

@@ -1,7 +1,5 @@
 """Capture every packet at every link end of a run: one tcpdump each, in its end's namespace."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

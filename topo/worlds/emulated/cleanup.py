@@ -10,8 +10,6 @@ its folder stays, since nobody can say whether its run is up. Nor is the environ
 user's process: any process may put a run's id there.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

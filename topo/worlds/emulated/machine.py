@@ -1,7 +1,5 @@
 """What this machine can do: tools, kernel features, processors; what to install for the rest."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import platform

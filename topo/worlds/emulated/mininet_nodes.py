@@ -5,8 +5,6 @@ its own command line and scripts work on the network. What it would do to the ma
 (raised sysctls, interfaces looked for among the machine's own) is bypassed.
 """
 
-from __future__ import annotations
-
 import os
 import resource
 import select

@@ -1,8 +1,6 @@
 """Work inside another process's network namespace: run a function there, or many ip and tc commands
 at once, and read its interfaces."""
 
-from __future__ import annotations
-
 import array
 import ctypes
 import fcntl

@@ -6,8 +6,6 @@ killed. A switch cannot tell one packet from another. Links that are known to ha
 routes: the same plan, changed once more.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

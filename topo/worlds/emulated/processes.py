@@ -1,7 +1,5 @@
 """Start and end a run's processes: bound to the runner's life, on record, in a namespace."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """Start a run's switch processes: one for all built-in switches, or a BMv2 each."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

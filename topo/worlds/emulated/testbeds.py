@@ -3,8 +3,6 @@
 `Testbed.write` leaves ``testbed.json`` in the run's folder; it goes with the folder.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 It knows agents only by what `HostAgent` shows a driver, and nothing of what they do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 

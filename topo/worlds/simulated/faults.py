@@ -1,7 +1,5 @@
 """Compiled: what packet faults do to a frame that reaches the far end of a link."""
 
-from __future__ import annotations
-
 from weft.agents.transport.kernels.memory import memmove
 from weft.base.jit import load8, memcpy
 from weft.switch.engine.layout import NONE, Context, Packet

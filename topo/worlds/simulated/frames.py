@@ -1,7 +1,5 @@
 """Compiled: frames of datagrams, as a host's stack makes and checks them, and their hash."""
 
-from __future__ import annotations
-
 from weft.switch.engine.native import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,

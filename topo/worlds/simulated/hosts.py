@@ -1,7 +1,5 @@
 """Compiled: what a host's interface and transport do, packet by packet."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from weft.agents.transport.aggregation_layout import AGGREGATION_QKEY

@@ -6,8 +6,6 @@ engine's: switch * ports per switch + port. Behind the switches' ports come one 
 uplink, then one for each host itself, whose events are the times at which it is called.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -8,8 +8,6 @@ host's transport, at once. Each of these steps is finished before the next begin
 one order.
 """
 
-from __future__ import annotations
-
 from weft.base.jit import words_at
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn

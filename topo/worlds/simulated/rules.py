@@ -1,7 +1,5 @@
 """Faults by name in the simulated world: rules of the compiled loop, and outages."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
