@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.base.errors import InputError
 from weft.switch.compiler import CompiledProgram, CompileError, Diagnostic, compile_program
 from weft.switch.compiler.diagnostics import WARNINGS
-from weft.switch.compiler.driver import p4info_bytes, write_file
+from weft.switch.compiler.outputs import p4info_bytes, write_file
 
 
 def check_kinds(option: str, kinds: Sequence[str]) -> frozenset[str]:
