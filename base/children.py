@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from weft.base.cache import PACKAGE
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """The prefix of a command that is to die with its parent: PR_SET_PDEATHSIG, which execution
@@ -31,8 +31,7 @@ def python_command(module: str, *arguments: str) -> list[str]:
 def python_path(known: str | None) -> str:
     """Return PYTHONPATH for such a process: where Weft is, then ``known``, but not the current
     folder."""
-    paths = [str(PACKAGE.parent), *(known or "").split(os.pathsep)]
-    return os.pathsep.join(filter(None, paths))
+    return os.pathsep.join(filter(None, [str(PACKAGE.parent), *(known or "").split(os.pathsep)]))
 
 
 def how_it_ended(status: int) -> str:
@@ -53,8 +52,7 @@ def check_not_killed(what: str, pid: int, status: int) -> None:
     A process that somebody killed, or that crashed, is neither wrong input nor something that the
     machine lacks, whatever the process had been asked for.
     """
-    if status < 0:
-        raise RunError(f"{what} (pid {pid}) {how_it_ended(status)}; try again")
+    refuse(status < 0, f"{what} (pid {pid}) {how_it_ended(status)}; try again", RunError)
 
 
 def run_tool(

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 from rich.console import Console
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 
 Text = Optional[str]  # noqa: UP045
 Place = Text
@@ -27,15 +27,19 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def output_file(out: str | None) -> Path | None:
-    if out is not None and not out.strip():
-        raise InputError(f"--out {out!r} is empty: write a path, or leave the option out")
+    refuse(
+        out is not None and not out.strip(),
+        f"--out {out!r} is empty: write a path, or leave the option out",
+    )
     return None if out is None else Path(out)
 
 
 def output_folder(out: str | None) -> Path | None:
     path = output_file(out)
-    if path is not None and path.exists() and not path.is_dir():
-        raise InputError(f"--out {out!r} is a file: name a folder, there already or not")
+    refuse(
+        path is not None and path.exists() and not path.is_dir(),
+        f"--out {out!r} is a file: name a folder, there already or not",
+    )
     return path
 
 
@@ -47,9 +51,9 @@ def macros(define: Sequence[str] | None) -> dict[str, str | None]:
     """Return the macros that ``-D`` defines, by name; raises `InputError` for what is no name."""
     pairs = [text.partition("=") for text in define or []]
     for key, equals, value in pairs:
-        if not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII):
-            raise InputError(
-                f"-D {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
-                "digits and _, like -D PORTS=64"
-            )
+        refuse(
+            not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII),
+            f"-D {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
+            "digits and _, like -D PORTS=64",
+        )
     return {key: value if equals else None for key, equals, value in pairs}

@@ -80,12 +80,10 @@ def _read(kind: Any, value: Any, place: str) -> Any:
     if not _is(origin or kind, value):
         raise Damage(f"{place} is {shown(value)}, not {_WORDS[origin or kind]}")
     if origin in (list, tuple):
-        items = [_read(arguments[0], inner, f"{place}[{i}]") for i, inner in enumerate(value)]
-        return origin(items)
+        return origin(_read(arguments[0], inner, f"{place}[{i}]") for i, inner in enumerate(value))
     if origin is dict:
-        kind_of_value = arguments[1]
         return {
-            key: _read(kind_of_value, inner, _inside(place, key)) for key, inner in value.items()
+            key: _read(arguments[1], inner, _inside(place, key)) for key, inner in value.items()
         }
     return value
 

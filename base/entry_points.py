@@ -6,6 +6,8 @@ from functools import cache
 from importlib import metadata
 from typing import Any
 
+from weft.base.errors import refuse
+
 
 @cache
 def brought(group: str, *needs: str, taken: Collection[str] = ()) -> dict[str, Any]:
@@ -37,8 +39,6 @@ def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
     if isinstance(one, type):
         raise TypeError(f"it is the class {one.__name__}: name an instance of it")
     lacking = [name for name in needs if not hasattr(one, name)]
-    if lacking:
-        raise TypeError(f"it is of type {type(one).__name__}, without {', '.join(lacking)}")
-    if one.name in taken:
-        raise ValueError(f"there is a {one.name!r} already: give it another name")
+    refuse(lacking, f"it is of type {type(one).__name__}, without {', '.join(lacking)}", TypeError)
+    refuse(one.name in taken, f"there is a {one.name!r} already: give it another name", ValueError)
     return str(one.name)

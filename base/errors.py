@@ -1,5 +1,7 @@
 """The family of errors that Weft reports to its user, with the exit status each ends with."""
 
+from collections.abc import Collection
+
 
 class WeftError(Exception):
     """Something that the user is told in one message, without a traceback.
@@ -32,10 +34,18 @@ class ProtocolError(RunError):
     """A peer that broke a protocol: a malformed or impossible message."""
 
 
-def refuse(condition: object, message: str, error: type[WeftError] = InputError) -> None:
+def refuse(condition: object, message: str, error: type[Exception] = InputError) -> None:
     """Raise an error with the message if the condition is true.
 
     The message is made in any case, so this is not for what is checked for every packet.
     """
     if condition:
         raise error(message)
+
+
+def did_you_mean(name: str, known: Collection[str]) -> str:
+    """Return `` (did you mean NAME?)``, of the known name that is nearest; empty if none is."""
+    from difflib import get_close_matches  # nothing but a wrong name waits for it
+
+    near = get_close_matches(name, known, n=1)
+    return f" (did you mean {near[0]}?)" if near else ""

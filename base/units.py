@@ -4,8 +4,9 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fractions import Fraction
+from itertools import groupby
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 
 SIZE_UNITS = {
     "": 1, "B": 1,
@@ -62,13 +63,15 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
         raise InputError(
             f"{name} {shown(text)} is not understood: write a number and a unit, {example}"
         )
-    if any(len(digits) > MAX_DIGITS for digits in match.group(1).split(".")):
-        raise InputError(
-            f"{name} {shown(text)} is too long: at most {MAX_DIGITS} digits, {example}"
-        )
+    refuse(
+        any(len(digits) > MAX_DIGITS for digits in match.group(1).split(".")),
+        f"{name} {shown(text)} is too long: at most {MAX_DIGITS} digits, {example}",
+    )
     value = Fraction(match.group(1)) * unit
-    if value.denominator != 1:
-        raise InputError(f"{name} {shown(text)} is not a whole number of its base unit: {example}")
+    refuse(
+        value.denominator != 1,
+        f"{name} {shown(text)} is not a whole number of its base unit: {example}",
+    )
     return int(value)
 
 
@@ -99,7 +102,7 @@ def parse_duration(text: str | int, name: str = "delay") -> int:
     return _parse(text, DURATION_UNITS, name, "like 500ns, 10us or 1ms")
 
 
-def _scaled(value: float, step: int, units: Sequence[str]) -> tuple[float, str]:
+def scaled(value: float, step: int, units: Sequence[str]) -> tuple[float, str]:
     """Return a value in the smallest of some units in which it is less than ``step``, and the unit.
 
     Each unit is ``step`` times the one before it.
@@ -114,19 +117,19 @@ def _scaled(value: float, step: int, units: Sequence[str]) -> tuple[float, str]:
 
 def format_size(size_bytes: int) -> str:
     """Write a size like ``1 MiB``, ``7.01 MiB`` or ``512 B``."""
-    value, unit = _scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB"))
+    value, unit = scaled(size_bytes, 1024, ("B", "KiB", "MiB", "GiB"))
     return f"{value:.4g} {unit}" if value < 1000 else f"{value:.0f} {unit}"
 
 
 def format_rate(rate_bps: float) -> str:
     """Write a rate like ``100 Mbit/s``."""
-    value, unit = _scaled(rate_bps, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
+    value, unit = scaled(rate_bps, 1000, ("bit/s", "kbit/s", "Mbit/s", "Gbit/s"))
     return f"{value:.4g} {unit}"
 
 
 def format_duration(duration_ns: float) -> str:
     """Write a duration like ``598 ms``, ``1.26 s`` or ``31.5 us``."""
-    value, unit = _scaled(duration_ns, 1000, ("ns", "us", "ms", "s"))
+    value, unit = scaled(duration_ns, 1000, ("ns", "us", "ms", "s"))
     return f"{value:.4g} {unit}"
 
 
@@ -144,13 +147,14 @@ def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
     that is too large, and for one that is there twice.
     """
     how = "write a range like 1..20, or a list like 1,2,5 (in a file also [1, 2, 5])"
+    what = f"{name} {shown(value)}"
     if isinstance(value, str):
         items: list[object] = list(value.split(","))
-        if len(items) == 1 and ".." not in value and _SEEDS.fullmatch(value):
-            raise InputError(
-                f"{name} {shown(value)} is one number: for the seeds 1 to {value.strip()} write "
-                f"1..{value.strip()}, for that seed alone use seed"
-            )
+        refuse(
+            len(items) == 1 and ".." not in value and _SEEDS.fullmatch(value),
+            f"{name} {shown(value)} is one number: for the seeds 1 to {value.strip()} write "
+            f"1..{value.strip()}, for that seed alone use seed",
+        )
     elif isinstance(value, (list, tuple)):
         items = list(value)
     else:
@@ -162,32 +166,31 @@ def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
         if found is None:
             raise InputError(f"{name} {shown(value)}: {shown(item)} is no seed and no range: {how}")
         first, last = int(found[1]), int(found[2] or found[1])
-        if last < first:
-            raise InputError(
-                f"{name} {shown(value)}: the range {shown(item)} runs backwards: write "
-                f"{last}..{first}"
-            )
-        if last > MAX_SEED:
-            raise InputError(f"{name} {shown(value)}: a seed is at most {MAX_SEED}")
-        if last - first >= MAX_SEEDS - len(seeds):
-            raise InputError(f"{name} {shown(value)} are more than {MAX_SEEDS}: name fewer")
+        refuse(
+            last < first,
+            f"{what}: the range {shown(item)} runs backwards: write {last}..{first}",
+        )
+        refuse(last > MAX_SEED, f"{what}: a seed is at most {MAX_SEED}")
+        refuse(
+            last - first >= MAX_SEEDS - len(seeds),
+            f"{what} are more than {MAX_SEEDS}: name fewer",
+        )
         seeds += range(first, last + 1)
-    if not seeds:
-        raise InputError(f"{name} {shown(value)} is an empty list: {how}")
+    refuse(not seeds, f"{name} {shown(value)} is an empty list: {how}")
     twice, times = Counter(seeds).most_common(1)[0]
-    if times > 1:
-        raise InputError(f"{name} {shown(value)}: {twice} is there twice: name each seed once")
+    refuse(times > 1, f"{name} {shown(value)}: {twice} is there twice: name each seed once")
     return tuple(seeds)
 
 
 def format_seeds(seeds: Sequence[int]) -> str:
     """Write seeds like ``1..20`` or ``1..5,9``, as `parse_seeds` reads them."""
-    ranges: list[list[int]] = []
-    for seed in seeds:
-        if ranges and ranges[-1][1] + 1 == seed:
-            ranges[-1][1] = seed
-        else:
-            ranges.append([seed, seed])
-    if len(ranges) == 1:
-        return f"{ranges[0][0]}..{ranges[0][1]}"
-    return ",".join(f"{low}" if low == high else f"{low}..{high}" for low, high in ranges)
+    runs = runs_of(seeds)
+    if len(runs) == 1:
+        return f"{seeds[0]}..{seeds[-1]}"
+    return ",".join(f"{run[0]}..{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs)
+
+
+def runs_of(numbers: Sequence[int]) -> list[list[int]]:
+    """Return numbers in runs of which each is one above that before it."""
+    found = groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
+    return [[number for _, number in run] for _, run in found]
