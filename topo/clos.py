@@ -134,9 +134,8 @@ def fat_tree(
 def _two_tiers(
     name: str, build: _Builder, leaves: int, spines: int, hosts_per_leaf: int
 ) -> Topology:
-    _at_least_one("leaves", leaves)
-    _at_least_one("spines", spines)
-    _at_least_one("hosts a leaf", hosts_per_leaf)
+    for what, number in (("leaves", leaves), ("spines", spines), ("hosts a leaf", hosts_per_leaf)):
+        _at_least_one(what, number)
     _check_size("leaves", leaves, MAX_PORTS, "a spine has one port for each")
     below = [build.add_leaf(hosts_per_leaf, uplinks=spines) for _ in range(leaves)]
     build.join(below, [build.add_switch("spine", index) for index in range(spines)])

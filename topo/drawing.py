@@ -9,6 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from weft.base.units import scaled
 from weft.topo.network import LEVELS, Direction, Host, Topology
 
 if TYPE_CHECKING:
@@ -169,10 +170,10 @@ def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
     ends: _Ends = {}
     for name, spot in spots.items():
         for upward in (True, False):
-            there = [
-                each.destination.node for each in topology.outward(name) if each.upward == upward
-            ]
-            there.sort(key=lambda neighbour: spots[neighbour].x)
+            there = sorted(
+                (each.destination.node for each in topology.outward(name) if each.upward == upward),
+                key=lambda neighbour: spots[neighbour].x,
+            )
             spacing = min(END_SPACING, 2 * (spot.half_width - 5.0) / max(1, len(there)))
             y = spot.y - spot.half_height if upward else spot.y + spot.half_height
             for position, neighbour in enumerate(there):
@@ -215,8 +216,7 @@ def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
     told = {"name": name, "spot": spot}
     if isinstance(node, Host):
         return {**told, "round": 4, "fill": "#ffffff", "told": node.ip}
-    fill = SWITCH_FILL[node.tier]
-    return {**told, "round": 7, "fill": fill, "told": f"device {node.device_id}"}
+    return {**told, "round": 7, "fill": SWITCH_FILL[node.tier], "told": f"device {node.device_id}"}
 
 
 def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
@@ -265,10 +265,5 @@ def _colour(share: float) -> str:
 
 def _quantity(value: float, unit: str) -> str:
     """Return a figure with a decimal prefix: 1500000 bytes as ``1.5 MB``."""
-    symbol = {"bytes": "B"}.get(unit, unit)
-    prefixes = ("", "k", "M", "G", "T")
-    index = 0
-    while abs(value) >= 1000 and index < len(prefixes) - 1:
-        value /= 1000
-        index += 1
-    return f"{value:.3g} {prefixes[index]}{symbol}"
+    figure, prefix = scaled(value, 1000, ("", "k", "M", "G", "T"))
+    return f"{figure:.3g} {prefix}{'B' if unit == 'bytes' else unit}"

@@ -19,11 +19,12 @@ def fabric_program() -> Path:
 
     Raises `MachineError` if it is not there.
     """
-    if not _PROGRAM.is_file():
-        raise MachineError(
-            f"{_PROGRAM} is missing: run Weft from its checkout, or install it again with "
-            "'pip install --force-reinstall'"
-        )
+    refuse(
+        not _PROGRAM.is_file(),
+        f"{_PROGRAM} is missing: run Weft from its checkout, or install it again with "
+        "'pip install --force-reinstall'",
+        MachineError,
+    )
     return _PROGRAM.resolve()
 
 

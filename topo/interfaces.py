@@ -7,7 +7,7 @@ a host's only interface is ``h0-eth0`` in its own namespace.
 from collections.abc import Iterator
 from typing import Literal, get_args
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
 
 LINK_MTU = 9000
@@ -76,11 +76,11 @@ def interface_name(port: Port, topology: Topology) -> str:
     allows."""
     host = isinstance(topology.node(port.node), Host)
     name = f"{port.node}-eth{0 if host else port.number}"
-    if len(name) > INTERFACE_NAME_LENGTH:
-        raise InputError(
-            f"interface name {name!r} is {len(name)} characters long and the kernel takes "
-            f"{INTERFACE_NAME_LENGTH}: this topology is too large for the emulated world"
-        )
+    refuse(
+        len(name) > INTERFACE_NAME_LENGTH,
+        f"interface name {name!r} is {len(name)} characters long and the kernel takes "
+        f"{INTERFACE_NAME_LENGTH}: this topology is too large for the emulated world",
+    )
     return name
 
 
@@ -107,20 +107,20 @@ def switch_side_links(
     """
     lines = ["link set dev lo up"]
     queues = f"mtu {link_mtu} numtxqueues 1 numrxqueues 1"
-    for link in topology.links:
-        if is_patched(link, topology, links):
-            continue
+    for link in (each for each in topology.links if not is_patched(each, topology, links)):
         a = interface_name(link.a, topology)
         b = interface_name(link.b, topology)
         node = topology.node(link.a.node)
-        if isinstance(node, Host):
-            peer = f"{a} address {node.mac_text} netns {host_pids[node.name]}"
-        else:
-            peer = a
-        lines.append(f"link add name {b} {queues} type veth peer name {peer} {queues}")
-        if not isinstance(node, Host):
-            lines.append(f"link set dev {a} up")
-        lines.append(f"link set dev {b} up")
+        peer = (
+            f"{a} address {node.mac_text} netns {host_pids[node.name]}"
+            if isinstance(node, Host)
+            else a
+        )
+        ends_here = [b] if isinstance(node, Host) else [a, b]
+        lines += [
+            f"link add name {b} {queues} type veth peer name {peer} {queues}",
+            *(f"link set dev {end} up" for end in ends_here),
+        ]
     return lines
 
 
@@ -178,7 +178,6 @@ def switch_interfaces(
     port."""
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
-            if is_patched(direction.link, topology, links):
-                continue
-            port = direction.source
-            yield port, interface_name(port, topology), direction.link
+            if not is_patched(direction.link, topology, links):
+                port = direction.source
+                yield port, interface_name(port, topology), direction.link

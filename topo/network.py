@@ -13,10 +13,10 @@ the device id for a switch.
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -180,9 +180,8 @@ class Topology:
     @cached_property
     def nodes(self) -> dict[str, Node]:
         """Every host and switch by name."""
-        nodes: dict[str, Node] = {host.name: host for host in self.hosts}
-        nodes.update((switch.name, switch) for switch in self.switches)
-        return nodes
+        nodes: tuple[Node, ...] = (*self.hosts, *self.switches)
+        return {node.name: node for node in nodes}
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
@@ -317,24 +316,25 @@ class Topology:
         """Return the same network with one link's figures changed; raise InputError for an unknown
         link or a bad figure."""
         old = self.link(name)
-        new = dataclasses.replace(
+        new = replace(
             old,
             rate_bps=old.rate_bps if rate_bps is None else rate_bps,
             delay_ns=old.delay_ns if delay_ns is None else delay_ns,
             queue_bytes=old.queue_bytes if queue_bytes is None else queue_bytes,
         )
         check_link_figures(new.rate_bps, new.delay_ns, new.queue_bytes)
-        links = tuple(new if link is old else link for link in self.links)
-        return dataclasses.replace(self, links=links)
+        return replace(self, links=tuple(new if link is old else link for link in self.links))
 
     def describe(self) -> str:
         """One line: the shape and its counts."""
-        counts = [f"{len(self.hosts)} hosts"]
-        for tier in ("leaf", "agg", "spine", "core"):
-            number = sum(switch.tier == tier for switch in self.switches)
-            if number:
-                counts.append(f"{number} {tier} switch{'es' if number > 1 else ''}")
-        return f"{self.name}: {', '.join(counts)}, {len(self.links)} links"
+        numbers = Counter(switch.tier for switch in self.switches)
+        counts = [
+            f"{numbers[tier]} {tier} switch{'es' if numbers[tier] > 1 else ''}"
+            for tier in ("leaf", "agg", "spine", "core")
+            if numbers[tier]
+        ]
+        told = ", ".join([f"{len(self.hosts)} hosts", *counts])
+        return f"{self.name}: {told}, {len(self.links)} links"
 
 
 def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
@@ -368,6 +368,5 @@ def _some(names: Iterable[str], limit: int = 8) -> str:
 def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name, names, n=4, cutoff=0.6)
-    if near:
-        return f"no {kind} {name!r} in this topology; did you mean {' or '.join(near)}?"
-    return f"no {kind} {name!r} in this topology; there are {_some(names)}"
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {_some(names)}"
+    return f"no {kind} {name!r} in this topology; {hint}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]
@@ -83,11 +83,11 @@ def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
     """Raise InputError if a scenario needs what this kind of switch does not have."""
     known = {capability.name: capability for capability in CAPABILITIES}
     for capability in (known[name] for name in capabilities):
-        if kind not in capability.kinds:
-            raise InputError(
-                f"no {capability.name} with --switch {kind}: {capability.otherwise} "
-                f"Use --switch {capability.kinds[0]}."
-            )
+        refuse(
+            kind not in capability.kinds,
+            f"no {capability.name} with --switch {kind}: {capability.otherwise} "
+            f"Use --switch {capability.kinds[0]}.",
+        )
 
 
 def check_topology(kind: SwitchKind, topology: Topology) -> None:

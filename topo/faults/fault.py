@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
 from weft.base.entry_points import brought
-from weft.base.errors import InputError
+from weft.base.errors import InputError, did_you_mean
 from weft.base.units import parse_probability
 from weft.topo.network import Topology
 
@@ -97,11 +96,16 @@ class Line:
         """Return an error that shows the line and says what is wrong with it."""
         return InputError(f"fault {self.text!r}: {problem}")
 
+    def refuse(self, condition: object, problem: str) -> None:
+        """Raise that error if the condition is true."""
+        if condition:
+            raise self.error(problem)
+
     def take_values(self, *allowed: str) -> dict[str, str]:
         """Read the values by their keys."""
         for key, equals, value in self._pairs:
-            if not equals or not value.strip():
-                raise self.error(f"{key.strip()!r} needs a value, KEY=VALUE")
+            has_value = equals and value.strip()
+            self.refuse(not has_value, f"{key.strip()!r} needs a value, KEY=VALUE")
             self.values[key.strip()] = value.strip()
         for key in self.values:
             if key not in allowed:
@@ -111,14 +115,13 @@ class Line:
     def count(self, what: str, value: str) -> int:
         """Read a number of packets, from 1."""
         number = self.whole(what, value)
-        if number < 1:
-            raise self.error(f"{what} {value} is out of range; packets count from 1")
+        self.refuse(number < 1, f"{what} {value} is out of range; packets count from 1")
         return number
 
     def whole(self, what: str, value: str) -> int:
         """Read a whole number, 0 or more."""
-        if not re.fullmatch(r"[0-9]{1,15}", value.strip()):
-            raise self.error(f"{what} {value!r} is not a whole number, 0 or more")
+        is_whole = re.fullmatch(r"[0-9]{1,15}", value.strip())
+        self.refuse(not is_whole, f"{what} {value!r} is not a whole number, 0 or more")
         return int(value)
 
     def part(self, key: str) -> float:
@@ -126,11 +129,10 @@ class Line:
         value = self.values[key]
         found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
         part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
-        if not 0 < part < 1:
-            raise self.error(
-                f"{key}={value} is no part of a rate; write one above 0 and below 1, "
-                "like 0.25 or 25%"
-            )
+        self.refuse(
+            not 0 < part < 1,
+            f"{key}={value} is no part of a rate; write one above 0 and below 1, like 0.25 or 25%",
+        )
         return part
 
     def duration_ns(self, key: str, default: str) -> int:
@@ -153,10 +155,9 @@ class Line:
 def not_understood(line: Line) -> InputError:
     """Return an error that says how lines are written."""
     names = [name for name in fault_kinds() if name != "loss"]
-    near = difflib.get_close_matches(line.action, names, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
     return InputError(
-        f"fault {line.text!r} is not understood{hint}: write LINK:loss=P, like "
+        f"fault {line.text!r} is not understood{did_you_mean(line.action, names)}: write "
+        "LINK:loss=P, like "
         "leaf0-spine1:loss=0.1 for both directions or 'leaf0>spine1:loss=1.0' for one; or "
         f"WHERE:ACTION, ACTION one of {', '.join(names)} (see docs/faults.md)"
     )
@@ -165,9 +166,7 @@ def not_understood(line: Line) -> InputError:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """Say that a name is unknown, which is near, and what there is."""
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {near[0]}?)" if near else ""
-    return f"unknown {kind} {name!r}{hint}; choose from {', '.join(names)}"
+    return f"unknown {kind} {name!r}{did_you_mean(name, names)}; choose from {', '.join(names)}"
 
 
 @dataclass(frozen=True)

@@ -99,14 +99,15 @@ class Fail(OutageKind):
     def read(self, line: Line) -> Outage:
         """See `FaultKind.read`."""
         values = line.take_values(*self.keys)
-        if line.which:
-            raise line.error(f"{self.name} takes no number; say when: at=TIME or after=N")
-        if ("at" in values) == ("after" in values):
-            raise line.error("say when, either at=TIME or after=N packets")
+        line.refuse(line.which, f"{self.name} takes no number; say when: at=TIME or after=N")
+        line.refuse(
+            ("at" in values) == ("after" in values), "say when, either at=TIME or after=N packets"
+        )
         self.check_values(line)
         given = [key for key in ("on", *MATCH_KEYS) if key in values]
-        if "at" in values and given:
-            raise line.error(f"{', '.join(given)} choose packets, for after=N only")
+        line.refuse(
+            "at" in values and given, f"{', '.join(given)} choose packets, for after=N only"
+        )
         return Outage(
             self.name,
             line.where,
@@ -132,8 +133,7 @@ class Kill(Fail):
 
     def check_values(self, line: Line) -> None:
         """See `Fail.check_values`."""
-        if "for" in line.values:
-            raise line.error("a killed rank does not come back; leave out for=")
+        line.refuse("for" in line.values, "a killed rank does not come back; leave out for=")
 
     def check(self, outage: Outage, topology: Topology) -> None:
         """See `OutageKind.check`."""
@@ -163,8 +163,10 @@ class Slow(OutageKind):
     def read(self, line: Line) -> Outage:
         """See `FaultKind.read`."""
         values = line.take_values("rate", "at", "for")
-        if line.which or "rate" not in values:
-            raise line.error("say how slow, as slow,rate=PART, like slow,rate=0.25")
+        line.refuse(
+            line.which or "rate" not in values,
+            "say how slow, as slow,rate=PART, like slow,rate=0.25",
+        )
         return Outage(
             self.name,
             line.where,

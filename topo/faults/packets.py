@@ -55,10 +55,8 @@ class PacketMatch:
                 topology.host(rank)
         if self.where == "*":
             return topology.directions
-        for tier in LINK_TIERS:
-            if self.where == tier:
-                return topology.directions_of(tier)
-        return topology.select(self.where)
+        tier = next((tier for tier in LINK_TIERS if tier == self.where), None)
+        return topology.select(self.where) if tier is None else topology.directions_of(tier)
 
 
 @dataclass(frozen=True)
@@ -121,8 +119,10 @@ class PacketKind:
         line.take_values(*MATCH_KEYS, *(("by",) if timed else ()))
         first, last = _range(line)
         by_ns = line.duration_ns("by", f"{self.default_by_ns or 0}ns")
-        if timed and by_ns == 0:
-            raise line.error(f"by={line.values['by']} is no delay; write one like by=1ms")
+        line.refuse(
+            timed and by_ns == 0,
+            f"by={line.values.get('by')} is no delay; write one like by=1ms",
+        )
         return PacketFault(self.name, read_match(line, line.where), first, last, by_ns, line.text)
 
 
@@ -133,8 +133,7 @@ def _range(line: Line) -> tuple[int, int]:
     first, dash, last = which.partition("-")
     low = line.count("the packet", first)
     high = line.count("the packet", last) if dash else low
-    if high < low:
-        raise line.error(f"packets {which} are none; the first number is larger")
+    line.refuse(high < low, f"packets {which} are none; the first number is larger")
     return low, high
 
 

@@ -52,8 +52,11 @@ class OutageSchedule:
         self._due: list[tuple[int, int, Outage, bool]] = []
         """(time, order, outage, whether it begins), a heap."""
         self._under_way: list[Outage] = []
-        known = known_from_start(faults, network.topology, notice_after_ns)
-        self._notices = Notices(network.topology, notice_after_ns, known)
+        self._notices = Notices(
+            network.topology,
+            notice_after_ns,
+            known_from_start(faults, network.topology, notice_after_ns),
+        )
         for fault in faults:
             if isinstance(fault, Outage) and fault.at_ns is not None:
                 self._push(started_ns + fault.at_ns, fault, True)
@@ -176,10 +179,7 @@ class Notices:
             time_ns, link = heapq.heappop(self._due)
             if self._after_ns is None or self._since_ns[link] != time_ns - self._after_ns:
                 continue  # it has changed once more since
-            if self._outages[link] > 0:
-                self._known.add(link)
-            else:
-                self._known.discard(link)
+            (self._known.add if self._outages[link] > 0 else self._known.discard)(link)
         return self._known != before
 
 

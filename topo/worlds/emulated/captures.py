@@ -175,10 +175,8 @@ class Captures:
             lost = max(dropped, wanted.get(process.pid, received) - captured)
             whole = packets_in(path)  # tcpdump does not say what a full disk did not take
             lost += max(0, captured - whole)
-            node, neighbour = direction.ends
-            results.append(
-                CaptureResult(path, f"{node} towards {neighbour}", whole, lost, whole < captured)
-            )
+            name = " towards ".join(direction.ends)
+            results.append(CaptureResult(path, name, whole, lost, whole < captured))
         return results
 
 

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from weft.base.errors import MachineError
+from weft.base.errors import MachineError, refuse
 from weft.topo.worlds.emulated.runs import (
     RUN_VARIABLE,
     RUNS,
@@ -72,8 +72,7 @@ def clean(root: Path = RUNS) -> list[str]:
             f"{_listed(left)}: cannot be removed in full"
             + (" by this user: use sudo" if os.geteuid() else "; try again, or look what holds it")
         )
-    if problems:
-        raise MachineError("\n".join([*problems, *(f"removed {what}" for what in removed)]))
+    refuse(problems, "\n".join([*problems, *(f"removed {what}" for what in removed)]), MachineError)
     return removed
 
 
@@ -91,11 +90,12 @@ def _run_folders(root: Path) -> list[Path]:
         return []
     except PermissionError:
         raise MachineError(f"{root} cannot be read without root: use sudo") from None
-    if found and why:
-        raise MachineError(
-            f"{root}: {why}. What it says of runs is not believed, and nothing in it is touched "
-            f"({_listed(found)}); see what is there, then remove it or let its owner alone write it"
-        )
+    refuse(
+        found and why,
+        f"{root}: {why}. What it says of runs is not believed, and nothing in it is touched "
+        f"({_listed(found)}); see what is there, then remove it or let its owner alone write it",
+        MachineError,
+    )
     return found
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weft.base.children import last_words, run_tool
-from weft.base.errors import MachineError, RunError
+from weft.base.errors import MachineError, RunError, refuse
 from weft.topo.worlds.emulated.namespaces import (
     CLONE_NEWNET,
     check_call,
@@ -86,21 +86,23 @@ class MachineFacts:
     @property
     def missing(self) -> tuple[str, ...]:
         """One line for each thing that the emulated world cannot do without and has not got."""
-        lines = [
-            f"{fact.tool.name}: {fact.tool.purpose}; apt-get install {fact.tool.package}"
-            for fact in self.tools
-            if fact.path is None and fact.tool.required
-        ]
-        if not self.root:
-            lines.append("root: namespaces and links need it; use sudo")
-        if self.mininet is None:
-            lines.append("Mininet's Python package; apt-get install mininet")
-        lines += [
-            f"{feature.name}: {feature.reason}"
-            for feature in self.features
-            if feature.required and not feature.works
-        ]
-        return tuple(lines)
+        others = {
+            "root: namespaces and links need it; use sudo": not self.root,
+            "Mininet's Python package; apt-get install mininet": self.mininet is None,
+        }
+        return (
+            *(
+                f"{fact.tool.name}: {fact.tool.purpose}; apt-get install {fact.tool.package}"
+                for fact in self.tools
+                if fact.path is None and fact.tool.required
+            ),
+            *(what for what, is_missing in others.items() if is_missing),
+            *(
+                f"{feature.name}: {feature.reason}"
+                for feature in self.features
+                if feature.required and not feature.works
+            ),
+        )
 
     @property
     def optional_missing(self) -> tuple[str, ...]:
@@ -121,10 +123,9 @@ class MachineFacts:
     def apt_command(self) -> str | None:
         """The one command that installs what Debian and Ubuntu have of the missing tools."""
         packages = {
-            fact.tool.package for fact in self.tools if fact.path is None and fact.tool.package
+            *(fact.tool.package for fact in self.tools if fact.path is None and fact.tool.package),
+            *(["mininet"] if self.mininet is None else []),
         }
-        if self.mininet is None:
-            packages.add("mininet")
         return f"sudo apt-get install {' '.join(sorted(packages))}" if packages else None
 
 
@@ -163,29 +164,31 @@ def check_machine(*, captures: bool = False) -> None:
     ``captures`` says whether tcpdump is needed too. Quick: kernel features are not tried. Raises
     RunError if what was tried was killed.
     """
-    if os.geteuid() != 0:
-        raise MachineError(
-            "the emulated world makes network namespaces and links, which takes root: "
-            "run the same command with sudo"
-        )
+    refuse(
+        os.geteuid() != 0,
+        "the emulated world makes network namespaces and links, which takes root: "
+        "run the same command with sudo",
+        MachineError,
+    )
     lacking = [
         tool
         for tool in TOOLS
         if (tool.required or (captures and tool.name == "tcpdump"))
         and shutil.which(tool.name) is None
     ]
-    if lacking:
-        packages = sorted({tool.package for tool in lacking})
-        raise MachineError(
-            f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
-            f"install with `apt-get install {' '.join(packages)}`"
-        )
+    refuse(
+        lacking,
+        f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
+        f"install with `apt-get install {' '.join(sorted({tool.package for tool in lacking}))}`",
+        MachineError,
+    )
     made = run_tool(["mnexec", "-n", "true"])
-    if made.returncode != 0:
-        raise MachineError(
-            f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
-            "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
-        )
+    refuse(
+        made.returncode != 0,
+        f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
+        "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)",
+        MachineError,
+    )
     import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 
@@ -200,15 +203,12 @@ def probe_features() -> tuple[Feature, ...]:
         except (OSError, MachineError, RunError) as error:
             features.append(Feature(name, False, str(error), required))
 
-    def new_namespace() -> None:
-        check_call(libc.unshare(CLONE_NEWNET))
-
     def packet_socket() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
             pass
 
     def try_all() -> None:
-        attempt("network namespaces", new_namespace)
+        attempt("network namespaces", lambda: check_call(libc.unshare(CLONE_NEWNET)))
         if not features[0].works:
             return  # nothing may be tried in the machine's own namespace
         attempt("veth", lambda: run_batch("ip", ["link add w0 mtu 9000 type veth peer name w1"]))

@@ -21,7 +21,7 @@ from typing import Any, TextIO
 
 from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
-from weft.base.files import read_text
+from weft.base.files import read_text, told_as_input
 from weft.base.signals import watched
 from weft.topo.worlds.emulated.runs import Run
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
@@ -236,8 +236,7 @@ class CommandLine(CLI):
             return None
         try:
             name = self.parseline(line)[0]
-            if name in REFUSED:
-                raise InputError(f"{name}: {REFUSED[name]}")
+            refuse(name in REFUSED, f"{name}: {REFUSED.get(name)}")
             return super().onecmd(line)
         except WeftError as error:
             self._check()
@@ -256,8 +255,10 @@ class CommandLine(CLI):
     def default(self, line: str) -> None:
         """Run a command on the node that the line begins with."""
         name, command, line = self.parseline(line)
-        if name not in self.mn:
-            raise InputError(f"{line!r}: there is no such command (see help), nor node (see nodes)")
+        refuse(
+            name not in self.mn,
+            f"{line!r}: there is no such command (see help), nor node (see nodes)",
+        )
         refuse(
             not command,
             f"{name}: write a command behind it, as {name} ip addr",
@@ -301,11 +302,8 @@ class CommandLine(CLI):
             len(words) != 1,
             f"{f'source {line}'.strip()}: it is source FILE",
         )
-        try:
+        with told_as_input(f"source {words[0]!r}"):
             text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise InputError(f"source {words[0]!r}: {reason}") from None
         return any(self.onecmd(command) for command in text.splitlines())
 
 
@@ -358,9 +356,7 @@ class MininetNetwork:
 
     def stop(self) -> None:
         """End all shells. The namespaces go with the last process in them, the links with them."""
-        nodes = [*self.net.hosts, *self.net.switches]
-        if self._holder is not None:
-            nodes.append(self._holder)
+        nodes = [*self.net.hosts, *self.net.switches, *filter(None, [self._holder])]
         for node in nodes:
             if node.shell and node.shell.poll() is None:
                 with suppress(ProcessLookupError):

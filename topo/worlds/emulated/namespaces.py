@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from weft.base.children import last_words, run_tool
-from weft.base.errors import MachineError
+from weft.base.errors import MachineError, refuse
 
 CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
@@ -85,10 +85,9 @@ def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
     """
     for name, value in settings:
         path = Path("/proc/sys", *name.split("."))
-        if not path.exists():
-            continue
         try:
-            path.write_text(value)
+            if path.exists():
+                path.write_text(value)
         except OSError as error:
             raise MachineError(
                 f"cannot set {name} in a namespace of the run ({error.strerror}): in a container, "
@@ -123,17 +122,18 @@ def read_counters(pid: int) -> dict[str, dict[str, int]]:
     By interface: ``rx_packets``, ``rx_bytes``, ``tx_packets`` and ``tx_bytes`` since the interface
     was made, as Ethernet frames without FCS.
     """
-    counters: dict[str, dict[str, int]] = {}
-    for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
-        name, _, figures = line.partition(":")
-        columns = [int(figure) for figure in figures.split()]
-        counters[name.strip()] = {
-            "rx_packets": columns[1],
-            "rx_bytes": columns[0],
-            "tx_packets": columns[9],
-            "tx_bytes": columns[8],
+    lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    rows = (line.partition(":") for line in lines)
+    columns = {name.strip(): list(map(int, figures.split())) for name, _, figures in rows}
+    return {
+        name: {
+            "rx_packets": counts[1],
+            "rx_bytes": counts[0],
+            "tx_packets": counts[9],
+            "tx_bytes": counts[8],
         }
-    return counters
+        for name, counts in columns.items()
+    }
 
 
 _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
@@ -161,8 +161,7 @@ def queue_drops() -> dict[str, int]:
     Raises MachineError if tc cannot tell, RunError if it was killed.
     """
     done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
-    if done.returncode != 0:
-        raise MachineError(f"tc cannot show queues: {last_words(done)}")
+    refuse(done.returncode != 0, f"tc cannot show queues: {last_words(done)}", MachineError)
     return {
         queue["dev"]: int(queue.get("drops", 0))
         for queue in json.loads(done.stdout or "[]")

@@ -129,9 +129,7 @@ class RunProcess:
         """Who ended, and how."""
         status = self.popen.poll()
         who = f"{self.what} (pid {self.pid})"
-        if status is None:
-            return f"{who} runs"
-        return f"{who} {how_it_ended(status)}"
+        return f"{who} runs" if status is None else f"{who} {how_it_ended(status)}"
 
     def tail(self) -> str:
         """Return the first and last lines of its stderr, to be put behind a message."""

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import msgspec
 
-from weft.base.errors import MachineError
+from weft.base.errors import MachineError, refuse
 from weft.base.private_files import FOLDER_MODE, doubt, open_private
 from weft.base.signals import signals_held
 from weft.topo.worlds.emulated.pid_namespace import Child, PidNamespace
@@ -116,7 +116,7 @@ class Run:
                 draft = root / f".{run_id}.{os.getpid()}"
                 draft.mkdir(mode=FOLDER_MODE)
                 run = cls(run_id, draft)
-                run._append(os.getpid(), "runner", runner=True)
+                run.add(os.getpid(), "runner", runner=True)
                 run.folder = root / run_id
                 try:
                     draft.rename(run.folder)
@@ -158,16 +158,12 @@ class Run:
         if namespace is not None:
             namespace.end()
 
-    def add(self, pid: int, what: str) -> Process:
+    def add(self, pid: int, what: str, *, runner: bool = False) -> Process:
         """Put a process on record; to be called right after it was started."""
-        return self._append(pid, what)
-
-    def _append(self, pid: int, what: str, *, runner: bool = False) -> Process:
         process = Process(pid, start_time(pid) or 0, what)
-        boot = boot_id() if runner else ""
-        line = msgspec.json.encode(_Line(pid, process.started, what, runner, boot)).decode()
+        line = _Line(pid, process.started, what, runner, boot_id() if runner else "")
         with open_private(self.folder / RECORD, "a") as record:
-            record.write(line + "\n")
+            record.write(msgspec.json.encode(line).decode() + "\n")
         return process
 
     def environment(self) -> dict[str, str]:
@@ -186,10 +182,11 @@ def _prepare(root: Path) -> None:
     """
     root.mkdir(mode=ROOT_MODE, exist_ok=True)
     if why := doubt_of_folder(root.lstat()):
-        if root.is_symlink() or root.lstat().st_uid != os.geteuid():
-            raise DoubtfulError(
-                f"{root}: {why}, and runs keep their sockets and records there: remove it"
-            )
+        refuse(
+            root.is_symlink() or root.lstat().st_uid != os.geteuid(),
+            f"{root}: {why}, and runs keep their sockets and records there: remove it",
+            DoubtfulError,
+        )
         root.chmod(ROOT_MODE)  # as a run with an open umask may once have made it
 
 

@@ -78,8 +78,9 @@ def builtin_config(
             else:
                 port["patch"] = [direction.destination.node, direction.destination.number]
                 if patch_captures is not None:
-                    path = str(capture_path(patch_captures, direction))
-                    port["pcap_in"] = port["pcap_out"] = path
+                    port["pcap_in"] = port["pcap_out"] = str(
+                        capture_path(patch_captures, direction)
+                    )
             ports[switch.name].append(port)
     return {
         "stats_socket": str(run.folder / "statistics.sock"),
@@ -121,15 +122,16 @@ class BuiltinSwitches:
         with open_private(path, "w") as file:
             json.dump(config, file, indent=1)
         self._statistics = config["stats_socket"]
-        process = RunProcess(
-            run,
-            "the switch process",
-            python_command(module, str(path)),
-            namespace_pid=namespace_pid,
-            log=run.folder / "switches.log",
-            environment={"PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
-        )
-        self.processes = [process]
+        self.processes = [
+            RunProcess(
+                run,
+                "the switch process",
+                python_command(module, str(path)),
+                namespace_pid=namespace_pid,
+                log=run.folder / "switches.log",
+                environment={"PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
+            )
+        ]
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once the process says that all its P4Runtime servers listen."""

@@ -206,9 +206,8 @@ class EmulatedWorld:
         for pid in self._namespaces.values():
             in_namespace(pid, lambda: write_sysctls(SYSCTLS))
         links = switch_side_links(self.topology, self._namespaces, self.link_mtu, self.links)
-        shapers = []
-        if self.switch_kind == "bmv2":
-            shapers = switch_shapers(self.topology, self.link_mtu)
+        bmv2 = self.switch_kind == "bmv2"
+        shapers = switch_shapers(self.topology, self.link_mtu) if bmv2 else []
 
         def make() -> None:
             run_batch("ip", links)
@@ -217,14 +216,13 @@ class EmulatedWorld:
 
         in_namespace(self.namespace_pid, make)
         for link in self.topology.links:
-            if is_patched(link, self.topology, self.links):
-                continue
-            _up(self._network).add_link(
-                link.a.node,
-                link.b.node,
-                (link.a.number, link.b.number),
-                (interface_name(link.a, self.topology), interface_name(link.b, self.topology)),
-            )
+            if not is_patched(link, self.topology, self.links):
+                _up(self._network).add_link(
+                    link.a.node,
+                    link.b.node,
+                    (link.a.number, link.b.number),
+                    (interface_name(link.a, self.topology), interface_name(link.b, self.topology)),
+                )
 
     def _configure_hosts(self) -> None:
         for host in self.topology.hosts:
@@ -395,10 +393,11 @@ class EmulatedWorld:
         """
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
-        words = ["rates"]
-        for (source, target), rate_bps in rates_bps.items():
-            words += [source, str(self.topology.port_to(source, target)), str(rate_bps)]
-        self._switches.ask(" ".join(words))
+        rates = (
+            f"{source} {self.topology.port_to(source, target)} {rate_bps}"
+            for (source, target), rate_bps in rates_bps.items()
+        )
+        self._switches.ask(" ".join(["rates", *rates]))
 
     def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
         """Let the link between two nodes fail, or come back: down, it loses everything.
@@ -422,10 +421,8 @@ class EmulatedWorld:
         """Raise RunError, naming it, if a process that the network consists of has ended."""
         # The shells first: a link that goes with its namespace may take others along.
         self._check_shells()
-        processes = self.switch_processes
-        if self._captures is not None:
-            processes += self._captures.processes
-        for process in processes:
+        captures = self._captures.processes if self._captures is not None else []
+        for process in [*self.switch_processes, *captures]:
             if not process.is_alive():
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
 

@@ -4,6 +4,7 @@ It knows agents only by what `HostAgent` shows a driver, and nothing of what the
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +17,7 @@ from weft.base.errors import RunError, refuse
 from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.topo.clos import single
-from weft.topo.network import Topology
+from weft.topo.network import Direction, Topology
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 
@@ -111,8 +112,11 @@ class Fabric:
             self._directions[index] = number
             link = direction.link
             bound = link.queue_bytes if source.node in numbers else host_queue_bytes
-            queue = Queue(link.rate_bps, link.delay_ns, limit_bytes=bound)
-            self.dataplane.set_port(index // ports, index % ports, queue)
+            self.dataplane.set_port(
+                index // ports,
+                index % ports,
+                Queue(link.rate_bps, link.delay_ns, limit_bytes=bound),
+            )
 
         self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
         self._received = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
@@ -127,34 +131,32 @@ class Fabric:
         table = self.hosts.ctypes.data
         self._host_rows = [at.HostRecord.at(table, rank) for rank in range(hosts)]
         for host in topology.hosts:
-            row = self._host_rows[host.rank]
-            row.address = host.address
-            row.mac = host.mac
-            row.gateway_mac = topology.leaf_of(host.rank).mac
-            row.queue_bytes = host_queue_bytes
-            row.due_ns = at.NEVER
-        self.world = world = at.World.zeroed()
-        addressed = {
-            "peers": self._peers,
-            "directions": self._directions,
-            "down": self.down,
-            "lost_packets": self.lost_packets,
-            "lost_bytes": self.lost_bytes,
-            "sending": self._sending_words,
-            "receiving": self._receiving_words,
-            "received_row": self._received.data,
-            "held": self._held,
-        }
-        for name, array in addressed.items():
-            setattr(world, name, array.ctypes.data)
-        world.hosts = hosts
-        world.host_table = table
-        world.first_uplink = first_uplink
-        world.first_call = first_uplink + hosts
-        world.margin = 2 * ports + 16  # a step takes at most a copy for every port, and its own
-        world.port_indices = indices
-        world.frame_bytes = sent_bytes
-        while world.margin * 2 > self.dataplane.memory.packet_count:
+            self._host_rows[host.rank].fill(
+                address=host.address,
+                mac=host.mac,
+                gateway_mac=topology.leaf_of(host.rank).mac,
+                queue_bytes=host_queue_bytes,
+                due_ns=at.NEVER,
+            )
+        self.world = at.World.zeroed(
+            peers=self._peers.ctypes.data,
+            directions=self._directions.ctypes.data,
+            down=self.down.ctypes.data,
+            lost_packets=self.lost_packets.ctypes.data,
+            lost_bytes=self.lost_bytes.ctypes.data,
+            sending=self._sending_words.ctypes.data,
+            receiving=self._receiving_words.ctypes.data,
+            received_row=self._received.data.ctypes.data,
+            held=self._held.ctypes.data,
+            hosts=hosts,
+            host_table=table,
+            first_uplink=first_uplink,
+            first_call=first_uplink + hosts,
+            margin=2 * ports + 16,  # a step takes at most a copy for every port, and its own
+            port_indices=indices,
+            frame_bytes=sent_bytes,
+        )
+        while self.world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
 
     @property
@@ -174,19 +176,19 @@ class Fabric:
 
     def uplink_drops(self, rank: int) -> int:
         """Frames that a host's uplink had no room for; the transport leaves it none of them."""
-        row = self.dataplane.ports[self.host_index(rank)]
-        return int(row.queue_drops)
+        return int(self.dataplane.ports[self.host_index(rank)].queue_drops)
 
     def attach(self, agents: Mapping[int, Agent]) -> None:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
         for rank, agent in agents.items():
             self._agents[rank] = agent
             self._groups[rank] = np.array(sorted(agent.groups), np.int64)
-            row = self._host_rows[rank]
-            row.endpoint = agent.endpoint.state_address
-            row.groups = self._groups[rank].ctypes.data
-            row.group_count = len(self._groups[rank])
-            row.alive = 1
+            self._host_rows[rank].fill(
+                endpoint=agent.endpoint.state_address,
+                groups=self._groups[rank].ctypes.data,
+                group_count=len(self._groups[rank]),
+                alive=1,
+            )
             self.wake(rank)
 
     def detach(self) -> None:
@@ -250,10 +252,12 @@ class Fabric:
     ) -> None:
         """Rules of packet faults, as `layout` has them; the arrays are kept and used."""
         self._rules = (rules, places, opcodes)
-        self.world.rules = rules.ctypes.data
-        self.world.rule_places = places.ctypes.data
-        self.world.rule_opcodes = opcodes.ctypes.data
-        self.world.rule_count = len(rules)
+        self.world.fill(
+            rules=rules.ctypes.data,
+            rule_places=places.ctypes.data,
+            rule_opcodes=opcodes.ctypes.data,
+            rule_count=len(rules),
+        )
 
     def run(
         self,
@@ -323,34 +327,36 @@ class Fabric:
 
     def _failure(self) -> str:
         lost = int(self.dataplane.context.no_buffer)
-        if lost:
-            return f"the pool had no room for {lost} frames"
-        return f"faults hold more than {at.HELD_ROOM} frames at a time"
+        held = f"faults hold more than {at.HELD_ROOM} frames at a time"
+        return f"the pool had no room for {lost} frames" if lost else held
 
     def statistics(self) -> dict[str, Any]:
         """Return what the built-in switch process tells of itself in the emulated world."""
-        dataplane = self.dataplane
-        switches = []
-        for index, switch in enumerate(self.topology.switches):
-            ports = []
-            for direction in self.topology.outward(switch.name):
-                number = direction.source.number
-                figures = dataplane.statistics(index, number)
-                ports.append(
-                    {
-                        "port": number,
-                        **figures.__dict__,
-                        "kernel_drops": 0,
-                        "queue_depths": dataplane.queue_depths(index, number),
-                        "load_bytes": self._load(direction.ends),
-                        "arrived_load_bytes": self._load(direction.ends[::-1]),
-                    }
-                )
-            switches.append({"name": switch.name, "device_id": switch.device_id, "ports": ports})
         return {
-            "switches": switches,
+            "switches": [
+                {
+                    "name": switch.name,
+                    "device_id": switch.device_id,
+                    "ports": [
+                        self._port_statistics(index, direction)
+                        for direction in self.topology.outward(switch.name)
+                    ],
+                }
+                for index, switch in enumerate(self.topology.switches)
+            ],
             "cpu_seconds": 0.0,
-            "load_bin_ns": dataplane.load_bin_ns,
+            "load_bin_ns": self.dataplane.load_bin_ns,
+        }
+
+    def _port_statistics(self, switch: int, direction: Direction) -> dict[str, Any]:
+        number = direction.source.number
+        return {
+            "port": number,
+            **self.dataplane.statistics(switch, number).__dict__,
+            "kernel_drops": 0,
+            "queue_depths": self.dataplane.queue_depths(switch, number),
+            "load_bytes": self._load(direction.ends),
+            "arrived_load_bytes": self._load(direction.ends[::-1]),
         }
 
     def _load(self, ends: tuple[str, str]) -> list[int]:
@@ -367,14 +373,14 @@ def prepare() -> None:
     fabric.run(stop_ns=1_000_000_000)
 
 
+@dataclass(eq=False)
 class Idle:
     """A host that does nothing by itself; its transport answers."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self.groups: Collection[int] = ()
-        self.due_ns: int | None = None
-        self.attentive = False
+    endpoint: Endpoint
+    groups: Collection[int] = ()
+    due_ns: int | None = None
+    attentive: bool = False
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Take the transport's events, and forget them."""

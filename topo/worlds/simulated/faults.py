@@ -125,9 +125,7 @@ def first_held(world: World) -> int:
 @internal
 def held_time(world: World) -> int:
     """Return when the next held frame is due, or NEVER."""
-    if world.held_count == 0:
-        return NEVER
-    return Held(world.held, first_held(world)).time_ns
+    return NEVER if world.held_count == 0 else Held(world.held, first_held(world)).time_ns
 
 
 @internal

@@ -87,9 +87,7 @@ def hand_over(world: World, context: Context, port_index: int, packet: int, now_
         return NOTHING
     if peer >= world.first_uplink:
         host = peer - world.first_uplink
-        if take_in(world, context, host, packet, now_ns) == CALL_HOST:
-            return host
-        return NOTHING
+        return host if take_in(world, context, host, packet, now_ns) == CALL_HOST else NOTHING
     row = Packet(context.packets, packet)
     row.repeats = 0
     row.keep = 0

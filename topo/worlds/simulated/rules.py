@@ -60,12 +60,14 @@ class FaultPlan:
             row = at.Rule.at(self._rules.ctypes.data, number)
             self._fill(number, row, fault.match)
             if isinstance(fault, PacketFault):
-                row.action = _ACTIONS[fault.action]
-                row.first, row.last = fault.first, fault.last
-                row.delay_ns = fault.by_ns
+                row.fill(
+                    action=_ACTIONS[fault.action],
+                    first=fault.first,
+                    last=fault.last,
+                    delay_ns=fault.by_ns,
+                )
             else:
-                row.action = at.TRIGGER
-                row.first = row.last = fault.after or 1
+                row.fill(action=at.TRIGGER, first=fault.after or 1, last=fault.after or 1)
                 self._triggers[number] = fault
         fabric.set_rules(self._rules, self._places, self._opcodes)
 
@@ -75,10 +77,12 @@ class FaultPlan:
             self._places[number, fabric.port_indices[direction.ends]] = 1
         self._opcodes[number, sorted(match.opcodes)] = 1
         hosts = fabric.topology.host
-        row.source = NONE if match.rank is None else hosts(match.rank).address
-        row.destination = NONE if match.to is None else hosts(match.to).address
-        row.receiver = NONE if match.to is None else fabric.host_index(match.to)
-        row.chunk = NONE if match.chunk is None else match.chunk
+        row.fill(
+            source=NONE if match.rank is None else hosts(match.rank).address,
+            destination=NONE if match.to is None else hosts(match.to).address,
+            receiver=NONE if match.to is None else fabric.host_index(match.to),
+            chunk=NONE if match.chunk is None else match.chunk,
+        )
 
     @property
     def next_ns(self) -> int | None:

@@ -61,9 +61,7 @@ class SimulatedProgress:
     @property
     def fraction(self) -> float:
         """About how much of the data is there, 0 to 1."""
-        if not self.expected_bytes:
-            return 1.0
-        return min(1.0, self.received_bytes / self.expected_bytes)
+        return min(1.0, self.received_bytes / self.expected_bytes) if self.expected_bytes else 1.0
 
 
 class SimulatedWorld:
@@ -229,13 +227,20 @@ class _Operation:
                 seed=operation.seed * len(cast.roles) + process,
                 options=cast.transport,
             )
-            peers = cast.partners(process, operation.kinds)
             self._participants.append(
-                Participant(endpoint, cast.teams, members, peers, cast.lanes.get(process))
+                Participant(
+                    endpoint,
+                    cast.teams,
+                    members,
+                    cast.partners(process, operation.kinds),
+                    cast.lanes.get(process),
+                )
             )
-        introductions: Introductions = {}
-        for participant in self._participants:
-            introductions.update(participant.introductions())
+        introductions: Introductions = {
+            key: each
+            for participant in self._participants
+            for key, each in participant.introductions().items()
+        }
         for participant in self._participants:
             participant.connect(introductions)
         ranks = (cast.rank_of(process) for process in range(len(cast.roles)))
@@ -270,8 +275,8 @@ class _Operation:
             fabric.record_loads(load_bin_ns)
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
         try:
-            machines = [participant.machine for participant in self._participants]
-            fabric.attach(dict(zip(self._hosts, machines, strict=True)))
+            agents = zip(self._hosts, self._participants, strict=True)
+            fabric.attach({host: participant.machine for host, participant in agents})
             for rank, series in enumerate(self._series):
                 series.start(self._started_ns)
                 fabric.wake(self._hosts[rank])
@@ -338,7 +343,6 @@ class _Operation:
             for workload in self._workloads[team]
         )
         memory = self._world.memory(needed)
-        self._jobs = []
         start = 0
         for team, rank in self._ranks:
             jobs = []
@@ -417,17 +421,18 @@ class _Operation:
             },
             self._started_ns,
         )
-        if rank not in self._ended:
-            error = f"killed {self._killed.get(rank, 0)} ns after the start"
-        else:
-            error = series.error or self._difference(rank)
+        error = (
+            series.error or self._difference(rank)
+            if rank in self._ended
+            else f"killed {self._killed.get(rank, 0)} ns after the start"
+        )
         return report.checked(error, self._workloads[team])  # of which this rank's were the last
 
     def _difference(self, rank: int) -> str:
         """Return where a rank's data is wrong, or nothing."""
         team, member = self._ranks[rank]
-        for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True):
-            wrong = workload.check(member, job.buffer, job.output)
-            if wrong:
-                return wrong
-        return ""
+        wrong = (
+            workload.check(member, job.buffer, job.output)
+            for workload, job in zip(self._workloads[team], self._jobs[rank], strict=True)
+        )
+        return next(filter(None, wrong), "")
