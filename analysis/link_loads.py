@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
 from weft.controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
@@ -140,11 +140,11 @@ def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntAr
 
     ``source_ports``: int64 [flows, lanes]; every flow is cut in as many parts, nearly equal ones.
     """
-    if source_ports.ndim != 2 or len(source_ports) != len(flows):
-        raise InputError(
-            f"source ports of shape {source_ports.shape} for {len(flows)} flows: one row a flow, "
-            "one column a lane"
-        )
+    refuse(
+        source_ports.ndim != 2 or len(source_ports) != len(flows),
+        f"source ports of shape {source_ports.shape} for {len(flows)} flows: one row a flow, "
+        "one column a lane",
+    )
     lanes = source_ports.shape[1]
     loads = LinkLoads.zeros(paths)
     for lane in range(lanes):

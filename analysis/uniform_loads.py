@@ -105,11 +105,11 @@ def _begins(here: IntArray, there: IntArray, paths: int) -> tuple[IntArray, IntA
     [there, o]."""
     rows, columns = np.nonzero(here[:, None] != there)
     turn = (here[rows] + there[columns]) % paths
-    found = []
-    for leaves, each in ((here, rows), (there, columns)):
-        counts = np.bincount(each * paths + turn, minlength=len(leaves) * paths)
-        found.append(counts.reshape(len(leaves), paths))
-    return found[0], found[1]
+    up, down = (
+        np.bincount(each * paths + turn, minlength=len(leaves) * paths).reshape(len(leaves), paths)
+        for leaves, each in ((here, rows), (there, columns))
+    )
+    return up, down
 
 
 def _on_all_paths(usable: BoolArray, counts: IntArray, least: int, more: FloatArray) -> IntArray:

@@ -171,11 +171,10 @@ def _tree(
     topology: Topology, below: Mapping[str, Mapping[str, Direction]], job: AggregationJob
 ) -> AggregationTree:
     able = lowest_roots(topology, below, job.hosts)
-    if not able:
-        raise InputError(
-            f"{job}: no switch has all of its {len(job.hosts)} hosts below it by the links that "
-            "are up"
-        )
+    refuse(
+        not able,
+        f"{job}: no switch has all of its {len(job.hosts)} hosts below it by the links that are up",
+    )
     root = able[job.number % len(able)].name
     parents: dict[str, int | None] = {root: None}
     owners: dict[str, dict[int, int]] = {}
@@ -237,17 +236,28 @@ def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -
             ),
         ),
     ]
+    from_parent = Action(fabric.name("from_parent"))
     senders = [
-        (port, Action.of(fabric.name("from_child"), child=child))
-        for child, port in enumerate(node.children)
+        *(
+            (port, Action.of(fabric.name("from_child"), child=child))
+            for child, port in enumerate(node.children)
+        ),
+        *([(node.parent, from_parent)] if node.parent is not None else []),
     ]
-    if node.parent is not None:
-        senders.append((node.parent, Action(fabric.name("from_parent"))))
-    for port, action in senders:
-        match = destination | {fabric.name("ingress_port"): Exact(port)}
-        found.append(entry(fabric.name("aggregation_port"), match, action))
-    for rank, port in node.owners.items():
-        match = destination | {fabric.name("owner"): Exact(rank)}
-        action = Action.of(fabric.name("owner_port"), port=port)
-        found.append(entry(fabric.name("aggregation_owner"), match, action))
+    found += [
+        entry(
+            fabric.name("aggregation_port"),
+            destination | {fabric.name("ingress_port"): Exact(port)},
+            action,
+        )
+        for port, action in senders
+    ]
+    found += [
+        entry(
+            fabric.name("aggregation_owner"),
+            destination | {fabric.name("owner"): Exact(rank)},
+            Action.of(fabric.name("owner_port"), port=port),
+        )
+        for rank, port in node.owners.items()
+    ]
     return found

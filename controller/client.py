@@ -18,7 +18,7 @@ import grpc
 from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
-from weft.base.errors import InputError, RunError
+from weft.base.errors import InputError, RunError, refuse
 from weft.controller.names import Names
 from weft.controller.plan import Update
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
@@ -176,22 +176,20 @@ class RemoteClient:
             answer = None
             with contextlib.suppress(queue.Empty):
                 answer = self._answers.get(timeout=self._deadline_s)
-            if answer is None and self._stream.done():
-                raise SwitchError(
-                    f"{self._where}: the switch ended the stream: {_status(self._stream)}"
-                )
             if answer is None:
-                raise SwitchError(
-                    f"{self._where}: no answer to the arbitration within {self._deadline_s:g} s"
-                )
+                why = f"no answer to the arbitration within {self._deadline_s:g} s"
+                if self._stream.done():
+                    why = f"the switch ended the stream: {_status(self._stream)}"
+                raise SwitchError(f"{self._where}: {why}")
             holder = (answer.election_id.high, answer.election_id.low)
             if answer.status.code == code_pb2.OK and holder == self.election_id:
                 return
-            if answer.status.code != code_pb2.OK and holder >= self.election_id:
-                raise SwitchError(
-                    f"{self._where}: another controller, with election id {holder}, owns the "
-                    f"switch; this one has {self.election_id}; end the other one first"
-                )
+            refuse(
+                answer.status.code != code_pb2.OK and holder >= self.election_id,
+                f"{self._where}: another controller, with election id {holder}, owns the "
+                f"switch; this one has {self.election_id}; end the other one first",
+                SwitchError,
+            )
             # Word of what was before: others came and went.
 
     def tear_down(self) -> None:
@@ -244,9 +242,10 @@ class Session:
         with self._attempt(f"connect within {self._deadline_s:g} s"):
             try:
                 # A request without effect: gRPC retries the connection until the deadline.
-                request = p4runtime_pb2.CapabilitiesRequest()
                 self.client.stub.Capabilities(
-                    request, wait_for_ready=True, timeout=self._deadline_s
+                    p4runtime_pb2.CapabilitiesRequest(),
+                    wait_for_ready=True,
+                    timeout=self._deadline_s,
                 )
             except grpc.RpcError as error:
                 if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # as before version 1.1
@@ -315,10 +314,9 @@ class Session:
             p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
             for counter, index in wanted
         ]
-        answers = [entity.counter_entry for entity in self.read(queries)]
         found = {
             (cell.counter_id, cell.index.index): (cell.data.packet_count, cell.data.byte_count)
-            for cell in answers
+            for cell in (entity.counter_entry for entity in self.read(queries))
         }
         try:
             return [found[cell] for cell in wanted]
@@ -358,8 +356,7 @@ def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int
     for update, packed in zip(updates, status.details, strict=False):
         one = p4runtime_pb2.Error()
         if packed.Unpack(one) and one.canonical_code != code_pb2.OK:
-            code = code_pb2.Code.Name(one.canonical_code)
-            failures.append(Failure(update, code, one.message))
+            failures.append(Failure(update, code_pb2.Code.Name(one.canonical_code), one.message))
     return failures, len(status.details)
 
 

@@ -76,9 +76,7 @@ class ClosPaths:
             "and the tiers 2 or 3",
         )
         half = k // 2
-        if tiers == 2:
-            return ClosPaths(k, half, half)
-        return ClosPaths(k * half, half, half, k, half)
+        return ClosPaths(k, half, half) if tiers == 2 else ClosPaths(k * half, half, half, k, half)
 
     @staticmethod
     def of(topology: Topology, without: Collection[str] = ()) -> ClosPaths:
@@ -221,11 +219,11 @@ class ClosPaths:
     def usable_paths(self, source_leaf: int, destination_leaf: int) -> IntArray:
         """Return the numbers of the paths that can be used; raise InputError if there is none."""
         paths: IntArray = np.flatnonzero(self.usable(source_leaf, destination_leaf))
-        if len(paths) == 0 and source_leaf != destination_leaf:
-            raise InputError(
-                f"no path up and down is left between leaf{source_leaf} and "
-                f"leaf{destination_leaf}: let some link be up"
-            )
+        refuse(
+            len(paths) == 0 and source_leaf != destination_leaf,
+            f"no path up and down is left between leaf{source_leaf} and "
+            f"leaf{destination_leaf}: let some link be up",
+        )
         return paths
 
     def check_hosts(self, *columns: IntArray) -> None:

@@ -54,18 +54,17 @@ class Controller:
         self.topology = topology
         self.plan = Plan()
         """What the switches hold."""
-        self._sessions: dict[str, Session] = {}
+        self._sessions = {
+            switch.name: Session(
+                switch.name, switch.device_id, addresses[switch.name], deadline_s=deadline_s
+            )
+            for switch in topology.switches
+        }
         self._pool: ThreadPoolExecutor | None = None
         """None: the switches are in this process, and are asked one after the other."""
         if any(isinstance(address, str) for address in addresses.values()):
             threads = min(MAX_THREADS, len(topology.switches))
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
-
-        for switch in topology.switches:
-            address = addresses[switch.name]
-            self._sessions[switch.name] = Session(
-                switch.name, switch.device_id, address, deadline_s=deadline_s
-            )
 
         def start(session: Session) -> None:
             session.connect()
@@ -125,8 +124,8 @@ class Controller:
             return dict(zip(cells, self._sessions[switch.name].read_counters(cells), strict=True))
 
         switches = self.topology.switches
-        names = [switch.name for switch in switches]
-        counted = dict(zip(names, self._together(read, switches), strict=True))
+        found = zip(switches, self._together(read, switches), strict=True)
+        counted = {switch.name: cells for switch, cells in found}
         return link_counters(self.topology, counted, self._values)
 
     def read_aggregation(self) -> dict[tuple[str, str], AggregationCounters]:
@@ -141,10 +140,8 @@ class Controller:
             counted = dict(zip(cells, self._sessions[name].read_counters(cells), strict=True))
             return {(job.address, name): aggregation_counters(job, counted) for job in jobs[name]}
 
-        found: dict[tuple[str, str], AggregationCounters] = {}
-        for one in self._together(read, list(jobs)):
-            found.update(one)
-        return found
+        found = self._together(read, list(jobs))
+        return {place: counters for one in found for place, counters in one.items()}
 
     def close(self) -> None:
         """End all sessions, whatever they are at; the switches keep what they hold."""

@@ -74,10 +74,9 @@ def link_counters(
         else:
             marked = read[source.node][fabric.name("ecn_marked"), source.number][0]
             sent = _sent(read[source.node], source.number, values)
-        if topology.nodes[destination.node].level == 0:
-            lost = read[source.node][fabric.name("egress_lost"), source.number]
-        else:
-            lost = read[destination.node][fabric.name("ingress_lost"), destination.number]
+        to_host = topology.nodes[destination.node].level == 0
+        end, counter = (source, "egress_lost") if to_host else (destination, "ingress_lost")
+        lost = read[end.node][fabric.name(counter), end.number]
         found[direction.ends] = LinkCounters(sent[0], sent[1], lost[0], lost[1], marked)
     return found
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from google.protobuf import text_format
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.switch.messages import p4info_pb2
 from weft.topo.fabric_program import fabric_program
 
@@ -26,9 +26,8 @@ def name(short: str) -> str:
     or a register; after a dot of it, if it is not the whole. Raises InputError for any other.
     """
     full = _ends()[short]
-    if len(full) != 1:
-        which = f"{len(full)} of that name: {', '.join(sorted(full))}" if full else "no such name"
-        raise InputError(f"{short!r}: the fabric's program has {which}")
+    which = f"{len(full)} of that name: {', '.join(sorted(full))}" if full else "no such name"
+    refuse(len(full) != 1, f"{short!r}: the fabric's program has {which}")
     return next(iter(full))
 
 
@@ -58,8 +57,10 @@ def _ends() -> defaultdict[str, set[str]]:
     info = _p4info()
     objects = (info.tables, info.actions, info.action_profiles, info.counters, info.registers,
                info.direct_counters)  # fmt: skip
-    names = {one.preamble.name for kind in objects for one in kind}
-    names |= {field.name for table in info.tables for field in table.match_fields}
+    names = {
+        *(one.preamble.name for kind in objects for one in kind),
+        *(field.name for table in info.tables for field in table.match_fields),
+    }
     found: defaultdict[str, set[str]] = defaultdict(set)
     for full in names:
         parts = full.split(".")

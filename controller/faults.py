@@ -6,7 +6,7 @@ decides. So every packet is exposed once per link.
 
 from collections.abc import Iterable, Mapping
 
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, entry
 from weft.topo.clos import Topology
@@ -25,8 +25,7 @@ def losses(
     """
     found = {direction.ends: loss for direction in topology.directions}
     for fault in faults:
-        for direction in topology.select(fault.link):
-            found[direction.ends] = fault.loss
+        found |= {direction.ends: fault.loss for direction in topology.select(fault.link)}
     return {ends: probability for ends, probability in found.items() if probability}
 
 
@@ -41,8 +40,10 @@ def plan_faults(
     found: dict[str, list[Entity]] = {}
     for ends, probability in losses.items():
         direction = topology.direction(*ends)
-        if not 0 <= probability <= 1:
-            raise InputError(f"loss {probability} on {direction.name}: a probability is 0 to 1")
+        refuse(
+            not 0 <= probability <= 1,
+            f"loss {probability} on {direction.name}: a probability is 0 to 1",
+        )
         threshold = round(probability * CERTAIN)
         if not threshold:
             continue
@@ -50,9 +51,11 @@ def plan_faults(
         at = direction.source if into_host else direction.destination
         side = "egress" if into_host else "ingress"
         control = f"Fabric{side.capitalize()}.fault."
-        action = Action.of(fabric.name(control + "lose"), threshold=threshold)
-        if threshold == CERTAIN:
-            action = Action(fabric.name(control + "lose_all"))
+        action = (
+            Action(fabric.name(control + "lose_all"))
+            if threshold == CERTAIN
+            else Action.of(fabric.name(control + "lose"), threshold=threshold)
+        )
         match = {fabric.name(f"{side}_port"): Exact(at.number)}
         found.setdefault(at.node, []).append(entry(fabric.name(f"{side}_fault"), match, action))
     return found

@@ -64,8 +64,10 @@ def program_options() -> tuple[list[Path], dict[str, str | None]]:
         controls = [(each.name, getattr(each, place)) for each in features if getattr(each, place)]
         instances = " ".join(f"{control}() {name};" for name, control in controls)
         applied = " ".join(f"{name}.apply(hdr, meta, standard_metadata);" for name, _ in controls)
-        lines.append(f"#define {place.upper()}_FEATURE_INSTANCES {instances}")
-        lines.append(f"#define {place.upper()}_FEATURES {applied}")
+        lines += [
+            f"#define {place.upper()}_FEATURE_INSTANCES {instances}",
+            f"#define {place.upper()}_FEATURES {applied}",
+        ]
     text = "\n".join([*lines, ""])
     folder = cache_dir() / "features" / hashlib.sha256(text.encode()).hexdigest()[:16]
     files.make_folder(folder)

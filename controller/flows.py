@@ -85,8 +85,10 @@ def _column(name: str, values: IntArray, rows: int) -> IntArray:
     """Return values as an int64 array; raise InputError unless they are one number a flow, from
     0."""
     column = np.asarray(values, np.int64)
-    if column.ndim != 1 or len(column) != rows:
-        raise InputError(f"flows: {name} has shape {column.shape}: one row a flow is valid")
+    refuse(
+        column.ndim != 1 or len(column) != rows,
+        f"flows: {name} has shape {column.shape}: one row a flow is valid",
+    )
     if len(column) and column.min() < 0:
         raise InputError(f"flows: {name} {column.min()} is negative")
     return column

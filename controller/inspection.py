@@ -76,8 +76,8 @@ class Inspector:
         found = []
         for counter in self._p4info.counters:
             query = p4runtime_pb2.CounterEntry(counter_id=counter.preamble.id)
-            for entity in self._read(counter_entry=query):
-                found.append((counter, entity.counter_entry.index.index, entity.counter_entry.data))
+            cells = (entity.counter_entry for entity in self._read(counter_entry=query))
+            found += [(counter, cell.index.index, cell.data) for cell in cells]
         by_id = {table.preamble.id: table for table in self._p4info.tables}
         for counter in self._p4info.direct_counters:
             table = by_id[counter.direct_table_id]

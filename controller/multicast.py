@@ -9,7 +9,7 @@ leaves it. A packet passes each link of the tree exactly once.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from weft.controller.routes import live_directions
@@ -60,17 +60,16 @@ def plan_trees(
     ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
     trees = []
     for index, names in enumerate(groups):
-        if index >= max_groups():
-            raise InputError(f"more than {max_groups()} multicast groups")
+        refuse(index >= max_groups(), f"more than {max_groups()} multicast groups")
         members = tuple(dict.fromkeys(names))
         if members not in roots:
             roots[members] = lowest_roots(topology, below, members)
         able = roots[members]
-        if not able:
-            raise InputError(
-                f"multicast group {index}: no switch has all of its {len(members)} members below "
-                "it by the links that are up"
-            )
+        refuse(
+            not able,
+            f"multicast group {index}: no switch has all of its {len(members)} members below "
+            "it by the links that are up",
+        )
         root = able[index % len(able)].name
         if (root, members) not in ports:
             ports[root, members] = _descend(live, below, root, members)

@@ -90,8 +90,7 @@ class Names:
         return cast(int, self._registers.get(register, 0))
 
     def _fill_entry(self, entity: TableEntry, message: Any) -> None:
-        table = self._find("table", entity.table, self._tables)
-        message.table_id = table.preamble.id
+        message.table_id = self._find("table", entity.table, self._tables).preamble.id
         message.priority = entity.priority
         fields = self._fields[entity.table]
         for name, match in entity.match:

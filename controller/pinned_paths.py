@@ -67,11 +67,11 @@ class PathMap:
         if source == destination and path == WITHIN_LEAF:
             return ()
         known = self.count(source, destination)
-        if not 0 <= path < known:
-            there = f"0 to {known - 1}" if known else f"{WITHIN_LEAF} alone"
-            raise InputError(
-                f"path {path} from {source.name} to {destination.name}: the paths are {there}"
-            )
+        there = f"0 to {known - 1}" if known else f"{WITHIN_LEAF} alone"
+        refuse(
+            not 0 <= path < known,
+            f"path {path} from {source.name} to {destination.name}: the paths are {there}",
+        )
         if source.pod is None:
             between = [self._spines[path].name]
         elif source.pod == destination.pod:
@@ -138,7 +138,11 @@ def _choices(
             return []
         if direction.upward:
             here, there = (topology.node(name) for name in direction.ends)
-            port = direction.source.number
-            action = Action.of(fabric.name("pin"), port=port, src_mac=here.mac, dst_mac=there.mac)
+            action = Action.of(
+                fabric.name("pin"),
+                port=direction.source.number,
+                src_mac=here.mac,
+                dst_mac=there.mac,
+            )
             found.append((here.name, action))
     return found

@@ -80,9 +80,11 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
             stages[_WRITTEN[_sort(entity)]].append(update)
     for key, entity in before.items():
         if key not in after:
-            update = Update("delete", entity)
-            if isinstance(entity, DefaultAction):
-                update = Update("modify", DefaultAction(entity.table, None))
+            update = (
+                Update("modify", DefaultAction(entity.table, None))
+                if isinstance(entity, DefaultAction)
+                else Update("delete", entity)
+            )
             stages[_DELETED[_sort(entity)]].append(update)
     return [stage for stage in stages if stage]
 
