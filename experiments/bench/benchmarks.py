@@ -1,6 +1,5 @@
 """The benchmarks of ``weft bench``, and the files that their figures are written to."""
 
-import difflib
 import importlib
 import io
 import json
@@ -11,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.base import files
-from weft.base.errors import InputError
+from weft.base.errors import InputError, did_you_mean, refuse
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
 """Each is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``, which
@@ -22,8 +21,7 @@ returns a figure of matplotlib's. What a person reads of the figures is a templa
 def load(name: str) -> ModuleType:
     """The module of a benchmark. Raises `InputError` for a name that is none."""
     if name not in NAMES:
-        near = difflib.get_close_matches(name, NAMES, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = did_you_mean(name, NAMES)
         raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
     return importlib.import_module(f"weft.experiments.bench.{name.replace('-', '_')}")
 
@@ -46,8 +44,10 @@ def check_writable(folder: Path) -> None:
     """Raise InputError, before minutes of measuring, for a folder that cannot be made or filled;
     leave nothing behind."""
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
-        raise InputError(f"--out {str(folder)!r} cannot be written: name another folder")
+    refuse(
+        not place.is_dir() or not os.access(place, os.W_OK | os.X_OK),
+        f"--out {str(folder)!r} cannot be written: name another folder",
+    )
 
 
 def write(module: ModuleType, name: str, figures: dict[str, Any], folder: Path) -> list[Path]:

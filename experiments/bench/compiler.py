@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.children import last_words, run_tool
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 from weft.experiments.bench.timing import quickest_ns
 from weft.switch.compiler import compile_program
 from weft.topo.fabric_program import fabric_program
@@ -37,8 +37,7 @@ def measure() -> dict[str, Any]:
 
 def _run(*command: str) -> None:
     done = run_tool(command)
-    if done.returncode:
-        raise RunError(f"`{' '.join(command)}` failed: {last_words(done)}")
+    refuse(done.returncode, f"`{' '.join(command)}` failed: {last_words(done)}", RunError)
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -42,7 +42,7 @@ from weft.agents.drivers.progress_engine import (
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, TransportOptions
 from weft.agents.transport.endpoint import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
-from weft.base.errors import MachineError, RunError
+from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_of
 from weft.experiments.bench.timing import quickest_ns
 from weft.topo.worlds.emulated.namespaces import run_batch
@@ -138,8 +138,9 @@ def _parts(chunk_bytes: int, workers: int) -> list[Part]:
         data = np.frombuffer(
             np.random.default_rng(worker).bytes(packets * packet_bytes), np.uint8
         ).copy()
-        options = TransportOptions(batch_packets=packets)
-        sender = Endpoint(_SENDER, path_mtu, seed=worker, options=options)
+        sender = Endpoint(
+            _SENDER, path_mtu, seed=worker, options=TransportOptions(batch_packets=packets)
+        )
         pair = sender.create_ud(_FIRST_GROUP + worker, _QKEY)
         pair.post_chunks(sender.register(data), 0, packets, packet_bytes, 1 << 24, 0)
         parts.append(Part(pair.group_address, data, sender.transmit(0)))
@@ -197,14 +198,14 @@ class _Gathering:
                 times = engine.wait()
             finally:
                 watchdog.cancel()
-        if any(count != self._rounds for count in self._whole) or not np.array_equal(
-            self._buffer, np.concatenate(self._data)
-        ):
-            missing = sum(sink.missing for sink in self.sinks)
-            raise RunError(
-                f"the benchmark's data did not arrive whole: {len(self.workers)} workers completed"
-                f" {self._whole} of {self._rounds} rounds, {missing} packets are missing"
-            )
+        missing = sum(sink.missing for sink in self.sinks)
+        refuse(
+            any(count != self._rounds for count in self._whole)
+            or not np.array_equal(self._buffer, np.concatenate(self._data)),
+            f"the benchmark's data did not arrive whole: {len(self.workers)} workers completed"
+            f" {self._whole} of {self._rounds} rounds, {missing} packets are missing",
+            RunError,
+        )
         wall_ns = max(one.ended_ns for one in times) - min(one.started_ns for one in times)
         chunks = self.chunks * self._rounds
         return wall_ns * len(parts) / chunks, sum(one.cpu_ns for one in times) / chunks
@@ -291,10 +292,8 @@ def _in_namespace(
     )
     if done.returncode == 3:
         return [], done.stderr.strip()
-    if done.returncode:
-        raise RunError(f"the benchmark over sockets failed: {last_words(done)}")
-    rows: list[dict[str, Any]] = json.loads(done.stdout)
-    return rows, ""
+    refuse(done.returncode, f"the benchmark over sockets failed: {last_words(done)}", RunError)
+    return json.loads(done.stdout), ""
 
 
 def _measure_sockets(wanted: dict[str, Any]) -> None:
@@ -304,9 +303,8 @@ def _measure_sockets(wanted: dict[str, Any]) -> None:
         why = os.strerror(ctypes.get_errno())
         print(f"the kernel makes no network namespace here: {why}", file=sys.stderr)
         sys.exit(3)
-    lines = ["link set lo up"]
-    lines += [f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER)]
-    run_batch("ip", lines)
+    addresses = (f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER))
+    run_batch("ip", ["link set lo up", *addresses])
     print(json.dumps(_rows(wanted["sizes"], wanted["workers"], _from_sockets)))
 
 

@@ -94,9 +94,10 @@ def _needed(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
         row: dict[str, Any] = {"rate_gbit_per_s": rate, "chunks_per_s": chunks_per_s}
         for mode in MODES:
             scaling = scaling_of(figures, mode)
-            needed = None if scaling is None else asdict(scaling.needed(chunks_per_s))
-            row[f"{mode}_workers"] = needed
-            row[f"{mode}_threads_modelled"] = thread_of(mode).threads(chunks_per_s)
+            row |= {
+                f"{mode}_workers": scaling and asdict(scaling.needed(chunks_per_s)),
+                f"{mode}_threads_modelled": thread_of(mode).threads(chunks_per_s),
+            }
         found.append(row)
     return found
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
 from weft.agents.servers.sums import Reduction
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,9 +89,8 @@ def _row(dtype: str, op: str, ranks: int, attempt_ns: int) -> dict[str, Any]:
     if dtype in HALF_TYPES:
         works["numpy_float32_gbytes_per_s"] = numpy_wide
     times = _quickest_ns(works, attempt_ns)
-    row: dict[str, Any] = {"dtype": dtype, "op": op, "ranks": ranks}
-    row.update((name, slots.input_bytes / spent_ns) for name, spent_ns in times.items())
-    return row
+    rates = {name: slots.input_bytes / spent_ns for name, spent_ns in times.items()}
+    return {"dtype": dtype, "op": op, "ranks": ranks, **rates}
 
 
 def _slots(dtype: str, op: str, ranks: int) -> Slots:
@@ -126,8 +125,11 @@ def _check(slots: Slots, work: Callable[[int], None], what: str) -> None:
     for chunk, expected in enumerate(slots.expected):
         slots.out.view(np.uint8)[:] = 0xA5
         work(chunk)
-        if not np.array_equal(slots.out.view(np.uint8), expected.view(np.uint8)):
-            raise RunError(f"the benchmark's {what} is not what numpy makes of them")
+        refuse(
+            not np.array_equal(slots.out.view(np.uint8), expected.view(np.uint8)),
+            f"the benchmark's {what} is not what numpy makes of them",
+            RunError,
+        )
 
 
 def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) -> dict[str, float]:

@@ -12,6 +12,7 @@ import resource
 import sys
 import time
 from collections.abc import Collection
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
@@ -22,12 +23,13 @@ from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagrams
 from weft.agents.ranks import OperationConfig
 from weft.agents.transport import CompletionKind, Endpoint
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 from weft.controller import Controller, fabric_plan
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
 from weft.topo.network import Topology
+from weft.topo.worlds.simulated.fabric import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
 HOSTS = (16, 32, 64, 128, 256, 512, 1024)
@@ -46,23 +48,19 @@ ALLGATHER_GROUPS = 16
 def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dict[str, Any]:
     """Figures by number of hosts, and of the Allgather."""
     carry(4, 1 << 14)  # what has to be compiled is
-    networks = []
-    for size in hosts:
-        attempts = ATTEMPTS if size <= 128 else 1
-        networks.append(min((carry(size) for _ in range(attempts)), key=itemgetter("seconds")))
+    networks = [
+        min((carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)), key=itemgetter("seconds"))
+        for size in hosts
+    ]
     return {"permutation": networks, "allgather": allgather(ranks)}
 
 
-class Flow:
+@dataclass(eq=False)
+class Flow(Idle):
     """A host of the benchmark: an endpoint that writes to one peer and is written to by another."""
 
-    def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self.groups: Collection[int] = ()
-        self.due_ns: int | None = None
-        self.attentive = False
-        self.sent = False
-        self.error = ""
+    sent: bool = False
+    error: str = ""
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Take the transport's completions."""
@@ -84,10 +82,8 @@ def permutation(size: int, seed: int) -> list[int]:
     """To whom each sends: everyone to another one, one cycle of all."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
-    target = [0] * size
-    for place, rank in enumerate(order):
-        target[rank] = order[(place + 1) % size]
-    return target
+    following = dict(zip(order, [*order[1:], order[0]], strict=True))
+    return [following[rank] for rank in range(size)]
 
 
 def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict[str, Any]:
@@ -123,10 +119,16 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
     fabric.run(stop_ns=LIMIT_NS, until=lambda: all(flow.sent or flow.error for flow in flows))
     seconds = time.perf_counter() - started
     for flow in flows:
-        if flow.error or not flow.sent:
-            raise RunError(f"a flow of the benchmark failed: {flow.error or 'it did not end'}")
-    if not all(np.array_equal(buffer, data) for buffer in buffers):
-        raise RunError("a flow of the benchmark brought wrong data")
+        refuse(
+            flow.error or not flow.sent,
+            f"a flow of the benchmark failed: {flow.error or 'it did not end'}",
+            RunError,
+        )
+    refuse(
+        not all(np.array_equal(buffer, data) for buffer in buffers),
+        "a flow of the benchmark brought wrong data",
+        RunError,
+    )
     packets = size * -(-message_bytes // PATH_MTU)
     hops = fabric.world.frames
     return {
@@ -159,8 +161,11 @@ def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str,
             groups=[group.address for group in plan.groups],
         )
     for result in results:
-        if not result.verified:
-            raise RunError(f"the benchmark's Allgather: rank {result.rank}: {result.error}")
+        refuse(
+            not result.verified,
+            f"the benchmark's Allgather: rank {result.rank}: {result.error}",
+            RunError,
+        )
     unit = 1 if sys.platform == "darwin" else 1024
     return {
         "ranks": ranks,

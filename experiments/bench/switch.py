@@ -20,7 +20,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
-from weft.base.errors import MachineError, RunError
+from weft.base.errors import MachineError, RunError, refuse
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -82,11 +82,17 @@ def measure(
     sizes: Collection[int] = SIZES, rounds: int = ROUNDS, turn_s: float = TURN_S
 ) -> dict[str, Any]:
     """Figures of all rows and their ratios. Raises MachineError without root, ip or setpriv."""
-    if os.geteuid() != 0:
-        raise MachineError("weft bench switch makes veth pairs, which needs root: use sudo")
+    refuse(
+        os.geteuid() != 0,
+        "weft bench switch makes veth pairs, which needs root: use sudo",
+        MachineError,
+    )
     for tool in ("ip", "mount", "setpriv", "unshare"):
-        if shutil.which(tool) is None:
-            raise MachineError(f"weft bench switch needs {tool}, which is not installed")
+        refuse(
+            shutil.which(tool) is None,
+            f"weft bench switch needs {tool}, which is not installed",
+            MachineError,
+        )
     with tempfile.TemporaryDirectory(prefix="weft-bench-") as folder:
         wanted = {"sizes": list(sizes), "rounds": rounds, "turn_s": turn_s, "folder": folder}
         done = run_tool(
@@ -97,11 +103,9 @@ def measure(
             environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
             what="the benchmark",
         )
-    if done.returncode:
-        last = done.stdout.strip().splitlines()[-1:] or [last_words(done)]
-        raise RunError(f"the benchmark failed: {last[0]}")
-    rows: dict[str, Any] = json.loads(done.stdout)
-    return summary(rows)
+    last = done.stdout.strip().splitlines()[-1:] or [last_words(done)]
+    refuse(done.returncode, f"the benchmark failed: {last[0]}", RunError)
+    return summary(json.loads(done.stdout))
 
 
 def summary(measured: dict[str, Any]) -> dict[str, Any]:
@@ -125,9 +129,13 @@ def summary(measured: dict[str, Any]) -> dict[str, Any]:
                 "lost": sum(turn["lost"] for turn in turns),
             }
         )
-    told = {name: measured[name] for name in ("cores", "load_before", "stolen")}
-    seen = {name: measured[name] for name in ("processes", "skipped")}
-    return {**told, "rows": rows, **seen, "ratios": _ratios(rows), "goals": GOALS}
+    return {
+        **{name: measured[name] for name in ("cores", "load_before", "stolen")},
+        "rows": rows,
+        **{name: measured[name] for name in ("processes", "skipped")},
+        "ratios": _ratios(rows),
+        "goals": GOALS,
+    }
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:

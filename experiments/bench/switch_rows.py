@@ -32,7 +32,7 @@ from weft.base.children import (
     python_command,
     run_tool,
 )
-from weft.base.errors import MachineError, RunError, WeftError
+from weft.base.errors import MachineError, RunError, WeftError, refuse
 from weft.controller import fabric
 from weft.controller.client import Program, Session
 from weft.controller.entities import (
@@ -111,10 +111,8 @@ class Device:
 
     def memory_bytes(self) -> int:
         """What it has in memory now."""
-        for line in Path(f"/proc/{self.process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1]) * 1024
-        return 0
+        lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
+        return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
 
     def cpu_ns(self) -> int:
         """Processor time of all its threads; clock ids as in clock_getcpuclockid(3)."""
@@ -191,8 +189,7 @@ class Generator:
             turn = self._run(row, port, window, turn_s)
             if turn is not None:
                 return turn
-        where = f"{row.what}, {row.traffic}, {row.frame_bytes} bytes"
-        raise RunError(f"{where}: nothing comes through")
+        raise RunError(f"{row.what}, {row.traffic}, {row.frame_bytes} bytes: nothing comes through")
 
     def _run(
         self, row: Row, port: socket.socket, window: int, turn_s: float
@@ -201,8 +198,9 @@ class Generator:
         words = np.zeros(bare.G_WORDS, np.int64)
         settings = np.array([window, row.copies], np.int64)
         sinks = np.array([os.open(path, os.O_RDONLY) for path in row.counters()], np.int64)
-        arguments = words, port.fileno(), sinks, settings
-        thread = threading.Thread(target=self._generate, args=arguments)
+        thread = threading.Thread(
+            target=self._generate, args=(words, port.fileno(), sinks, settings)
+        )
         thread.start()
         try:
             time.sleep(WARM_UP_S)
@@ -232,8 +230,10 @@ class Generator:
 
 def rig(letter: str, outputs: int = 1) -> list[str]:
     """Lines for ``ip -batch``: pairs into a switch (port 1) and out of it (from port 2 on)."""
-    pairs = [(f"{letter.upper()}1", f"i{letter}")]
-    pairs += [(f"{letter.upper()}{2 + i}", f"{letter}{2 + i}") for i in range(outputs)]
+    pairs = [
+        (f"{letter.upper()}1", f"i{letter}"),
+        *((f"{letter.upper()}{2 + i}", f"{letter}{2 + i}") for i in range(outputs)),
+    ]
     return [line for a, b in pairs for line in pair(a, b)]
 
 
@@ -290,15 +290,15 @@ class Bench:
         self.rows: list[Row] = []
         self.devices: list[Device] = []
         self.skipped: list[str] = []
-        macros = fabric_macros(BMV2_AGGREGATION_VALUES)
-        self.fabric = compile_cached(fabric_program(), defines=dict(macros))
+        self.fabric = compile_cached(
+            fabric_program(), defines=dict(fabric_macros(BMV2_AGGREGATION_VALUES))
+        )
         self.twelve = compile_cached(TWELVE_TABLES)
 
     def start(self) -> None:
         """Bring everything up."""
         mounted = run_tool(["mount", "-t", "sysfs", "sysfs", "/sys"])
-        if mounted.returncode:
-            raise MachineError(f"mount -t sysfs: {last_words(mounted)}")
+        refuse(mounted.returncode, f"mount -t sysfs: {last_words(mounted)}", MachineError)
         write_sysctls(SYSCTLS)
         run_batch("ip", ["link set dev lo up"])
         self.ceiling()
@@ -346,15 +346,20 @@ class Bench:
         prepared = run_tool(
             python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
         )
-        if prepared.returncode:
-            raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")
+        refuse(
+            prepared.returncode, f"the switch cannot be prepared: {last_words(prepared)}", RunError
+        )
         ports = [{"port": port, "interface": f"B{port}"} for port in range(1, 2 + FANOUT)]
         device = self.weft_process("weft", [self.switch("fabric", 1, ports)])
-        load("fabric", 1, self.address("fabric"), self.fabric, unicast(2) + replicated())
-        self.rows += [Row("weft", "unicast", size, "b", [device]) for size in self.sizes]
-        self.rows.append(
-            Row("weft", "multicast to 4", 1400, "b", [device], copies=FANOUT, destination=_GROUP)
-        )
+        self.load_fabric("fabric", "weft", "b", device)
+
+    def load_fabric(self, name: str, what: str, letter: str, device: Device) -> None:
+        """Give a switch fabric.p4, and let its unicast and multicast be measured."""
+        load(name, 1, self.address(name), self.fabric, unicast(2) + replicated())
+        self.rows += [
+            *(Row(what, "unicast", size, letter, [device]) for size in self.sizes),
+            Row(what, "multicast to 4", 1400, letter, [device], copies=FANOUT, destination=_GROUP),
+        ]
 
     def weft_more(self) -> None:
         """Twelve tables, and four switches on patch links."""
@@ -371,8 +376,10 @@ class Bench:
         load("twelve", 1, self.address("twelve"), self.twelve, [])
         for i in range(HOPS):
             load(f"hop{i}", 2 + i, self.address(f"hop{i}"), self.fabric, unicast(2))
-        self.rows.append(Row("weft", "12 tables", 1400, "c", [device]))
-        self.rows.append(Row("weft", "patch links", 1400, "d", [device], hops=HOPS))
+        self.rows += [
+            Row("weft", "12 tables", 1400, "c", [device]),
+            Row("weft", "patch links", 1400, "d", [device], hops=HOPS),
+        ]
 
     def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
         """A BMv2 without a program."""
@@ -390,13 +397,8 @@ class Bench:
     def bmv2(self) -> None:
         """BMv2 with the same programs."""
         run_batch("ip", rig("e", FANOUT) + rig("f"))
-        ports = {port: f"E{port}" for port in range(1, 2 + FANOUT)}
-        device = self.bmv2_process("bmv2", 1, ports)
-        load("bmv2", 1, self.address("bmv2"), self.fabric, unicast(2) + replicated())
-        self.rows += [Row("bmv2", "unicast", size, "e", [device]) for size in self.sizes]
-        self.rows.append(
-            Row("bmv2", "multicast to 4", 1400, "e", [device], copies=FANOUT, destination=_GROUP)
-        )
+        device = self.bmv2_process("bmv2", 1, {port: f"E{port}" for port in range(1, 2 + FANOUT)})
+        self.load_fabric("bmv2", "bmv2", "e", device)
         device = self.bmv2_process("bmv2-twelve", 2, {1: "F1", 2: "F2"})
         load("bmv2-twelve", 2, self.address("bmv2-twelve"), self.twelve, [])
         self.rows.append(Row("bmv2", "12 tables", 1400, "f", [device]))
@@ -419,8 +421,10 @@ class Bench:
         """Choose each row's window, then let all rows take turns."""
         generator = Generator()
         with contextlib.ExitStack() as stack:
-            letters = {row.letter for row in self.rows}
-            ports = {each: stack.enter_context(open_port(f"i{each}")) for each in letters}
+            ports = {
+                letter: stack.enter_context(open_port(f"i{letter}"))
+                for letter in {row.letter for row in self.rows}
+            }
             for row in self.rows:
                 trials = {
                     window: generator.run(row, ports[row.letter], window, TRIAL_S)

@@ -9,6 +9,7 @@ import numpy as np
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
 from weft.agents.wire.crc import crc32
+from weft.base.errors import refuse
 from weft.experiments.bench.timing import quickest_ns
 
 CHUNKS = 256
@@ -29,8 +30,7 @@ def measure() -> dict[str, Any]:
 
 
 def _receive_ns(batch_packets: int) -> float:
-    options = TransportOptions(batch_packets=batch_packets)
-    sender = Endpoint(ipv4("10.0.0.1"), options=options)
+    sender = Endpoint(ipv4("10.0.0.1"), options=TransportOptions(batch_packets=batch_packets))
     receiver = Endpoint(ipv4("10.0.0.2"))
     group, other = (host.create_ud(ipv4("239.0.0.1"), 1) for host in (sender, receiver))
     region = sender.register(np.arange(CHUNKS * CHUNK_BYTES, dtype=np.uint64).astype(np.uint8))
@@ -44,7 +44,10 @@ def _receive_ns(batch_packets: int) -> float:
             started = time.perf_counter_ns()
             receiver.receive(batch, 0)
             spent += time.perf_counter_ns() - started
-        if sink.missing or not np.array_equal(buffer, region.buffer):
-            raise AssertionError("the benchmark's data did not arrive whole")
+        refuse(
+            sink.missing or not np.array_equal(buffer, region.buffer),
+            "the benchmark's data did not arrive whole",
+            AssertionError,
+        )
         results.append(spent)
     return min(results) / CHUNKS
