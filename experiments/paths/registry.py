@@ -1,11 +1,10 @@
 """The path scheme of a name."""
 
-import difflib
 import re
 from functools import cache
 from importlib import import_module
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError, did_you_mean, refuse
 from weft.experiments.paths.ecmp import in_pieces
 from weft.experiments.paths.names import MODULES, brought_schemes, scheme_names
 from weft.experiments.paths.scheme import PathScheme
@@ -26,8 +25,7 @@ def scheme_of(name: str) -> PathScheme:
         return next(each for each in own if each.name == name)
     pieces = re.fullmatch(r"ecmp-([0-9]{1,4})", name)
     if pieces is None:
-        near = difflib.get_close_matches(name, scheme_names(), n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = did_you_mean(name, scheme_names())
         raise InputError(
             f"paths {name!r} is unknown{hint}: choose from {', '.join(scheme_names())} "
             "(N pieces a flow)"

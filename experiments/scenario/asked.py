@@ -17,7 +17,7 @@ from weft.agents.collectives.names import (
     ROOTED,
     VECTORS,
 )
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.base.units import MAX_SEED
 from weft.experiments.paths.names import brought_schemes
 from weft.experiments.scenario.choices import (
@@ -42,8 +42,7 @@ from weft.experiments.scenario.choices import (
     WORLDS,
     whole,
 )
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS
-from weft.experiments.scenario.fsdp_models import SLOWDOWN as FSDP_SLOWDOWN
+from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS, SLOWDOWN
 from weft.experiments.scenario.option import (
     DURATION,
     FACTOR,
@@ -93,9 +92,11 @@ GROUPS = (
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
     names = tuple(read_texts(name, value))
-    if not names:
-        known = ", ".join(sorted({name for names in CHOICES.values() for name in names}))
-        raise InputError(f"no {name} was named: choose from {known}, or leave the key out")
+    known = sorted({each for choices in CHOICES.values() for each in choices})
+    refuse(
+        not names,
+        f"no {name} was named: choose from {', '.join(known)}, or leave the key out",
+    )
     return names
 
 
@@ -112,10 +113,6 @@ def _known_algorithms() -> str:
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
     """Return whether an algorithm that is asked for goes by an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
-
-
-def _reduces(asked: Asked) -> bool:
-    return asked.reducing
 
 
 def _is_model_step(asked: Asked) -> bool:
@@ -349,7 +346,7 @@ class Asked:
         "Of reductions: sum, min, max or average.",
         group=OPERATION,
         choices=OPS,
-        heeded=_reduces,
+        heeded=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
     data: str = option(
@@ -359,7 +356,7 @@ class Asked:
         "errors are in the results.",
         group=OPERATION,
         choices=DATA,
-        heeded=_reduces,
+        heeded=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
     """Of sums and averages of floating-point numbers: what these are. ``exact``, integers so small
@@ -572,7 +569,7 @@ class Asked:
         "FSDP, flows: a layer takes X times as long as at 400 Gbit/s.",
         group=WORKLOAD,
         metavar="X",
-        otherwise=f"{FSDP_SLOWDOWN}; flows of a model 10",
+        otherwise=f"{SLOWDOWN}; flows of a model 10",
         heeded=lambda asked: asked.collective in (FSDP, FLOWS),
         who=f"it is for {FSDP} and {FLOWS}",
     )
@@ -841,9 +838,8 @@ class Asked:
         if self.collective == FSDP:
             item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
             return (-(-self.size_bytes // (ranks * item_bytes)) * item_bytes,) * ranks
-        if not self.sizes_bytes:
-            return (self.size_bytes,) * ranks
-        return tuple(self.sizes_bytes[rank % len(self.sizes_bytes)] for rank in range(ranks))
+        sizes = self.sizes_bytes or (self.size_bytes,)
+        return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
 
     def flow_graph(self, algorithm: str) -> FlowGraph:
         """Of the collective flows: what is sent."""
@@ -966,12 +962,13 @@ class Asked:
 
     def to_dict(self) -> dict[str, Any]:
         """As it stands in results.json: everything, defaults included."""
-        document = asdict(self)
-        document["algorithms"] = list(self.algorithms)
-        document["sizes_bytes"] = list(self.sizes_bytes)
-        document["seeds"] = list(self.seeds)
-        document["faults"] = [str(fault) for fault in self.faults]
-        return document
+        return {
+            **asdict(self),
+            "algorithms": list(self.algorithms),
+            "sizes_bytes": list(self.sizes_bytes),
+            "seeds": list(self.seeds),
+            "faults": [str(fault) for fault in self.faults],
+        }
 
 
 def title_of(collective: str) -> str:

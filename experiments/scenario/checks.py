@@ -60,7 +60,9 @@ def with_algorithms(asked: Asked) -> Asked:
         f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)",
     )
     if not asked.algorithms:
-        asked = replace(asked, algorithms=_default_algorithms(asked))
+        flows = asked.collective == FLOWS
+        names = default_algorithm(asked.workload) if flows else CHOICES[asked.collective][:2]
+        asked = replace(asked, algorithms=names)
     for algorithm in asked.algorithms:
         choose(f"{asked.collective} algorithm", algorithm, CHOICES[asked.collective])
         refuse(
@@ -69,12 +71,6 @@ def with_algorithms(asked: Asked) -> Asked:
             "repeat (--repeat N) to run it N times",
         )
     return asked
-
-
-def _default_algorithms(asked: Asked) -> tuple[str, ...]:
-    if asked.collective == FLOWS:
-        return default_algorithm(asked.workload)
-    return CHOICES[asked.collective][:2]
 
 
 def with_shape(asked: Asked) -> Asked:
@@ -239,11 +235,13 @@ def _check_heeded(asked: Asked, ranks: int) -> None:
     filled_in = {"chains": ranks if asked.collective == "allgather" else None, "chunk": asked.mtu}
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
-        if value is not None and value != filled_in.get(name, row.default) and not asked.heeds(row):
-            raise InputError(
-                f"{name} {shown(value)} means nothing for {asked.collective} by "
-                f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out"
-            )
+        refuse(
+            value is not None
+            and value != filled_in.get(name, row.default)
+            and not asked.heeds(row),
+            f"{name} {shown(value)} means nothing for {asked.collective} by "
+            f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out",
+        )
 
 
 def _check_data(asked: Asked) -> None:

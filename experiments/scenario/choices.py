@@ -1,10 +1,9 @@
 """What options of a scenario can be: names to choose from, and limits."""
 
-import difflib
 from collections.abc import Collection
 
 from weft.agents.collectives.names import FLOW_ALGORITHMS, FLOWS, algorithms
-from weft.base.errors import InputError
+from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import shown
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -51,18 +50,17 @@ MAX_HOSTS = 8192
 def choose(name: str, value: str, choices: Collection[str]) -> None:
     """Raise `InputError` for a value that is not among the choices, in which "" is "none"."""
     if value not in choices:
-        near = difflib.get_close_matches(str(value), choices, n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+        hint = did_you_mean(str(value), choices)
         known = ", ".join(choice or "none" for choice in choices)
         raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {known}")
 
 
 def whole(name: str, value: int, low: int, high: int) -> None:
     """Raise `InputError` for what is no whole number from `low` to `high`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise InputError(
-            f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
-        )
+    refuse(
+        isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high,
+        f"{name} {shown(value)} is out of range: a whole number from {low} to {high}",
+    )
 
 
 def flag(name: str) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import (
     format_duration,
     format_rate,
@@ -31,8 +31,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,20}")
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} {shown(value)} is not text: write a name, in quotes")
-    if not value.strip():
-        raise InputError(f"{name} {shown(value)} is empty: write a name, or leave {name} out")
+    refuse(not value.strip(), f"{name} {shown(value)} is empty: write a name, or leave {name} out")
     return value
 
 
@@ -51,8 +50,7 @@ def _whole_number(name: str, value: Any) -> int:
 
 def _rate(name: str, value: Any) -> int:
     rate_bps = parse_rate(value, name)
-    if rate_bps == 0:
-        raise InputError(f"{name} {shown(value)} carries nothing: write one like 100Mbit")
+    refuse(rate_bps == 0, f"{name} {shown(value)} carries nothing: write one like 100Mbit")
     return rate_bps
 
 
@@ -62,10 +60,7 @@ def _sizes(name: str, value: Any) -> tuple[int, ...]:
         raise InputError(
             f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3"
         )
-    if not items:
-        raise InputError(
-            f"{name} [] is an empty list: name sizes, or leave it out and name one size"
-        )
+    refuse(not items, f"{name} [] is an empty list: name sizes, or leave it out and name one size")
     try:
         return tuple(parse_size(item, "size") for item in items)
     except InputError as error:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.files import read_text
 from weft.base.units import shown
 from weft.experiments.scenario.asked import OPTIONS
@@ -34,9 +34,8 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
 
     Raises `InputError` that names an unknown key with the nearest valid one, or the bad value.
     """
-    values: dict[str, Any] = {}
-    for name, value in by_key(options, source).items():
-        values[field_of(name)] = read_option(name, value)
+    given = by_key(options, source)
+    values = {field_of(name): read_option(name, value) for name, value in given.items()}
     if values.get("collective") == FSDP and "size_bytes" in values:
         values["model"] = ""  # of whatever size: that of Scenario by default among them
     return Scenario(**values)
@@ -69,11 +68,11 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             known = "Valid keys: " + ", ".join(sorted(OPTIONS))
             hint = f"Did you mean {near[0]!r}?" if near else known
             raise InputError(f"{source}: unknown key {shown(name)}. {hint}")
-        if key in values:
-            raise InputError(
-                f"{source}: {key!r} is there twice, as {key!r} and as "
-                f"{key.replace('-', '_')!r}: keep one of them"
-            )
+        refuse(
+            key in values,
+            f"{source}: {key!r} is there twice, as {key!r} and as "
+            f"{key.replace('-', '_')!r}: keep one of them",
+        )
         values[key] = value
     for one, others in EXCLUSIVE.items():
         for other in (name for name in others if one in values and name in values):

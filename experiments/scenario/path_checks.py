@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.base.units import format_duration
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
@@ -67,9 +67,8 @@ def with_marking(asked: Asked, network: Topology) -> Asked:
     """Fill in from which queue on switches mark, unless it is asked for."""
     if asked.ecn_threshold_packets is not None:
         return asked
-    packets = 0
-    if asked.congestion == "dctcp":
-        packets = Marking.of(network, asked.mtu).threshold_packets
+    marks = asked.congestion == "dctcp"
+    packets = Marking.of(network, asked.mtu).threshold_packets if marks else 0
     return replace(asked, ecn_threshold_packets=packets)
 
 
@@ -77,25 +76,24 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
     emulated, marks = asked.world == "emulated", asked.congestion == "dctcp"
-    if marks and asked.control_timeout_ns is not None:
-        raise InputError(
-            f"control-timeout {format_duration(asked.control_timeout_ns)} means nothing with "
-            "congestion dctcp, where small messages meet the same queues as all others: use "
-            "retransmit-timeout"
-        )
+    refuse(
+        marks and asked.control_timeout_ns is not None,
+        f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "
+        "congestion dctcp, where small messages meet the same queues as all others: use "
+        "retransmit-timeout",
+    )
     retransmit_ns, control_ns = asked.retransmit_timeout_ns, asked.control_timeout_ns
     if retransmit_ns is None:
         retransmit_ns = retransmit_timeout_ns(path, marks=marks, emulated=emulated)
     if not marks and control_ns is None:
         control_ns = control_timeout_ns(path, emulated=emulated)
     for name, chosen_ns in (("retransmit-timeout", retransmit_ns), ("control-timeout", control_ns)):
-        if chosen_ns is None:
-            continue
-        whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
-        refuse(
-            chosen_ns < path.idle_round_trip_ns,
-            f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
-            f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
-            "would be sent twice: choose a longer one, or leave it out",
-        )
+        if chosen_ns is not None:
+            whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
+            refuse(
+                chosen_ns < path.idle_round_trip_ns,
+                f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
+                f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
+                "would be sent twice: choose a longer one, or leave it out",
+            )
     return replace(asked, retransmit_timeout_ns=retransmit_ns, control_timeout_ns=control_ns)

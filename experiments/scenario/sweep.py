@@ -92,12 +92,15 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     plots = document.pop("plot", [])
     parts = document.pop("part", None)
     keys, sweep = _keys(document, source)
-    if parts is None:
-        wholes = [(keys, sweep)]
-    else:
+    wholes = [(keys, sweep)]
+    if parts is not None:
+        refuse(
+            not isinstance(parts, list) or not parts,
+            f"part is {shown(parts)}: write each part under a heading [[part]]",
+        )
         wholes = [
             _part(keys, sweep, part, f"{source}: part {index + 1}")
-            for index, part in enumerate(_list(parts))
+            for index, part in enumerate(parts)
         ]
     given: dict[str, None] = {}
     """Options that a part or a sweep sets, in the order in which they are shown."""
@@ -176,13 +179,13 @@ def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Optio
             f"plot {plot.name!r}: where.{option} picks seeds, but what is plotted are means of "
             "all seeds: leave it out",
         )
+        among = " among those that the rest of where leaves" * (len(plot.where) > 1)
         for value in values:
-            if not any(_is_like(each, option, value) for each in left):
-                among = " among those that the rest of where leaves" * (len(plot.where) > 1)
-                raise InputError(
-                    f"plot {plot.name!r}: where.{option} {shown(value)} matches no run{among}: "
-                    "name a value that is run, or leave it out"
-                )
+            refuse(
+                not any(_is_like(each, option, value) for each in left),
+                f"plot {plot.name!r}: where.{option} {shown(value)} matches no run{among}: "
+                "name a value that is run, or leave it out",
+            )
         left = [each for each in left if any(_is_like(each, option, value) for value in values)]
 
 
@@ -198,12 +201,6 @@ def label_of(scenario: Scenario, swept: Sequence[str]) -> str:
     """Return the swept options of a point with their values."""
     document = scenario.to_dict()
     return ", ".join(f"{name} {said(name, document[field_of(name)])}" for name in swept)
-
-
-def _list(parts: Any) -> list[Any]:
-    if not isinstance(parts, list) or not parts:
-        raise InputError(f"part is {shown(parts)}: write each part under a heading [[part]]")
-    return parts
 
 
 def _part(keys: Options, sweep: Options, part: Any, place: str) -> tuple[Options, Options]:

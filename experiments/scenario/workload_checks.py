@@ -38,9 +38,10 @@ def check_model(given: Mapping[str, int | None], ranks: int) -> None:
     most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": ranks, "layers": MAX_LAYERS}
     for name, highest in most.items():
         value = given.get(name)
-        if value is not None and not 1 <= value <= highest:
-            option = name.replace("_", "-")
-            raise InputError(f"{option} {shown(value)} is out of range: 1 to {highest}")
+        refuse(
+            value is not None and not 1 <= value <= highest,
+            f"{name.replace('_', '-')} {shown(value)} is out of range: 1 to {highest}",
+        )
 
 
 def check_slowdown(slowdown: float | None) -> None:

@@ -21,7 +21,7 @@ from weft.agents.collectives.transfers import (
     payload,
     placed,
 )
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
@@ -97,8 +97,10 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
 
 def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     sizing = frames_of(scenario, algorithm) if frames else payload
-    fabric_ns = fabric_bound_ns(scenario, algorithm, sizing)
-    return max(_hosts_ns(scenario, algorithm, sizing, frames=frames), fabric_ns)
+    return max(
+        _hosts_ns(scenario, algorithm, sizing, frames=frames),
+        fabric_bound_ns(scenario, algorithm, sizing),
+    )
 
 
 def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: bool) -> int:
@@ -113,8 +115,7 @@ def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: boo
     if kind.adds:
         traffic = switch_traffic(scenario, frames=frames)
         hosts = member_hosts(scenario)[: len(shards)]
-        one = switch_bound_bytes(scenario.network(), traffic, hosts)
-        size_bytes = scenario.operations * one
+        size_bytes = scenario.operations * switch_bound_bytes(scenario.network(), traffic, hosts)
     elif kind.serves:
         size_bytes = optcast_bound_bytes(
             scenario.collective,
@@ -193,10 +194,10 @@ def ideal_speedup(algorithm: str, ranks: int, *, values: int = 256, mtu: int = 4
     speedup = 2 * (ranks - 1) / ranks
     if algorithm == "optcast":
         return speedup
-    if algorithm != "switch":
-        raise InputError(
-            f"{algorithm!r} has no ideal speed-up over a ring: choose optcast or switch"
-        )
+    refuse(
+        algorithm != "switch",
+        f"{algorithm!r} has no ideal speed-up over a ring: choose optcast or switch",
+    )
     size_bytes = VALUE_BYTES * values
     efficiency = size_bytes / (size_bytes + SWITCH_OVERHEAD_BYTES)
     return speedup * efficiency * (mtu + RC_OVERHEAD_BYTES) / mtu

@@ -14,16 +14,14 @@ def chances(scenario: Scenario) -> list[str]:
     Paths count as drawn wherever a scheme draws them and there is more than one: control messages
     take them, too.
     """
-    found = []
-    if scenario.world != "simulated":
-        found.append("the machine")
-    if scenario.lossy:
-        found.append("losses")
-    if scenario.rank_placement == "random":
-        found.append("where ranks are")
-    if scheme_of(scenario.paths).by_chance and _has_choice(scenario.network()):
-        found.append(f"paths by {scenario.paths}")
-    return found
+    by_chance = scheme_of(scenario.paths).by_chance
+    drawn = {
+        "the machine": scenario.world != "simulated",
+        "losses": scenario.lossy,
+        "where ranks are": scenario.rank_placement == "random",
+        f"paths by {scenario.paths}": by_chance and _has_choice(scenario.network()),
+    }
+    return [what for what, is_drawn in drawn.items() if is_drawn]
 
 
 def _has_choice(network: Topology) -> bool:

@@ -11,7 +11,7 @@ from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import Flows
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.lanes import placed_steps
-from weft.topo.network import Topology
+from weft.topo.network import Switch, Topology
 
 
 def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
@@ -38,10 +38,10 @@ def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
 
 def is_oversubscribed(network: Topology) -> bool:
     """Whether the hosts of some leaf can send more than its uplinks carry."""
-    for leaf in network.switches_of("leaf"):
-        rates = {"host": 0, "fabric": 0}
-        for direction in network.outward(leaf.name):
-            rates[direction.tier.split("_")[0]] += direction.link.rate_bps
-        if 0 < rates["fabric"] < rates["host"]:
-            return True
-    return False
+
+    def rate_bps(leaf: Switch, kind: str) -> int:
+        outward = network.outward(leaf.name)
+        return sum(each.link.rate_bps for each in outward if each.tier.startswith(kind))
+
+    leaves = network.switches_of("leaf")
+    return any(0 < rate_bps(leaf, "fabric") < rate_bps(leaf, "host") for leaf in leaves)

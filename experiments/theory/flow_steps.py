@@ -13,7 +13,7 @@ from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import VECTORS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.transfers import Task, Transfers, even_parts
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.flows import Flows
 
 
@@ -75,8 +75,7 @@ def steps_of_shards(
 ) -> list[Flows]:
     """As `steps_of`, of shards of any sizes (of Broadcast the root's counts)."""
     sizes = np.asarray(shards, np.int64)
-    if len(sizes) < 1:
-        raise InputError(f"{collective} by {algorithm} of no ranks: one at least is valid")
+    refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
     task = Task(collective, sizes, root, radix, item_bytes)
     flows = [Flows(*_sent(each)) for each in algorithm_of(collective, algorithm).steps(task)]
     return [each for each in flows if len(each)]

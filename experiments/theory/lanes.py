@@ -65,10 +65,11 @@ def assignment_of(
         return Assignment()
     network = scenario.network()
     steps = placed_steps(scenario, algorithm)
-    if scheme.assigned:
-        paths = _assigned_paths(scheme, network, steps, scenario.seed, known)
-    else:
-        paths = {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
+    paths = (
+        _assigned_paths(scheme, network, steps, scenario.seed, known)
+        if scheme.assigned
+        else {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
+    )
     ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
     pinned = paths
     if failed:
@@ -128,9 +129,9 @@ def _assigned_paths(
     turned: dict[Pair, tuple[int, ...]] = {}
     for (source, destination), paths in found.items():
         first = source % len(paths)  # each host begins with another path, since all begin at once
-        turned[source, destination] = (*paths[first:], *paths[:first])
-        if paths[0] == WITHIN_LEAF:
-            turned[source, destination] = paths * most[source]
+        within = paths[0] == WITHIN_LEAF
+        around = (*paths[first:], *paths[:first])
+        turned[source, destination] = paths * most[source] if within else around
     return turned
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.analysis.link_loads import LinkLoads, direction_name
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import Situation
@@ -39,13 +39,12 @@ def check_schemes(text: str) -> tuple[str, ...]:
     without a run."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
-        if scheme_of(name).entropy != "fixed":
-            raise InputError(
-                f"paths {name!r} goes by marks of queues, which only a run has: weft run --paths "
-                f"{name}; analysed are ecmp, ecmp-N, destination, spray, ethereal, ethereal-ports"
-            )
-        if names.count(name) > 1:
-            raise InputError(f"paths {name!r} is named more than once: name it once")
+        refuse(
+            scheme_of(name).entropy != "fixed",
+            f"paths {name!r} goes by marks of queues, which only a run has: weft run --paths "
+            f"{name}; analysed are ecmp, ecmp-N, destination, spray, ethereal, ethereal-ports",
+        )
+        refuse(names.count(name) > 1, f"paths {name!r} is named more than once: name it once")
     return names
 
 
@@ -67,11 +66,11 @@ def analyse(situation: Situation, steps: Sequence[Step], scheme: str) -> SchemeL
 
 
 def _check_full(situation: Situation) -> None:
-    if len(situation.hosts) != situation.paths.hosts:
-        raise InputError(
-            f"{len(situation.hosts)} ranks on {situation.paths.hosts} hosts: so many flows are "
-            "counted only where every host has a rank"
-        )
+    refuse(
+        len(situation.hosts) != situation.paths.hosts,
+        f"{len(situation.hosts)} ranks on {situation.paths.hosts} hosts: so many flows are "
+        "counted only where every host has a rank",
+    )
 
 
 def figures(situation: Situation, result: SchemeLoads) -> dict[str, Any]:

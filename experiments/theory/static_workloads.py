@@ -7,7 +7,7 @@ import numpy as np
 
 from weft.agents.collectives.names import algorithms
 from weft.agents.collectives.registry import algorithm_of
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.controller.flows import Flows
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.workload_checks import check_algorithm
@@ -55,19 +55,18 @@ def static_steps(
     known = workloads()
     choose("workload", workload, tuple(known))
     choose(f"{workload} algorithm", algorithm, known[workload])
-    if ranks < 2:
-        raise InputError("1 rank sends nothing to others: choose a network of 2 hosts or more")
+    refuse(ranks < 2, "1 rank sends nothing to others: choose a network of 2 hosts or more")
     if workload == PERMUTATION:
         circle = np.random.default_rng(seed).permutation(ranks)
         return [Step(Flows(circle, np.roll(circle, -1), np.full(ranks, size_bytes)), 1)]
     shard_bytes, rest = divmod(size_bytes, ranks)
     exchange = algorithm == "direct" and workload in ("alltoall", "allreduce")
     if exchange and ranks * (ranks - 1) > MOST_FLOWS:
-        if rest:
-            raise InputError(
-                f"size {size_bytes} of {ranks} ranks: of so many flows all are equal; choose a "
-                f"multiple of {ranks}"
-            )
+        refuse(
+            rest,
+            f"size {size_bytes} of {ranks} ranks: of so many flows all are equal; choose a "
+            f"multiple of {ranks}",
+        )
         return [Step(None, 2 if workload == "allreduce" else 1, shard_bytes)]
     if algorithm == "ring":
         turns = ranks - 1
@@ -77,8 +76,7 @@ def static_steps(
             shard_bytes = size_bytes
         if turns:
             circle = np.arange(ranks)
-            flows = Flows(circle, np.roll(circle, -1), np.full(ranks, shard_bytes))
-            return [Step(flows, turns)]
+            return [Step(Flows(circle, np.roll(circle, -1), np.full(ranks, shard_bytes)), turns)]
     return _counted(steps_of(workload, algorithm, ranks, size_bytes, root=root))
 
 

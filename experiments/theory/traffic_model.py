@@ -140,17 +140,17 @@ def multicast_tier_bytes(
 def _tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> dict[str, int]:
-    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
     if scenario.collective == FSDP:
-        for part in parts(scenario, algorithm):
-            found = _tier_bytes(network, part, part.algorithms[0], frames=frames)
-            totals = {tier: totals[tier] + found[tier] for tier in totals}
-        return totals
-    for job in range(scenario.jobs):
-        found = _job_tier_bytes(network, scenario, algorithm, job, frames=frames)
-        for tier, size_bytes in found.items():
-            totals[tier] += size_bytes
-    return totals
+        found = [
+            _tier_bytes(network, part, part.algorithms[0], frames=frames)
+            for part in parts(scenario, algorithm)
+        ]
+    else:
+        found = [
+            _job_tier_bytes(network, scenario, algorithm, job, frames=frames)
+            for job in range(scenario.jobs)
+        ]
+    return {tier: sum(each[tier] for each in found) for tier in LINK_TIERS}
 
 
 def _job_tier_bytes(

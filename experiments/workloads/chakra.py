@@ -10,16 +10,17 @@ its destination, a collective whose part here is done. What the trace says of me
 """
 
 import contextlib
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
+from itertools import count, takewhile
 from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from weft.base.errors import InputError
-from weft.base.files import read_bounded
+from weft.base.errors import InputError, refuse
+from weft.base.files import read_bounded, told_as_input
 from weft.experiments.workloads.chakra_schema import (
     COLLECTIVE,
     COLLECTIVES,
@@ -54,6 +55,11 @@ class _Node:
     def error(self, what: str) -> InputError:
         return InputError(f"{self.where}: node {self.number} {self.name[:60]!r}: {what}")
 
+    def refuse(self, condition: object, what: str) -> None:
+        """Raise that error if the condition is true."""
+        if condition:
+            raise self.error(what)
+
     def whole(self, name: str, most: int, default: int | None = None) -> int:
         """An attribute that is a number."""
         value = self.attributes.get(name, default)
@@ -69,15 +75,13 @@ def trace_files(path: Path) -> list[Path]:
         InputError: it is not called like one.
     """
     stem, dot, rank = path.name.removesuffix(".et").rpartition(".")
-    if not dot or rank != "0":
-        raise InputError(
-            f"workload {str(path)!r}: name the trace of rank 0, like trace.0.et; those of the "
-            "other ranks are beside it"
-        )
-    files: list[Path] = []
-    while (file := path.with_name(f"{stem}.{len(files)}.et")).exists():
-        files.append(file)
-    return files
+    refuse(
+        not dot or rank != "0",
+        f"workload {str(path)!r}: name the trace of rank 0, like trace.0.et; those of the "
+        "other ranks are beside it",
+    )
+    named = (path.with_name(f"{stem}.{number}.et") for number in count())
+    return list(takewhile(Path.exists, named))
 
 
 def read_traces(path: Path, algorithm: str) -> FlowGraph:
@@ -91,10 +95,8 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
     """
     traces = []
     for file in trace_files(path):
-        try:
+        with told_as_input(f"workload {str(file)!r} cannot be read"):
             traces.append((str(file), read_bounded(file, MOST_BYTES)))
-        except OSError as error:
-            raise InputError(f"workload {str(file)!r} cannot be read: {error.strerror}") from None
     return parse_traces(traces, algorithm)
 
 
@@ -103,8 +105,7 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGra
     ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
     builder = _Traces(ranks, algorithm).build()
     first = traces[0][0] if traces else "workload"
-    if not builder.flows:
-        raise InputError(f"{first}: the traces have no flows")
+    refuse(not builder.flows, f"{first}: the traces have no flows")
     try:
         return builder.build()
     except InputError as error:
@@ -113,10 +114,8 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGra
 
 def has_collectives(path: Path) -> bool:
     """Whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does."""
-    try:
+    with told_as_input(f"workload {str(path)!r} cannot be read"):
         data = read_bounded(path, MOST_BYTES)
-    except OSError as error:
-        raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
     return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())
 
 
@@ -129,17 +128,13 @@ def _nodes(rank: int, name: str, data: bytes) -> dict[int, _Node]:
             tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
             1000 * micros, {each.name: _value(each) for each in message.attr}, name,
         )  # fmt: skip
-        if micros > MAX_MICROS:
-            raise node.error(f"it takes {micros} us: at most {MAX_MICROS}")
-        if node.number in found:
-            raise node.error("there are two of this id")
+        node.refuse(micros > MAX_MICROS, f"it takes {micros} us: at most {MAX_MICROS}")
+        node.refuse(node.number in found, "there are two of this id")
         found[node.number] = node
-        if len(found) > MAX_TASKS:
-            raise node.error(f"a trace has at most {MAX_TASKS} nodes")
+        node.refuse(len(found) > MAX_TASKS, f"a trace has at most {MAX_TASKS} nodes")
     for node in found.values():
         for number in node.before:
-            if number not in found:
-                raise node.error(f"it depends on node {number}, which is not there")
+            node.refuse(number not in found, f"it depends on node {number}, which is not there")
     return found
 
 
@@ -182,30 +177,29 @@ class _Traces:
             for rank, number in able:
                 self._take(self._ranks[rank][number])
         for node in every:
-            if (node.rank, node.number) not in self._ended:
-                raise node.error("it never begins, or has no counterpart on another rank")
+            node.refuse(
+                (node.rank, node.number) not in self._ended,
+                "it never begins, or has no counterpart on another rank",
+            )
         return self._builder
 
     def _match_collectives(self) -> None:
-        members: dict[str, int] = {}
+        members: Counter[str] = Counter()
         for nodes in self._ranks:
-            counts: dict[str, int] = {}
-            for node in nodes.values():
-                if node.kind != COLLECTIVE:
-                    continue
+            counts: Counter[str] = Counter()
+            for node in (each for each in nodes.values() if each.kind == COLLECTIVE):
                 group = str(node.attributes.get("pg_name", ""))
-                place = group, counts.get(group, 0)
-                counts[group] = place[1] + 1
+                place = group, counts[group]
+                counts[group] += 1
                 self._place[node.rank, node.number] = place
                 self._collectives.setdefault(place, []).append(node)
-            for group in counts:
-                members[group] = members.get(group, 0) + 1
+            members.update(counts.keys())
         for place, parts in self._collectives.items():
-            if len(parts) != members[place[0]]:
-                raise parts[0].error(
-                    f"{len(parts)} of {members[place[0]]} ranks have collective number {place[1]} "
-                    f"of process group {place[0]!r}"
-                )
+            parts[0].refuse(
+                len(parts) != members[place[0]],
+                f"{len(parts)} of {members[place[0]]} ranks have collective number {place[1]} "
+                f"of process group {place[0]!r}",
+            )
             self._missing[place] = len(parts)
 
     def _take(self, node: _Node) -> None:
@@ -230,8 +224,10 @@ class _Traces:
         last = len(self._ranks) - 1
         source = node.whole("comm_src", last, node.rank if sends else None)
         destination = node.whole("comm_dst", last, None if sends else node.rank)
-        if source == destination or node.rank != (source if sends else destination):
-            raise node.error(f"rank {node.rank} has a message from {source} to {destination}")
+        node.refuse(
+            source == destination or node.rank != (source if sends else destination),
+            f"rank {node.rank} has a message from {source} to {destination}",
+        )
         key = source, destination, node.whole("comm_tag", 1 << 32, 0)
         ends = self._flows.setdefault(key, (deque(), deque()))
         ends[node.kind == RECV].append(node)
@@ -249,13 +245,17 @@ class _Traces:
         first = nodes[0]
         kinds = {node.whole("comm_type", 1 << 32) for node in nodes}
         kind = first.whole("comm_type", 1 << 32)
-        if kinds != {kind} or kind not in COLLECTIVES:
-            known = ", ".join(f"{number} ({name})" for number, name in COLLECTIVES.items())
-            raise first.error(f"its comm_type is {sorted(kinds)} on all ranks: one of {known}")
+        known = ", ".join(f"{number} ({name})" for number, name in COLLECTIVES.items())
+        first.refuse(
+            kinds != {kind} or kind not in COLLECTIVES,
+            f"its comm_type is {sorted(kinds)} on all ranks: one of {known}",
+        )
         size_bytes = max(1, first.whole("comm_size", MAX_BYTES, 0))
         for node in nodes:
-            if max(1, node.whole("comm_size", MAX_BYTES, 0)) != size_bytes:
-                raise node.error(f"its comm_size is not {size_bytes}, as rank {first.rank} has it")
+            node.refuse(
+                max(1, node.whole("comm_size", MAX_BYTES, 0)) != size_bytes,
+                f"its comm_size is not {size_bytes}, as rank {first.rank} has it",
+            )
         after = {node.rank: self._before(node) for node in nodes}
         name = COLLECTIVES[kind]
         if name == "barrier":

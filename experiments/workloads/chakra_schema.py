@@ -60,8 +60,7 @@ def _messages() -> dict[str, Any]:
         name="attr", number=10, label=_MANY, type=_Field.TYPE_MESSAGE,
         type_name=f".{_PACKAGE}.AttributeProto",
     )  # fmt: skip
-    pool = descriptor_pool.DescriptorPool()
-    described = pool.AddSerializedFile(file.SerializeToString())
+    described = descriptor_pool.DescriptorPool().AddSerializedFile(file.SerializeToString())
     return {
         name: message_factory.GetMessageClass(message)
         for name, message in described.message_types_by_name.items()
@@ -87,8 +86,7 @@ def read_nodes(data: bytes, name: str) -> Iterator[Any]:
                 f"{name}: byte {start}: a message of {length} bytes, of which "
                 f"{len(data) - place} are there"
             )
-        kind = MESSAGES["Node" if count else "GlobalMetadata"]
-        message: Message = kind()
+        message: Message = MESSAGES["Node" if count else "GlobalMetadata"]()
         try:
             message.ParseFromString(data[place : place + length])
         except (DecodeError, ValueError) as error:

@@ -11,7 +11,7 @@ follows (Shoeybi et al., "Megatron-LM", arXiv 1909.08053). Computation takes no 
 from dataclasses import dataclass
 
 from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
-from weft.base.errors import InputError
+from weft.base.errors import refuse
 from weft.experiments.workloads.collectives import Events, add_collective
 
 ELEMENT_BYTES = 2
@@ -70,11 +70,11 @@ def training_step(
     Raises:
         InputError: the groups do not fit the ranks, or nothing would be sent.
     """
-    if ranks < 2 or ranks % tensor:
-        raise InputError(
-            f"tensor {tensor} does not divide {ranks} ranks into equal groups: choose a divisor, "
-            "and two ranks or more"
-        )
+    refuse(
+        ranks < 2 or ranks % tensor,
+        f"tensor {tensor} does not divide {ranks} ranks into equal groups: choose a divisor, "
+        "and two ranks or more",
+    )
     model = MODELS[name]
     step = _Step(ranks, tensor, algorithm)
     activation_bytes = max(1, round(model.activation_bytes * share))

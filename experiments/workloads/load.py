@@ -6,7 +6,8 @@ from pathlib import Path
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import FLOW_ALGORITHMS
-from weft.base.errors import InputError
+from weft.base.errors import refuse
+from weft.base.files import told_as_input
 from weft.base.units import shown
 from weft.experiments.workloads.chakra import has_collectives, read_traces, trace_files
 from weft.experiments.workloads.gpt import MODELS, training_step
@@ -44,15 +45,14 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     """
     if workload in MODELS:
         return FLOW_ALGORITHMS[1:]
-    if Path(workload).suffix not in FILES:
-        raise InputError(
-            f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
-            f"that ends in {' or '.join(FILES)}"
-        )
+    refuse(
+        Path(workload).suffix not in FILES,
+        f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
+        f"that ends in {' or '.join(FILES)}",
+    )
     path = Path(workload)
-    if path.suffix == ".et" and has_collectives(path):
-        return FLOW_ALGORITHMS[1:]
-    return FLOW_ALGORITHMS[:1]
+    collective = path.suffix == ".et" and has_collectives(path)
+    return FLOW_ALGORITHMS[1:] if collective else FLOW_ALGORITHMS[:1]
 
 
 def graph_of(options: WorkloadOptions) -> FlowGraph:
@@ -65,16 +65,14 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
         return _made(options)
     path = Path(options.workload)
     files = trace_files(path) if path.suffix == ".et" else [path]
-    try:
+    with told_as_input(f"workload {str(path)!r} cannot be read"):
         states = [file.stat() for file in files or [path]]
-    except OSError as error:
-        raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
     graph = _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
-    if graph.ranks > options.ranks:
-        raise InputError(
-            f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
-            f"{options.ranks} ranks, numbered from 0; choose more hosts"
-        )
+    refuse(
+        graph.ranks > options.ranks,
+        f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
+        f"{options.ranks} ranks, numbered from 0; choose more hosts",
+    )
     return graph
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.files import read_bounded
 from weft.base.units import shown
 
@@ -36,6 +36,11 @@ class _Line:
 
     def error(self, what: str) -> InputError:
         return InputError(f"{self.where}: {shown(self.text)}: {what}")
+
+    def refuse(self, condition: object, what: str) -> None:
+        """Raise that error if the condition is true."""
+        if condition:
+            raise self.error(what)
 
 
 @dataclass(frozen=True)
@@ -79,15 +84,15 @@ def parse_matrix(text: str, name: str) -> FlowGraph:
     triggers: dict[int, _Trigger] = {}
     for line, words in _lines(text, name):
         if words[0] in HEADERS:
-            if words[0] in headers or len(words) != 2:
-                raise line.error(f"{words[0]} is there once, with one number")
+            line.refuse(
+                words[0] in headers or len(words) != 2, f"{words[0]} is there once, with one number"
+            )
             headers[words[0]] = line, int(_number(line, words[0], words[1]))
         elif "->" in words[0]:
             connections.append(_connection(line, words))
         elif words[0] == "trigger":
             number, trigger = _trigger(line, words[1:])
-            if number in triggers:
-                raise line.error(f"trigger {number} is there already")
+            line.refuse(number in triggers, f"trigger {number} is there already")
             triggers[number] = trigger
         elif words[0] == "failure":
             raise line.error("failures are no part of a workload here: use --fault")
@@ -119,8 +124,7 @@ def _number(line: _Line, name: str, word: str) -> float:
 
 def _connection(line: _Line, words: Sequence[str]) -> _Connection:
     source, destination = (int(_number(line, "node", end)) for end in words[0].split("->", 1))
-    if source == destination:
-        raise line.error("a flow goes from one node to another")
+    line.refuse(source == destination, "a flow goes from one node to another")
     numbers: dict[str, float] = {}
     rest = iter(words[1:])
     for key in rest:
@@ -128,10 +132,11 @@ def _connection(line: _Line, words: Sequence[str]) -> _Connection:
             why = "is there twice" if key in numbers else f"is none of {', '.join(NUMBERS)}"
             raise line.error(f"{shown(key)} {why}")
         numbers[key] = _number(line, key, next(rest, ""))
-    if ("start" in numbers) == ("trigger" in numbers):
-        raise line.error("a flow begins at a start or by a trigger: say one of them")
-    if not numbers.get("size"):
-        raise line.error("a flow needs a size of 1 byte or more")
+    line.refuse(
+        ("start" in numbers) == ("trigger" in numbers),
+        "a flow begins at a start or by a trigger: say one of them",
+    )
+    line.refuse(not numbers.get("size"), "a flow needs a size of 1 byte or more")
     return _Connection(line, source, destination, numbers)
 
 
@@ -140,14 +145,20 @@ def _trigger(line: _Line, words: Sequence[str]) -> tuple[int, _Trigger]:
     numbers: dict[str, int] = {}
     rest = iter(word for word in words if word not in KINDS)
     for key in rest:
-        if key not in ("id", "count") or key in numbers:
-            raise line.error(f"{shown(key)}: a trigger has id, count once, and its kind")
+        line.refuse(
+            key not in ("id", "count") or key in numbers,
+            f"{shown(key)}: a trigger has id, count once, and its kind",
+        )
         numbers[key] = int(_number(line, key, next(rest, "")))
-    if len(kinds) != 1 or not numbers.get("id"):
-        raise line.error(f"a trigger has an id above 0 and is one of {', '.join(KINDS)}")
+    line.refuse(
+        len(kinds) != 1 or not numbers.get("id"),
+        f"a trigger has an id above 0 and is one of {', '.join(KINDS)}",
+    )
     barrier = kinds[0] == "barrier"
-    if barrier != ("count" in numbers) or not numbers.get("count", 1):
-        raise line.error("a barrier has a count above 0, and nothing else has one")
+    line.refuse(
+        barrier != ("count" in numbers) or not numbers.get("count", 1),
+        "a barrier has a count above 0, and nothing else has one",
+    )
     return numbers["id"], _Trigger(line, kinds[0], numbers.get("count", 1))
 
 
@@ -157,16 +168,18 @@ def _check_headers(
     triggers: int,
     name: str,
 ) -> None:
-    if not 0 < len(connections) <= MAX_TASKS // 2:
-        raise InputError(f"{name} has {len(connections)} connections: 1 to {MAX_TASKS // 2}")
+    refuse(
+        not 0 < len(connections) <= MAX_TASKS // 2,
+        f"{name} has {len(connections)} connections: 1 to {MAX_TASKS // 2}",
+    )
     for key, found in (("Connections", len(connections)), ("Triggers", triggers)):
         if key in headers and headers[key][1] != found:
             raise headers[key][0].error(f"the file has {found}")
     if "Nodes" in headers:
         nodes = headers["Nodes"][1]
         for each in connections:
-            if max(each.source, each.destination) >= nodes:
-                raise each.line.error(f"nodes are 0 to {nodes - 1}")
+            outside = max(each.source, each.destination) >= nodes
+            each.line.refuse(outside, f"nodes are 0 to {nodes - 1}")
     if headers.get("Failures", (None, 0))[1]:
         raise headers["Failures"][0].error("failures are no part of a workload here: use --fault")
 
@@ -179,8 +192,8 @@ def _graph(
     def trigger_of(place: int, key: str) -> _Trigger | None:
         each = connections[place]
         number = int(each.numbers.get(key, 0))
-        if key in each.numbers and number not in triggers:
-            raise each.line.error(f"trigger {number} is not in the file")
+        missing = key in each.numbers and number not in triggers
+        each.line.refuse(missing, f"trigger {number} is not in the file")
         return triggers.get(number)
 
     for place in range(len(connections)):
@@ -202,10 +215,10 @@ def _graph(
         builder.flow(each.source, each.destination, size_bytes, after, delay_ns)
     for number in used:
         trigger = triggers[number]
-        if len(trigger.fired_by) < trigger.count:
-            raise trigger.line.error(
-                f"{len(trigger.fired_by)} flows fire it, and it waits for {trigger.count}"
-            )
+        trigger.line.refuse(
+            len(trigger.fired_by) < trigger.count,
+            f"{len(trigger.fired_by)} flows fire it, and it waits for {trigger.count}",
+        )
         # It is kept where the first flow that it starts is, which then needs no message.
         home = connections[trigger.starts[0]].source
         builder.wait(home, after=trigger.fired_by, needed=trigger.count)
