@@ -73,8 +73,12 @@ def saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
     buffer = io.BytesIO()
     # Without dates and versions the same results are the same file.
     svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
-    metadata = svg if ending == "svg" else {"Software": None}
-    figure.savefig(buffer, format=ending, dpi=PNG_DPI, metadata=metadata)
+    figure.savefig(
+        buffer,
+        format=ending,
+        dpi=PNG_DPI,
+        metadata=svg if ending == "svg" else {"Software": None},
+    )
     return buffer.getvalue()
 
 

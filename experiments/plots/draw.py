@@ -14,7 +14,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, NullLocator
 
 from weft.base import files
-from weft.base.errors import InputError
 from weft.experiments.plots.canvas import (
     INK,
     SOFT,
@@ -77,10 +76,8 @@ def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
     written = []
     for name, content in draw_plots(results):
         file = folder / name
-        try:
+        with files.told_as_input(f"cannot write the plot to {str(file)!r}"):
             files.write_whole(file, content)
-        except OSError as error:
-            raise InputError(f"cannot write the plot to {str(file)!r}: {error.strerror}") from None
         written.append(file)
     return tuple(file for file in written if file.suffix == ".svg")
 
@@ -101,18 +98,19 @@ def svg_of(results: Results, spec: PlotSpec) -> bytes:
 
 def title_of(spec: PlotSpec) -> str:
     """What stands above the plot."""
-    if spec.title:
-        return spec.title
-    if spec.kind == "lines":
-        return TITLES[spec.y].format(
-            numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
-        )
-    return {
-        "phases": "Phases of the slowest rank",
-        "tiers": "Bytes by kind of link",
-        "timeline": "Operations on each rank",
-        "heatmap": f"Load of {links_of(spec)} over time",
-    }[spec.kind]
+    lines = TITLES.get(spec.y, "").format(
+        numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
+    )
+    return (
+        spec.title
+        or {
+            "lines": lines,
+            "phases": "Phases of the slowest rank",
+            "tiers": "Bytes by kind of link",
+            "timeline": "Operations on each rank",
+            "heatmap": f"Load of {links_of(spec)} over time",
+        }[spec.kind]
+    )
 
 
 @contextlib.contextmanager
@@ -180,12 +178,16 @@ def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
         for label, name in dict.fromkeys((line.label, line.algorithm) for line in shown.lines)
     ]
     styles = zip(cycle(DASHES), cycle(MARKERS), others if len(others) > 1 else (), strict=False)
-    for dashes, marker, other in styles:
-        keys.append(Line2D([], [], color=SOFT, lw=1.6, ls=dashes, marker=marker, label=other))
+    keys += [
+        Line2D([], [], color=SOFT, lw=1.6, ls=dashes, marker=marker, label=other)
+        for dashes, marker, other in styles
+    ]
     if both:
         hollow: Any = {"ls": "none", "marker": "o", "mfc": "white", "mew": 1.8}
-        keys.append(Line2D([], [], color=SOFT, lw=2, label="simulated"))
-        keys.append(Line2D([], [], color=SOFT, label="emulated", **hollow))
+        keys += [
+            Line2D([], [], color=SOFT, lw=2, label="simulated"),
+            Line2D([], [], color=SOFT, label="emulated", **hollow),
+        ]
     return keys
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from weft.experiments.plots.series import selected
 from weft.experiments.plots.spec import TIERS, PlotSpec
@@ -38,12 +38,11 @@ class HeatMap:
         """Return what is written beside the rows: pairs of a place, counted in rows, and a name."""
         if len(self.names) <= MAX_NAMED_ROWS:
             return [(row + 0.5, name) for row, name in enumerate(self.names)]
-        found = []
-        row = 0
-        for source, group in groupby(self.sources):
-            rows = len(list(group))
-            found.append((row + rows / 2, f"{source}>"))
-            row += rows
+        counts = [(source, len(list(group))) for source, group in groupby(self.sources)]
+        ends = accumulate(rows for _, rows in counts)
+        found = [
+            (end - rows / 2, f"{source}>") for end, (source, rows) in zip(ends, counts, strict=True)
+        ]
         thin = -(-len(found) // MAX_NAMED_ROWS)
         return found[thin // 2 :: thin]
 
@@ -80,11 +79,10 @@ def _shares(
 
 def heat_maps_of(results: Results, spec: PlotSpec) -> list[tuple[str, HeatMap]]:
     """Return the first `MAX_RUNS` of the runs that a plot shows, each with its title."""
-    found = []
-    for point in selected(results, spec):
-        for each in point:
-            shown = heat_map(each.shown, TIERS[spec.tier])
-            if shown is not None:
-                words = [each.algorithm, *each.place_among(results.swept)]
-                found.append((", ".join(words), shown))
+    found = [
+        (", ".join([each.algorithm, *each.place_among(results.swept)]), shown)
+        for point in selected(results, spec)
+        for each in point
+        if (shown := heat_map(each.shown, TIERS[spec.tier])) is not None
+    ]
     return found[:MAX_RUNS]

@@ -24,13 +24,11 @@ DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
 def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> bytes:
     """Return an SVG file's content: the curves of all schemes, and below them heat maps of each."""
     rows = 2 * -(-len(results) // MAPS_A_ROW) if paths.uplinks else 0
-    height_in = HEAD_IN + CURVES_IN + rows * MAPS_IN
-    with empty_figure(height_in) as figure:
+    heights = [CURVES_IN, *[MAPS_IN] * rows]
+    with empty_figure(HEAD_IN + CURVES_IN + rows * MAPS_IN) as figure:
         columns = min(MAPS_A_ROW, len(results))
-        heights = [CURVES_IN, *[MAPS_IN] * rows]
         grid = figure.add_gridspec(1 + rows, columns, height_ratios=heights)
-        curves = figure.add_subplot(grid[0, :])
-        _draw_curves(curves, results)
+        _draw_curves(figure.add_subplot(grid[0, :]), results)
         if rows:
             _draw_maps(figure, grid, columns, results)
         write_head(figure, "Load of links between switches", title)

@@ -79,9 +79,8 @@ _DARK = dict([*ALGORITHMS.values(), *PHASES.values(), *OTHER_PHASES, OTHER])
 def style_sheet() -> str:
     """Return the classes, each with its colour as ``--key``, and the colours that
     `with_page_colours` names, for white and for dark pages."""
-    named = {**ALGORITHMS, "other": OTHER}
-    for index, pair in enumerate((*PHASES.values(), *OTHER_PHASES)):
-        named[f"phase-{index}"] = pair
+    phases = enumerate((*PHASES.values(), *OTHER_PHASES))
+    named = {**ALGORITHMS, "other": OTHER, **{f"phase-{index}": pair for index, pair in phases}}
     light, dark = (
         " ".join(
             [

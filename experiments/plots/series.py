@@ -168,8 +168,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             columns["model"] = (None,) * len(places)
         colour = ratio_colour if spec.y == "bytes-ratio" else name
         lines.append(Line(colour, name, world, other, **columns))
-    model_label = "bound" if spec.y in TIMED else "model"
-    return Lines(axis, y_label, model_label, tuple(lines))
+    return Lines(axis, y_label, "bound" if spec.y in TIMED else "model", tuple(lines))
 
 
 def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> tuple[float, float]:

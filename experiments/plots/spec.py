@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.options import OPTIONS, by_key, read_option
@@ -77,27 +77,28 @@ class PlotSpec:
         choose("tier", self.tier, TIERS)
         choose("log", self.log, LOGS)
         if self.kind == "lines":
-            if not self.y:
-                raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
+            refuse(not self.y, f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
             choose("y", self.y, METRICS)
-        if self.kind in ("lines", "phases") and not self.x:
-            raise InputError("x is missing: name a swept option, or ranks")
+        refuse(
+            self.kind in ("lines", "phases") and not self.x,
+            "x is missing: name a swept option, or ranks",
+        )
         self._no(*MEANINGLESS.get(self.kind, ("x", "log", "y")))
-        if self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all":
-            raise InputError(
-                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
-                "for kind = 'heatmap'"
-            )
+        refuse(
+            self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all",
+            f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
+            "for kind = 'heatmap'",
+        )
         if self.y == "bytes-ratio":
             for name in ("numerator", "denominator"):
-                if not getattr(self, name):
-                    raise InputError(
-                        f"{name} is missing: y = 'bytes-ratio' compares two algorithms"
-                    )
-            if self.numerator == self.denominator:
-                raise InputError(
-                    f"numerator and denominator are both {self.numerator!r}: name two algorithms"
+                refuse(
+                    not getattr(self, name),
+                    f"{name} is missing: y = 'bytes-ratio' compares two algorithms",
                 )
+            refuse(
+                self.numerator == self.denominator,
+                f"numerator and denominator are both {self.numerator!r}: name two algorithms",
+            )
         elif self.y == "speed-up":
             self._no("numerator")
             object.__setattr__(self, "denominator", self.denominator or "ring")
@@ -106,15 +107,14 @@ class PlotSpec:
         if not self.name:
             parts = (self.y or self.kind, "" if self.tier == "all" else self.tier, self.x)
             object.__setattr__(self, "name", "-".join(filter(None, parts)))
-        if not _NAME.fullmatch(self.name):
-            raise InputError(
-                f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
-                "- and _"
-            )
+        refuse(
+            not _NAME.fullmatch(self.name),
+            f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
+            "- and _",
+        )
         object.__setattr__(self, "where", by_key(self.where, "where"))
         for option, values in self.where.items():
-            if not values:
-                raise InputError(f"where.{option} is an empty list: no run is like that")
+            refuse(not values, f"where.{option} is an empty list: no run is like that")
             for value in values:
                 try:
                     read_option(option, value)
@@ -122,20 +122,20 @@ class PlotSpec:
                     raise InputError(f"where.{error}") from None
 
     def _no(self, *names: str) -> None:
+        kind = f"kind = {self.kind!r}" + (f" of y = {self.y!r}" if self.y else "")
         for name in names:
-            if getattr(self, name):
-                kind = f"kind = {self.kind!r}" + (f" of y = {self.y!r}" if self.y else "")
-                raise InputError(f"{name} means nothing for {kind}: leave it out")
+            refuse(getattr(self, name), f"{name} means nothing for {kind}: leave it out")
 
     def check(self, swept: Collection[str], algorithms: Collection[str]) -> None:
         """Raise InputError for an axis that was not swept, or an algorithm that does not run."""
-        if self.x in OPTIONS and self.x not in swept and self.x != "algorithm":
-            known = ", ".join((*sorted(swept), "ranks"))
-            raise InputError(
-                f"x {self.x!r} is not swept: give it values under [sweep], or choose from {known}"
-            )
+        known = (*sorted(swept), "ranks")
+        refuse(
+            self.x in OPTIONS and self.x not in swept and self.x != "algorithm",
+            f"x {self.x!r} is not swept: give it values under [sweep], or choose from "
+            f"{', '.join(known)}",
+        )
         if self.x:
-            choose("x", self.x, (*sorted(swept), "ranks"))
+            choose("x", self.x, known)
         for name in ("numerator", "denominator"):
             if getattr(self, name):
                 choose(name, getattr(self, name), sorted(algorithms))
@@ -191,8 +191,10 @@ def check_names(plots: Sequence[PlotSpec]) -> None:
     """Raise InputError where two plots would be the same file."""
     names = [plot.name.lower() for plot in plots]
     for plot in plots:
-        if names.count(plot.name.lower()) > 1:
-            raise InputError(f"two plots are named {plot.name!r}: give one another name")
+        refuse(
+            names.count(plot.name.lower()) > 1,
+            f"two plots are named {plot.name!r}: give one another name",
+        )
 
 
 def _where(value: Any) -> dict[str, list[Any]]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -107,15 +108,11 @@ def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
 
 def gaps(bars: Sequence[Bar], end_ns: int) -> tuple[tuple[int, int], ...]:
     """Return the times before `end_ns` in which there is no bar."""
-    found = []
-    until_ns = 0
-    for bar in sorted(bars, key=lambda bar: bar.begin_ns):
-        if bar.begin_ns > until_ns:
-            found.append((until_ns, bar.begin_ns))
-        until_ns = max(until_ns, bar.end_ns)
-    if end_ns > until_ns:
-        found.append((until_ns, end_ns))
-    return tuple(found)
+    ordered = sorted(bars, key=lambda bar: bar.begin_ns)
+    done_ns = accumulate((bar.end_ns for bar in ordered), max, initial=0)
+    begins_ns = (*(bar.begin_ns for bar in ordered), end_ns)
+    between = zip(done_ns, begins_ns, strict=True)
+    return tuple((done, begins) for done, begins in between if done < begins)
 
 
 def _lanes(timeline: Timeline) -> int:
@@ -134,9 +131,10 @@ def draw_timelines(figure: Figure, timelines: Sequence[Timeline]) -> list[Any]:
         bar.collective for each in timelines for row in each.rows for lane in row.lanes
         for bar in lane
     )  # fmt: skip
-    handles: list[Any] = [Patch(color=_paints(name)[0], label=title_of(name)) for name in names]
-    handles.append(Patch(color=IDLE, label="none of them under way"))
-    return handles
+    return [
+        *(Patch(color=_paints(name)[0], label=title_of(name)) for name in names),
+        Patch(color=IDLE, label="none of them under way"),
+    ]
 
 
 def _draw(axes: Axes, timeline: Timeline, unit_ns: int) -> None:

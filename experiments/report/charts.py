@@ -96,9 +96,8 @@ def _range(summary: Summary) -> str:
 
 
 def _over(summary: Summary) -> str:
-    if summary.over_bound is None:
-        return "no bound"
-    return f"{100 * summary.over_bound:+.1f} % to the bound"
+    part = summary.over_bound
+    return "no bound" if part is None else f"{100 * part:+.1f} % to the bound"
 
 
 def tier_bytes(summaries: Sequence[Summary]) -> Markup:
@@ -174,8 +173,7 @@ def _draw_bar(axes: Axes, bar: Bar, y: float, thickness: float, scale: float) ->
     for index, point in enumerate(bar.points):
         # Points stand side by side across the bar rather than one on another.
         across = middle + height * (0.6180339887 * index % 1 - 0.5) * 0.6
-        circle = Circle((point * scale, across), 2.6, fc=PAPER, ec=INK, lw=1.2, alpha=0.85)
-        axes.add_artist(circle)
+        axes.add_artist(Circle((point * scale, across), 2.6, fc=PAPER, ec=INK, lw=1.2, alpha=0.85))
     if bar.mark is not None:
         axes.vlines(bar.mark * scale, y - 1, y + thickness + 1, color=INK, linewidth=2.5)
     _write(axes, bar.end * scale + 10, middle + 5, bar.text, 15, ha="left")

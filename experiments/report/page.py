@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.base import files
-from weft.base.errors import InputError
 from weft.base.units import format_rate, format_seeds, format_size
 from weft.experiments.plots.heatmap import RAMP, heat_map
 from weft.experiments.plots.palette import algorithm_class, in_order, phase_class, style_sheet
@@ -61,10 +60,8 @@ def write_report(results: dict[str, Any], out: Path) -> Path:
     Returns `out`. Raises `InputError` for a document of another kind or a place that takes no file.
     """
     page = render(Results.from_dict(results))
-    try:
+    with files.told_as_input(f"cannot write the report to {str(out)!r}"):
         files.write_whole(out, page)
-    except OSError as error:
-        raise InputError(f"cannot write the report to {str(out)!r}: {error.strerror}") from None
     return out
 
 
@@ -99,7 +96,11 @@ def render(results: Results) -> str:
             asked = {"network": network.describe(), **asked}
         else:
             shown["command"] = ""
-            asked = {key: value for key, value in asked.items() if _is_common(results, key, value)}
+            asked = {
+                key: value
+                for key, value in asked.items()
+                if all(run.scenario.get(key, value) == value for run in results.runs)
+            }
         shown["asked"] = {
             _plain(key): _said(key, value) for key, value in asked.items() if value is not None
         }
@@ -240,10 +241,6 @@ def _network_drawings(
     return drawings
 
 
-def _is_common(results: Results, name: str, value: object) -> bool:
-    return all(run.scenario.get(name, value) == value for run in results.runs)
-
-
 def _asked(scenario: Scenario) -> dict[str, Any]:
     """The fields of a scenario as its point has them: the seeds, where there are several."""
     asked = scenario.to_dict()
@@ -253,9 +250,7 @@ def _asked(scenario: Scenario) -> dict[str, Any]:
 
 def _plain(name: str) -> str:
     """A field's name without its unit, which stands behind the figure."""
-    for suffix in ("_bytes", "_bps"):
-        name = name.removesuffix(suffix)
-    return name.replace("_", " ")
+    return name.removesuffix("_bytes").removesuffix("_bps").replace("_", " ")
 
 
 def _said(name: str, value: object) -> str:

@@ -19,8 +19,7 @@ def command_line(scenario: Scenario) -> str:
         if name == "seed" and scenario.seeds:
             continue  # they say it
         if row.kind.listed:
-            for each in value:
-                words += [f"--{name}", str(each)]
+            words += [word for each in value for word in (f"--{name}", str(each))]
         elif isinstance(value, bool):
             words.append(f"--{name}" if value else f"--no-{name}")
         else:

@@ -61,10 +61,7 @@ def why_not_measured(comparisons: Sequence[Comparison]) -> str:
     rates = {int(each.scenario["rate_bps"]) for each in doubtful}
     hosts = {each.ranks for each in doubtful}
     return (
-        f"{text}; to measure it, lower the rate ({_least_to_most(rates)}) or the number of hosts "
-        f"({' to '.join(map(str, sorted({min(hosts), max(hosts)})))})"
+        f"{text}; to measure it, lower the rate "
+        f"({' to '.join(map(format_rate, sorted({min(rates), max(rates)})))}) "
+        f"or the number of hosts ({' to '.join(map(str, sorted({min(hosts), max(hosts)})))})"
     )
-
-
-def _least_to_most(rates_bps: set[int]) -> str:
-    return " to ".join(map(format_rate, sorted({min(rates_bps), max(rates_bps)})))

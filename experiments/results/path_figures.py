@@ -49,22 +49,22 @@ def path_figures(run: Run) -> PathFigures:
 
 def mean_figures(runs: Sequence[PathFigures]) -> PathFigures:
     """Return the means over several runs, with packets to the nearest whole one."""
-    found: dict[str, float | None] = {}
-    for item in fields(PathFigures):
-        spread = Spread.of(getattr(run, item.name) for run in runs)
-        found[item.name] = spread.mean if spread else None
+    names = [item.name for item in fields(PathFigures)]
+    spreads = {name: Spread.of(getattr(run, name) for run in runs) for name in names}
+    found = {name: spread.mean if spread else None for name, spread in spreads.items()}
     ratio = found.pop("imbalance")
     return PathFigures(ratio, **{name: round(value or 0) for name, value in found.items()})
 
 
 def imbalance(links: Sequence[LinkResult]) -> float | None:
     """Return the imbalance of links as `PathFigures.imbalance` has it."""
-    found = []
-    for tier in FABRIC:
-        loads = np.array([link.tx_bytes for link in links if link.tier == tier], np.float64)
-        if len(loads) and loads.any():
-            found.append(float(loads.max() / loads.mean()))
-    return max(found, default=None)
+    by_tier = (
+        np.array([link.tx_bytes for link in links if link.tier == tier], np.float64)
+        for tier in FABRIC
+    )
+    return max(
+        (float(loads.max() / loads.mean()) for loads in by_tier if loads.any()), default=None
+    )
 
 
 def _each(run: Run, name: str) -> list[int]:

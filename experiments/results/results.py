@@ -19,9 +19,8 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, get_type_hints
 
-from weft.base import documents as documents
-from weft.base import files
-from weft.base.errors import InputError
+from weft.base import documents, files
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, check_names
 from weft.experiments.results.spread import Spread
@@ -163,8 +162,10 @@ class Fidelity:
         """Return the same for a run that failed; other reasons stay, as they may be why."""
         if self.verdict == FAILED:
             return self
-        others = self.reasons if self.verdict != "ok" else []
-        reasons = ["the run failed, so it has no times that could be judged", *others]
+        reasons = [
+            "the run failed, so it has no times that could be judged",
+            *(self.reasons if self.verdict != "ok" else []),
+        ]
         return replace(self, verdict=FAILED, reasons=reasons)
 
 
@@ -298,11 +299,11 @@ class Results:
         Raises `InputError` for one of another schema or version, and for a damaged one.
         """
         kind, version = document.get("schema"), document.get("schema_version")
-        if kind != SCHEMA or version != SCHEMA_VERSION:
-            raise InputError(
-                f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
-                f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
-            )
+        refuse(
+            kind != SCHEMA or version != SCHEMA_VERSION,
+            f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
+            f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}",
+        )
         try:
             results = documents.read(Results, document)
             for index, run in enumerate(results.runs):
@@ -341,10 +342,7 @@ class Results:
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
     """Bytes transmitted, summed by tier and direction."""
-    totals = dict.fromkeys(TIERS, 0)
-    for link in links:
-        totals[link.tier] += link.tx_bytes
-    return totals
+    return {tier: sum(link.tx_bytes for link in links if link.tier == tier) for tier in TIERS}
 
 
 def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
@@ -412,48 +410,60 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
 def _check(run: Run, place: str) -> None:
     """Raise `documents.Damage` for what a run's types do not say."""
     for tier in TIERS:
-        if tier not in run.tiers:
-            raise documents.Damage(f"{place}.tiers.{tier} is missing")
+        refuse(tier not in run.tiers, f"{place}.tiers.{tier} is missing", documents.Damage)
     for index, link in enumerate(run.links):
-        if link.tier not in TIERS:
-            raise documents.Damage(
-                f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}"
-            )
+        refuse(
+            link.tier not in TIERS,
+            f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}",
+            documents.Damage,
+        )
     _check_telemetry(run, place)
     for rank in run.ranks:
-        if any(len(span) != 2 for span in rank.spans_ns):
-            raise documents.Damage(f"{place}: a span of rank {rank.rank} is not a begin and an end")
+        refuse(
+            any(len(span) != 2 for span in rank.spans_ns),
+            f"{place}: a span of rank {rank.rank} is not a begin and an end",
+            documents.Damage,
+        )
     try:
         asked = scenario_of(run.scenario).algorithms
     except InputError as error:
         raise documents.Damage(f"{place}.scenario: {error}") from None
-    if run.algorithm not in asked:
-        raise documents.Damage(
-            f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
-            f"{', '.join(asked)}"
-        )
+    refuse(
+        run.algorithm not in asked,
+        f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
+        f"{', '.join(asked)}",
+        documents.Damage,
+    )
 
 
 def _check_telemetry(run: Run, place: str) -> None:
     """Raise `documents.Damage` for distributions and loads over time that are none."""
-    if run.load_bin_ns < 0:
-        raise documents.Damage(f"{place}.load_bin_ns is {run.load_bin_ns}, which is no time")
+    refuse(
+        run.load_bin_ns < 0,
+        f"{place}.load_bin_ns is {run.load_bin_ns}, which is no time",
+        documents.Damage,
+    )
     bins = {len(link.load_bytes) for link in run.links}
-    if len(bins) > 1 or (any(bins) and not run.load_bin_ns):
-        raise documents.Damage(f"{place}: the links' load_bytes are not bins of the same times")
+    refuse(
+        len(bins) > 1 or (any(bins) and not run.load_bin_ns),
+        f"{place}: the links' load_bytes are not bins of the same times",
+        documents.Damage,
+    )
     for index, link in enumerate(run.links):
         figures = [*link.load_bytes, *(each for pair in link.queue_depths for each in pair)]
-        if any(len(pair) != 2 for pair in link.queue_depths) or min(figures, default=0) < 0:
-            raise documents.Damage(
-                f"{place}.links[{index}]: queue_depths are pairs of bytes and packets, load_bytes "
-                "are bytes, and none is below 0"
-            )
+        refuse(
+            any(len(pair) != 2 for pair in link.queue_depths) or min(figures, default=0) < 0,
+            f"{place}.links[{index}]: queue_depths are pairs of bytes and packets, load_bytes "
+            "are bytes, and none is below 0",
+            documents.Damage,
+        )
     for tier, queue in run.queues.items():
-        if tier not in TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0:
-            raise documents.Damage(
-                f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
-                f"{', '.join(TIERS)}"
-            )
+        refuse(
+            tier not in TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0,
+            f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
+            f"{', '.join(TIERS)}",
+            documents.Damage,
+        )
 
 
 def _check_swept(results: Results) -> None:
@@ -462,6 +472,5 @@ def _check_swept(results: Results) -> None:
         try:
             field_of(name)
         except KeyError:
-            place = f"swept[{index}]"
-            raise documents.Damage(f"{place} is {shown(name)}, which is no option") from None
+            raise documents.Damage(f"swept[{index}] is {shown(name)}, which is no option") from None
     check_names(results.plots)

@@ -155,11 +155,9 @@ class Summary:
     @property
     def shown(self) -> Run:
         """The one run whose details stand for all: verified, its time in the middle of theirs."""
-        candidates = [run for run in self.verified if run.completion_ns is not None]
-        if not candidates:
-            return self.runs[0]
-        candidates.sort(key=lambda run: run.completion_ns or 0)
-        return candidates[(len(candidates) - 1) // 2]
+        timed = (run for run in self.verified if run.completion_ns is not None)
+        candidates = sorted(timed, key=lambda run: run.completion_ns or 0)
+        return candidates[(len(candidates) - 1) // 2] if candidates else self.runs[0]
 
     @property
     def tiers(self) -> dict[str, float]:
@@ -259,13 +257,8 @@ def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]
 
 def which_run(results: Results, run: Run) -> str:
     """Names a run among all: the point, the algorithm, the seed or the repetition."""
-    words = [
-        f"{name.replace('-', ' ')} {value}"
-        for name, value in zip(
-            results.swept, swept_values(run.scenario, results.swept), strict=True
-        )
-    ]
-    words.append(run.algorithm)
+    values = zip(results.swept, swept_values(run.scenario, results.swept), strict=True)
+    words = [*(f"{name.replace('-', ' ')} {value}" for name, value in values), run.algorithm]
     if run.scenario.get("seeds"):
         words.append(f"seed {run.scenario['seed']}")
     if any(other.repetition for other in results.runs):
@@ -309,14 +302,14 @@ def what_of(scenario: Mapping[str, Any]) -> str:
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:
     """``paths ethereal``, ``ranks strided``, ``4:1 oversubscribed``: what is not as usual of how
     flows lie on the network."""
-    words = []
-    if scenario.get("paths", "ecmp") != "ecmp":
-        words.append(f"paths {scenario['paths']}")
-    if scenario.get("rank_placement", "in-order") != "in-order":
-        words.append(f"ranks {scenario['rank_placement']}")
-    if scenario.get("oversubscription"):
-        words.append(f"{scenario['oversubscription']:g}:1 oversubscribed")
-    return words
+    paths, placement = scenario.get("paths", "ecmp"), scenario.get("rank_placement", "in-order")
+    oversubscription = scenario.get("oversubscription") or 0
+    unusual = {
+        f"paths {paths}": paths != "ecmp",
+        f"ranks {placement}": placement != "in-order",
+        f"{oversubscription:g}:1 oversubscribed": oversubscription,
+    }
+    return [way for way, is_so in unusual.items() if is_so]
 
 
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:

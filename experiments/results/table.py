@@ -21,11 +21,11 @@ from weft.experiments.results.summary import (
     short_duration,
     short_size,
     swept_values,
+    three_digits,
     time_unit,
     ways_of,
     what_of,
 )
-from weft.experiments.results.summary import three_digits as digits
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.theory.chance import chances
 from weft.topo.clos import Topology
@@ -95,7 +95,7 @@ def summary_table(results: Results) -> Table:
             *(Text(value) for value in swept_values(each.scenario, swept)),
             *_row(each, several, spread),
             *(_error_cells(each) if rounded else ()),
-            *(Text(digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
+            *(Text(three_digits(size / unit[1]) if unit else short_size(size)) for size in sizes),
             *[Text(_count(each.retransmitted_packets))] * resent,
             *[Text(_count(each.dropped))] * lost,
             Text(each.fidelity, VERDICT_STYLES.get(each.fidelity, "red")),
@@ -108,7 +108,7 @@ def _count(packets: int) -> str:
     if packets < 100_000:
         return str(packets)
     size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
-    return f"{digits(packets / size)}{unit}"
+    return f"{three_digits(packets / size)}{unit}"
 
 
 def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
@@ -118,12 +118,11 @@ def _bytes(summary: Summary, tiers: Sequence[str]) -> float:
 def _row(summary: Summary, several: bool, spread: bool) -> list[Text]:
     good, total = len(summary.verified), len(summary.runs)
     word = ("ok" if several else "verified") if good == total else "failed"
-    data = Text(word, "green" if good == total else "bold red")
-    if total > 1:
-        data = Text(f"{good}/{total}", data.style)
+    count = f"{good}/{total}" if total > 1 else word
+    data = Text(count, "green" if good == total else "bold red")
     time = summary.completion_ns
     goodput = summary.goodput_bps
-    goodput_cell = MISSING if goodput is None else Text(digits(goodput / 1e6))
+    goodput_cell = MISSING if goodput is None else Text(three_digits(goodput / 1e6))
     name = summary.algorithm
     if len(name) > (LONG_NAME_OF_SEVERAL if several else LONG_NAME):
         name = name.replace("-", "-\n", 1)
@@ -145,7 +144,7 @@ def _range(summary: Summary) -> Text:
     if summary.exact:
         return Text("exact")
     _, size = time_unit(found.mean)
-    return Text(f"{digits(found.least / size)}-{digits(found.greatest / size)}")
+    return Text(f"{three_digits(found.least / size)}-{three_digits(found.greatest / size)}")
 
 
 def _error_cells(summary: Summary) -> list[Text]:
@@ -239,8 +238,8 @@ def _paths(summary: Summary) -> str:
     text = f"\npaths of {summary.algorithm}: fullest fabric link {figures.imbalance:.2f} of mean"
     if spread and spread.least != spread.greatest:
         text += f" ({spread.least:.2f} to {spread.greatest:.2f})"
-    text += f", {_count(figures.flows)} flows"
-    text += f", {_count(figures.marks)} marks, {_count(figures.reordered)} reordered"
+    counts = {"flows": figures.flows, "marks": figures.marks, "reordered": figures.reordered}
+    text += "".join(f", {_count(number)} {what}" for what, number in counts.items())
     if figures.reordered:
         text += f" (by {figures.reorder_distance} at most)"
     if figures.path_changes:

@@ -96,10 +96,9 @@ def watched(measure: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], Busy
     before, started = Reading.now(), time.monotonic()
     figures = measure()
     duration_s = time.monotonic() - started
-    after = Reading.now()
     return figures, between(
         before,
-        after,
+        Reading.now(),
         load_before=round(load_before, 2),
         duration_s=duration_s,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),

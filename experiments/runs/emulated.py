@@ -203,10 +203,12 @@ class EmulatedTestbed:
             lateness_ns[f"rank_{quantile}"] = max(late, default=0)
         lost = after.unplanned_since(before)
         for report in reports:
-            lost[f"{report.host}: receive_errors"] = report.statistics.get("receive_errors", 0)
-            lost[f"{report.host}: send_errors"] = report.statistics.get("send_errors", 0)
-            lost[f"the socket of {report.host}: not read in time"] = report.socket_drops
-            lost[f"{report.host}: wrong ICRC"] = report.statistics.get("bad_icrc", 0)
+            lost |= {
+                f"{report.host}: receive_errors": report.statistics.get("receive_errors", 0),
+                f"{report.host}: send_errors": report.statistics.get("send_errors", 0),
+                f"the socket of {report.host}: not read in time": report.socket_drops,
+                f"{report.host}: wrong ICRC": report.statistics.get("bad_icrc", 0),
+            }
         return judge(
             completion_ns=completion_of(reports),
             # What a random loss costs depends on which packet it hits, so such runs differ.
@@ -275,11 +277,10 @@ def emulate(
     Raises:
         RunError: the world could not be brought up, or taken down.
     """
-    for point in points:
-        scenario = point.scenario
-        note = "random() on BMv2 has no seed: this run's losses do not repeat"
-        if scenario.switch == "bmv2" and scenario.lossy and note not in notes:
-            notes.append(note)
+    note = "random() on BMv2 has no seed: this run's losses do not repeat"
+    drawn = any(each.scenario.switch == "bmv2" and each.scenario.lossy for each in points)
+    if drawn and note not in notes:
+        notes.append(note)
     predictions = [
         _predict(point, program, progress) if point.scenario.predict else {} for point in points
     ]
@@ -303,10 +304,12 @@ def emulate(
             runs.append([])
             if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
                 break
-    for capture in world.captured:
-        if capture.lost:
-            why = ": its file is cut short, as on a full disk" if capture.cut else ""
-            notes.append(f"the capture at {capture.end} misses {capture.lost} packets{why}")
+    cut_short = ": its file is cut short, as on a full disk"
+    notes += [
+        f"the capture at {each.end} misses {each.lost} packets{cut_short if each.cut else ''}"
+        for each in world.captured
+        if each.lost
+    ]
 
 
 def _run_point(
@@ -348,6 +351,7 @@ def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predict
             if repetition and not scenario.lossy:
                 predictions[algorithm, repetition] = predictions[algorithm, 0]
             else:
-                run = simulate(scenario, program, algorithm, repetition, advance)
-                predictions[algorithm, repetition] = run.completion_ns
+                predictions[algorithm, repetition] = simulate(
+                    scenario, program, algorithm, repetition, advance
+                ).completion_ns
     return predictions

@@ -59,27 +59,31 @@ def judge(
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: packets that were lost neither by a fault nor by a full queue, by where.
     """
-    invalid: list[str] = []
+    invalid = [
+        f"{count} packets were lost that no link lost ({where})"
+        for where, count in unplanned_losses.items()
+        if count
+    ]
     strained: list[str] = []
-    for where, count in unplanned_losses.items():
-        if count:
-            invalid.append(f"{count} packets were lost that no link lost ({where})")
+
+    def doubt(said: str, is_strained: bool, is_invalid: bool) -> None:
+        if is_strained:
+            (invalid if is_invalid else strained).append(said)
+
     busy = f"the processors were {cpu_busy:.0%} busy, {cpu_own:.0%} with this run's own processes"
     of_those_given = cpu_busy / max(1.0 - cpu_stolen, cpu_busy, 0.01)
     if cpu_stolen >= 0.005:
         busy += f", and others took {cpu_stolen:.0%} of the machine"
-    if of_those_given >= INVALID_CPU:
-        invalid.append(busy)
-    elif of_those_given >= STRAINED_CPU:
-        strained.append(busy)
+    doubt(busy, of_those_given >= STRAINED_CPU, of_those_given >= INVALID_CPU)
     for name, late_ns in lateness_ns.items():
         if not name.endswith("_p99") or name == "spacing_p99":
             continue
         said = SAID[name.removesuffix("_p99")].format(format_duration(late_ns))
-        if late_ns > _allowed(INVALID_LATENESS, completion_ns):
-            invalid.append(said)
-        elif late_ns > _allowed(STRAINED_LATENESS, completion_ns):
-            strained.append(said)
+        doubt(
+            said,
+            late_ns > _allowed(STRAINED_LATENESS, completion_ns),
+            late_ns > _allowed(INVALID_LATENESS, completion_ns),
+        )
     close_ns = lateness_ns.get("spacing_p50", 0)
     if close_ns > BUNCHED * frame_ns:
         strained.append(
@@ -92,10 +96,7 @@ def judge(
             f"it took {format_duration(completion_ns)}, {difference:+.0%} of the "
             f"{format_duration(predicted_ns)} that the simulated world predicts"
         )
-        if abs(difference) > INVALID_DIFFERENCE:
-            invalid.append(said)
-        elif abs(difference) > STRAINED_DIFFERENCE:
-            strained.append(said)
+        doubt(said, abs(difference) > STRAINED_DIFFERENCE, abs(difference) > INVALID_DIFFERENCE)
     return Fidelity(
         verdict="invalid" if invalid else "strained" if strained else "ok",
         reasons=invalid + strained,

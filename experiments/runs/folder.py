@@ -112,11 +112,12 @@ def plot_files(results: Results) -> list[str]:
 def _captures_in(folder: Path) -> list[Path]:
     """Return the captures of a run: of one network in the folder itself, of several in folders in
     it."""
-    found = []
-    for name in files.names_in(folder):
-        inner = [f"{name}/{each}" for each in files.names_in(folder / name)]
-        found += [folder / each for each in (name, *inner) if each.endswith(".pcap")]
-    return found
+    return [
+        folder / each
+        for name in files.names_in(folder)
+        for each in (name, *(f"{name}/{inner}" for inner in files.names_in(folder / name)))
+        if each.endswith(".pcap")
+    ]
 
 
 def _old_plots(folder: Path) -> list[str]:

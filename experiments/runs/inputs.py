@@ -43,8 +43,13 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
     """Return what a run of the scenario does. ``seed``: of its data."""
     if scenario.collective == FSDP:
         return _interleaved(scenario, algorithm, seed)
-    request = _request_of(scenario, algorithm)
-    return OperationConfig(request, seed, scenario.operations, scenario.at_once, data=scenario.data)
+    return OperationConfig(
+        _request_of(scenario, algorithm),
+        seed,
+        scenario.operations,
+        scenario.at_once,
+        data=scenario.data,
+    )
 
 
 def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
@@ -57,9 +62,14 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
             gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
         ).received_bytes
         first = replace(first, beside_bytes=step_bound_bytes(scenario, algorithm) - multicast)
-    second = _request_of(scatter, scatter.algorithms[0])
     return OperationConfig(
-        first, seed, scenario.layers or 1, AT_ONCE, (second,), WAITS, scenario.data
+        first,
+        seed,
+        scenario.layers or 1,
+        AT_ONCE,
+        (_request_of(scatter, scatter.algorithms[0]),),
+        WAITS,
+        scenario.data,
     )
 
 

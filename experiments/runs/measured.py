@@ -84,7 +84,7 @@ class Counts:
         max_queue_bytes = {}
         queue_depths = {}
         loads = {}
-        unplanned = {}
+        unplanned: dict[str, int] = {}
         peers = {
             (each.source.node, each.source.number): each.destination.node
             for each in world.topology.directions
@@ -102,17 +102,19 @@ class Counts:
                     if ends[::-1] in hosts_links:
                         loads[ends[::-1]] = port["arrived_load_bytes"]
                     where = f"port {port['port']} of {switch['name']}"
-                    unplanned[f"{where}: not read in time"] = port["kernel_drops"]
-                    unplanned[f"{where}: refused by the kernel"] = port.get("send_errors", 0)
+                    unplanned |= {
+                        f"{where}: not read in time": port["kernel_drops"],
+                        f"{where}: refused by the kernel": port.get("send_errors", 0),
+                    }
                 for why in UNPLANNED:
                     unplanned[f"{switch['name']}: {why}"] = switch.get("drops", {}).get(why, 0)
             unplanned["the switches: no buffer left"] = statistics.get("no_buffer_drops", 0)
-        for host, drops in world.host_queue_drops().items():
-            queue_drops[host, HOST_PORT] = drops
-        counters = controller.read_counters()
+        queue_drops |= {
+            (host, HOST_PORT): drops for host, drops in world.host_queue_drops().items()
+        }
         return Counts(
-            counters, queue_drops, max_queue_bytes, unplanned, statistics, queue_depths, loads,
-            world.fault_losses(),
+            controller.read_counters(), queue_drops, max_queue_bytes, unplanned, statistics,
+            queue_depths, loads, world.fault_losses(),
         )  # fmt: skip
 
     def unplanned_since(self, before: Counts) -> dict[str, int]:

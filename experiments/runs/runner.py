@@ -163,47 +163,50 @@ def _run(
             left = left[len(runs) :]
     # Points that share a network ran together; they are shown in the order that was asked for.
     results.runs += [run for point in experiment.points for run in done[point]]
-    results.notes += _saturated(results.runs)
-    results.notes += _unassigned(experiment.points)
-    results.notes += _marking(experiment.points)
+    results.notes += [
+        *_saturated(results.runs),
+        *_unassigned(experiment.points),
+        *_marking(experiment.points),
+    ]
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
 
 
 def _saturated(runs: Sequence[Run]) -> list[str]:
     """Return what is to be said of runs whose switches met sums that do not fit into 32 bits."""
-    notes = []
-    for run in runs:
-        blocks = max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
-        if blocks:
-            notes.append(
-                f"{run.algorithm}: in {blocks} blocks a sum did not fit into 32 bits; it is the "
-                "largest or the least that does"
-            )
-    return notes
+    most = (
+        max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
+        for run in runs
+    )
+    return [
+        f"{run.algorithm}: in {blocks} blocks a sum did not fit into 32 bits; it is the "
+        "largest or the least that does"
+        for run, blocks in zip(runs, most, strict=True)
+        if blocks
+    ]
 
 
 def _marking(points: Sequence[Point]) -> list[str]:
     """From which queue on switches marked, and why, where that was chosen for a scenario."""
-    found: dict[str, None] = {}
-    for scenario in (point.scenario for point in points):
-        if scenario.congestion != "dctcp":
-            continue
-        chosen = Marking.of(scenario.network(), scenario.mtu)
-        if scenario.ecn_threshold_packets == chosen.threshold_packets:
-            found[f"switches mark from {chosen.threshold_packets} packets on: {chosen}"] = None
-    return [*found]
+    scenarios = [each.scenario for each in points if each.scenario.congestion == "dctcp"]
+    chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
+    said = (
+        f"switches mark from {marking.threshold_packets} packets on: {marking}"
+        for scenario, marking in zip(scenarios, chosen, strict=True)
+        if scenario.ecn_threshold_packets == marking.threshold_packets
+    )
+    return [*dict.fromkeys(said)]
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:
     """Return what is to be said of collectives whose flows `paths` cuts and assigns none of."""
-    found: dict[tuple[str, str], None] = {}
-    for point in points:
-        scheme = scheme_of(point.scenario.paths)
-        for algorithm in point.scenario.algorithms:
-            chosen = scheme.assigned or scheme.lanes > 1
-            if chosen and not placed_steps(point.scenario, algorithm):
-                found[point.scenario.paths, algorithm] = None
+    schemes = [(point.scenario, scheme_of(point.scenario.paths)) for point in points]
+    found = dict.fromkeys(
+        (scenario.paths, algorithm)
+        for scenario, scheme in schemes
+        for algorithm in scenario.algorithms
+        if (scheme.assigned or scheme.lanes > 1) and not placed_steps(scenario, algorithm)
+    )
     return [
         f"{algorithm}: paths {paths!r} assigns nothing here, since its data are no flows between "
         "two ranks; what it sends goes by trees and ECMP"
@@ -332,12 +335,13 @@ def check_capacity(scenario: Scenario) -> None:
         data *= 2  # the servers' buffers
     operations = scenario.operations * (scenario.layers or 1)
     needed = ranks * (operations * data + RANK_BYTES[scenario.world])
-    if available is not None and needed > available:
-        raise MachineError(
-            f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
-            f"each rank, take {format_size(needed)} of memory, and {format_size(available)} are "
-            "free: choose a smaller --size, fewer hosts or fewer operations"
-        )
+    refuse(
+        available is not None and needed > available,
+        f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
+        f"each rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
+        "free: choose a smaller --size, fewer hosts or fewer operations",
+        MachineError,
+    )
 
 
 def available_bytes() -> int | None:

@@ -28,9 +28,11 @@ def simulate(
 ) -> Run:
     """Run one operation on a network of its own; the same scenario gives the same run, bit for
     bit."""
-    seed = scenario.seed + repetition
     world = SimulatedWorld(
-        scenario.network(), seed=seed, path_mtu=scenario.mtu, faults=scenario.injected
+        scenario.network(),
+        seed=scenario.seed + repetition,
+        path_mtu=scenario.mtu,
+        faults=scenario.injected,
     )
     with Controller(world.topology, world.switch_addresses, program) as controller:
         return operate(
