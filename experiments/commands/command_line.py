@@ -155,13 +155,15 @@ def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = 
             console.print(f"fidelity of {named}: {verdict}, since {reason}", markup=False)
         for note in results.notes:
             console.print(f"Note: {note}", markup=False)
-        lines = [f"Results: {outcome.folder / DOCUMENT}", f"Report:  {outcome.report}"]
-        lines += [f"Plot:    {plot}" for plot in outcome.plots]
+        lines = [
+            f"Results: {outcome.folder / DOCUMENT}",
+            f"Report:  {outcome.report}",
+            *(f"Plot:    {plot}" for plot in outcome.plots),
+        ]
         captures = [f"Captures: {outcome.captures}"] if outcome.captures else []
         for line in [*([] if outcome.unwritten else lines), *captures]:
             console.print(line, soft_wrap=True, markup=False)
-    if outcome.unwritten:
-        raise MachineError(outcome.unwritten)
+    refuse(outcome.unwritten, outcome.unwritten, MachineError)
     sys.exit(0 if results.verified else 1)
 
 
@@ -202,10 +204,10 @@ def plot(
     from weft.experiments.results.results import Results
 
     results = Results.read(folder)
-    if not results.plots:
-        raise InputError(
-            f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]"
-        )
+    refuse(
+        not results.plots,
+        f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]",
+    )
     for file in write_plots(results, folder if folder.is_dir() else folder.parent):
         print(file.resolve())
 

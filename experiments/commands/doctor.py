@@ -31,10 +31,9 @@ def examine(console: Console) -> int:
         good = True if feature.works else False if feature.required else None
         line(good, feature.name, "works" if feature.works else feature.reason)
     console.print()
-    for missing in facts.missing:
-        console.print(f"needed:   {missing}", markup=False, soft_wrap=True)
-    for missing in facts.optional_missing:
-        console.print(f"optional: {missing}", markup=False, soft_wrap=True)
+    for word, lines in (("needed:  ", facts.missing), ("optional:", facts.optional_missing)):
+        for missing in lines:
+            console.print(f"{word} {missing}", markup=False, soft_wrap=True)
     if facts.apt_command:
         console.print(f"To get what Debian has of it: {facts.apt_command}", markup=False)
     if facts.missing:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from weft.base.errors import WeftError
@@ -67,22 +67,19 @@ def watch(program: Path, include_dirs: Sequence[Path], again: Callable[[], None]
     while True:
         time.sleep(WATCH_S)
         stamp = _stamp(folders)
-        if stamp == seen:
-            continue
-        seen = stamp
-        try:
-            again()
-        except WeftError as error:
-            say(str(error))
+        if stamp != seen:
+            seen = stamp
+            try:
+                again()
+            except WeftError as error:
+                say(str(error))
 
 
 def _stamp(folders: Sequence[Path]) -> list[tuple[str, int]]:
     found = []
     for file in sorted(file for folder in folders for file in folder.rglob("*.p4")):
-        try:
+        with suppress(OSError):
             found.append((str(file), file.stat().st_mtime_ns))
-        except OSError:
-            continue
     return found
 
 

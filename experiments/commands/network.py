@@ -11,8 +11,6 @@ import typer
 
 from weft.base import files
 from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
-from weft.base.errors import InputError
-from weft.base.files import read_text
 from weft.experiments.commands.scenario_options import scenario_options
 from weft.switch.commands.command_line import Defines, Includes
 
@@ -36,10 +34,8 @@ def topology(
     scenario = from_options(options)
     file = output_file(out) or Path(f"{scenario.topology}.svg")
     network = scenario.network()
-    try:
+    with files.told_as_input(f"cannot write the drawing to {str(file)!r}"):
         files.write_whole(file, draw_svg(network))
-    except OSError as error:
-        raise InputError(f"cannot write the drawing to {str(file)!r}: {error.strerror}") from None
     console = make_console()
     console.print(links_table(network))
     console.print(f"Drawing: {file.resolve()}", soft_wrap=True, markup=False)
@@ -132,11 +128,8 @@ def up(
         return
     from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
-    try:
-        commands = read_text(script, MOST_SCRIPT_BYTES)
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is no text"
-        raise InputError(f"script {str(script)!r}: {reason}") from None
+    with files.told_as_input(f"script {str(script)!r}"):
+        commands = files.read_text(script, MOST_SCRIPT_BYTES)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
         file.write(commands)
         file.seek(0)

@@ -57,8 +57,8 @@ class Analysis:
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
         paths = self.situation.paths
-        found: dict[str, Any] = {**self.asked}
-        found["schemes"] = [figures(self.situation, result) for result in self.results]
+        schemes = [figures(self.situation, result) for result in self.results]
+        found = {**self.asked, "schemes": schemes}
         if paths.directions <= MOST_LINKS:
             names = [direction_name(paths, number) for number in range(paths.directions)]
             found["link_bytes"] = {
@@ -84,8 +84,9 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
     team = place(paths.leaves, paths.hosts_per_leaf, jobs=1, order=placement, seed=seed).jobs[0]
     known = workloads()
     if workload in known:
-        why = f"{workload}: it is for workloads of flows, models and files"
-        _refuse_given(given, OF_FLOWS, why)
+        _refuse_given(
+            given, OF_FLOWS, f"{workload}: it is for workloads of flows, models and files"
+        )
         algorithm = str(given.get("algorithm", known[workload][0]))
         size_bytes = int(read_option("size", given.get("size", "1MiB")))
         root = int(read_option("root", given.get("root", 0)))
@@ -112,9 +113,10 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
 def _refuse_given(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
     """Raise InputError for the first of these options that is given; ``why`` ends the message."""
     for name in names:
-        if name in given:
-            option = name.replace("_", "-")
-            raise InputError(f"{option} {shown(given[name])} means nothing for {why}")
+        refuse(
+            name in given,
+            f"{name.replace('_', '-')} {shown(given.get(name))} means nothing for {why}",
+        )
 
 
 def _flow_options(
@@ -162,10 +164,11 @@ def _shape(given: Mapping[str, Any]) -> tuple[ClosPaths, dict[str, Any]]:
         hosts > MOST_HOSTS,
         f"a network of {hosts} hosts or so: at most {MOST_HOSTS} are possible",
     )
-    if "k" in counts:
-        paths = ClosPaths.fat_tree(counts["k"], counts["tiers"])
-    else:
-        paths = ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
+    paths = (
+        ClosPaths.fat_tree(counts["k"], counts["tiers"])
+        if "k" in counts
+        else ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
+    )
     return paths, {"topology": name, **{key.replace("-", "_"): n for key, n in counts.items()}}
 
 
@@ -267,11 +270,11 @@ def title_of(asked: Mapping[str, Any]) -> str:
         f"{asked['topology']} ({', '.join(counts)})",
         f"{format_rate(asked['rate_bps'])} links",
     ]
-    if asked["oversubscription"]:
-        words.append(f"{asked['oversubscription']:g}:1 oversubscribed")
-    if asked["faults"]:
-        words.append("faults " + " ".join(asked["faults"]))
-    return ", ".join(words)
+    more = {
+        f"{asked['oversubscription']:g}:1 oversubscribed": asked["oversubscription"],
+        f"faults {' '.join(asked['faults'])}": asked["faults"],
+    }
+    return ", ".join([*words, *(text for text, is_so in more.items() if is_so)])
 
 
 def _caption(asked: Mapping[str, Any]) -> str:
@@ -296,7 +299,5 @@ def write_plot(analysis: Analysis, file: Path) -> None:
         f"plot {str(file)!r}: its name ends in .svg",
     )
     drawn = loads_svg(analysis.situation.paths, analysis.results, title_of(analysis.asked))
-    try:
+    with files.told_as_input(f"cannot write the plot to {str(file)!r}"):
         files.write_whole(file, drawn)
-    except OSError as error:
-        raise InputError(f"cannot write the plot to {str(file)!r}: {error.strerror}") from None

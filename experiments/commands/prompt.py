@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
-from weft.base.errors import InputError, RunError
+from weft.base.errors import InputError, RunError, refuse
 from weft.controller import Controller
 from weft.controller.inspection import Inspector
 from weft.experiments.commands.load import load
@@ -56,8 +56,11 @@ class Prompt(CommandLine):
     def do_link(self, line: str) -> None:
         """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""
         words = shlex.split(line)
-        if len(words) != 3 or words[2] not in ("up", "down"):
-            raise _usage("link", line, "link ONE OTHER up|down, as link leaf0 spine0 down")
+        _check(
+            len(words) == 3 and words[2] in ("up", "down"),
+            f"link {line}",
+            "link ONE OTHER up|down, as link leaf0 spine0 down",
+        )
         self._say(self._testbed.set_link(words[0], words[1], words[2] == "up"))
 
     def do_links(self, line: str) -> None:
@@ -137,10 +140,12 @@ class Prompt(CommandLine):
         are named."""
         names = [host.name for host in self._testbed.topology.hosts]
         words = shlex.split(line) or [names[0], names[-1]]
-        if len(words) != 2 or not set(words) <= set(names):
-            raise _usage("iperf", line, f"iperf CLIENT SERVER, of {', '.join(names)}")
-        if shutil.which("iperf") is None:
-            raise InputError("iperf is not installed: apt-get install iperf")
+        _check(
+            len(words) == 2 and set(words) <= set(names),
+            f"iperf {line}",
+            f"iperf CLIENT SERVER, of {', '.join(names)}",
+        )
+        refuse(shutil.which("iperf") is None, "iperf is not installed: apt-get install iperf")
         client, server = (self.mn[name] for name in words)
         listener = server.popen(["iperf", "-s", "-p", str(IPERF_PORT)])
         try:
@@ -163,8 +168,8 @@ class Prompt(CommandLine):
 
     def _words(self, line: str, usage: str, least: int, most: int | None) -> list[str]:
         words = shlex.split(line)
-        if len(words) < least or (most is not None and len(words) > most):
-            raise _usage(usage.split()[0], line, usage)
+        enough = len(words) >= least and (most is None or len(words) <= most)
+        _check(enough, f"{usage.split()[0]} {line}", usage)
         return words
 
     def _inspector(self, name: str) -> Inspector:
@@ -175,14 +180,15 @@ class Prompt(CommandLine):
         print(text, file=self.stdout, flush=True)
 
 
-def _usage(command: str, line: str, usage: str) -> InputError:
-    return InputError(f"{f'{command} {line}'.strip()}: it is {usage}")
+def _check(is_right: bool, command: str, usage: str) -> None:
+    """Raise InputError, which says what the command is, unless it is written right."""
+    refuse(not is_right, f"{command.strip()}: it is {usage}")
 
 
 def _listens(pid: int, port: int) -> bool:
     """Whether a TCP port is listened on in a process's network namespace."""
-    lines = Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]
-    lines += Path(f"/proc/{pid}/net/tcp6").read_text().splitlines()[1:]
+    tables = (Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
+    lines = [line for table in tables for line in table.splitlines()[1:]]
     return any(
         line.split()[1].endswith(f":{port:04X}") and line.split()[3] == "0A" for line in lines
     )
@@ -191,8 +197,7 @@ def _listens(pid: int, port: int) -> bool:
 def _wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + LISTENING_S
     while not condition():
-        if time.monotonic() > end:
-            raise InputError(f"iperf does not listen after {LISTENING_S:g} s")
+        refuse(time.monotonic() > end, f"iperf does not listen after {LISTENING_S:g} s")
         time.sleep(0.02)
 
 

@@ -53,9 +53,8 @@ def scenario_options(*names: str, **helps: str) -> Callable[[Callable[..., None]
 def _parameter(word: str, help: str | None) -> inspect.Parameter:
     name = word.replace("_", "-")
     row = OPTIONS[name]
-    flags = f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}"
     info: Any = typer.Option(
-        flags,
+        f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}",
         metavar=row.metavar,
         help=row.described if help is None else help,
         autocompletion=None if row.kind is FLAG else _completion(name, row),

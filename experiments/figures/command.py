@@ -9,7 +9,7 @@ from pathlib import Path
 
 from weft.base import files
 from weft.base.cache import CHECKOUT
-from weft.base.errors import InputError, RunError
+from weft.base.errors import InputError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.figures.kept import METRICS, Kept, Row, options_of
 from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
@@ -29,8 +29,9 @@ _SLACK = 1e-9
 
 def figures_folder() -> Path:
     """Where figures are kept. Raises `InputError` where there is no checkout."""
-    if not DOCS.is_dir():
-        raise InputError(f"there is no {DOCS}: the pages of the documentation are in a checkout")
+    refuse(
+        not DOCS.is_dir(), f"there is no {DOCS}: the pages of the documentation are in a checkout"
+    )
     return DOCS / "figures"
 
 
@@ -40,10 +41,10 @@ def reader() -> Callable[[str], Kept]:
     @functools.cache
     def read(name: str) -> Kept:
         path = figures_folder() / f"{name}.json"
-        if not path.is_file():
-            raise InputError(
-                f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them"
-            )
+        refuse(
+            not path.is_file(),
+            f"no figures of {name!r} are kept: 'weft docs --measure {name}' measures them",
+        )
         return Kept.read(path)
 
     return read
@@ -54,9 +55,8 @@ def make_pages() -> list[Path]:
     read = reader()
     changed = []
     for page, _, made, plots in _pages(read):
-        files_of = {page: made.encode()}
-        files_of |= {file: svg_of(note, read(note.name)) for file, note in plots}
-        for path, content in files_of.items():
+        drawn = {file: svg_of(note, read(note.name)) for file, note in plots}
+        for path, content in {page: made.encode(), **drawn}.items():
             try:
                 if not path.is_file() or path.read_bytes() != content:
                     files.make_folder(path.parent)
@@ -123,11 +123,9 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
         before = figures_folder() / f"{name}.json"
         if before.is_file():
             kept = with_others(kept, Kept.read(before), worlds)
-        try:
+        with files.told_as_input(f"figures of {name} cannot be kept"):
             files.make_folder(figures_folder())
             written.append(kept.write(figures_folder()))
-        except OSError as error:
-            raise InputError(f"figures of {name} cannot be kept: {error.strerror}") from None
         if failed:
             progress.say(f"{name}: {failed} runs failed, and the table says so")
     return written
@@ -151,17 +149,21 @@ def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
         if row.options["world"] not in worlds
         and (row.algorithm, {**row.options, "ranks": ""}) in there
     ]
-    processors = kept.processors if "emulated" in worlds else before.processors
-    return replace(kept, rows=[*others, *kept.rows], processors=processors)
+    return replace(
+        kept,
+        rows=[*others, *kept.rows],
+        processors=kept.processors if "emulated" in worlds else before.processors,
+    )
 
 
 def quick_names() -> list[str]:
     """The kept figures whose simulated runs take the least time, as many as are quick together."""
-    costs_s = {}
-    for path in figures_folder().glob("*.json"):
-        rows = _simulated(Kept.read(path)).rows
-        if rows:
-            costs_s[path.stem] = sum(row.cost_s / len(row.seeds) for row in rows)
+    kept = (_simulated(Kept.read(path)) for path in figures_folder().glob("*.json"))
+    costs_s = {
+        each.name: sum(row.cost_s / len(row.seeds) for row in each.rows)
+        for each in kept
+        if each.rows
+    }
     cheapest = sorted(costs_s, key=lambda name: (costs_s[name], name))
     in_all_s = itertools.accumulate(costs_s[name] for name in cheapest)
     return [name for name, sum_s in zip(cheapest, in_all_s, strict=True) if sum_s <= QUICK_S]
@@ -177,11 +179,11 @@ def moved(names: Sequence[str], progress: Progress) -> list[str]:
     found = []
     for name in names:
         kept = _simulated(read(name))
-        if not kept.rows:
-            raise InputError(
-                f"docs --check {name}: its figures are emulated ones alone, and these are not made "
-                f"anew: 'weft docs --measure {name}' measures them"
-            )
+        refuse(
+            not kept.rows,
+            f"docs --check {name}: its figures are emulated ones alone, and these are not made "
+            f"anew: 'weft docs --measure {name}' measures them",
+        )
         seeds = [min(seed for row in kept.rows for seed in row.seeds)]
         with progress.stage(name, f"Measure {name} anew") as advance:
             fresh = measure(name, seeds, advance, ["simulated"])
@@ -205,26 +207,28 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
             continue
         (now,) = like
         found += [f"{place}: {change}" for change in _failures(row, now)]
-        for metric in (each for each in METRICS if each in row.values):
-            found += [f"{place}: {change}" for change in _changes(row, now, metric)]
+        found += [
+            f"{place}: {change}"
+            for metric in METRICS
+            if metric in row.values
+            for change in _changes(row, now, metric)
+        ]
     missing = {_named(row) for row in fresh.rows} - {_named(row) for row in kept.rows}
     return found + [f"{kept.name}: {name} is run and not kept" for name in sorted(missing)]
 
 
 def _failures(row: Row, now: Row) -> list[str]:
     """Of the seeds under which both were run."""
-    found = []
-    for seed in sorted(set(row.seeds) & set(now.seeds)):
-        was, failed = _count_failed(row, seed), _count_failed(now, seed)
-        if bool(was) != bool(failed):
-            change = "fails; it did not" if failed else "no longer fails"
-            found.append(f"the run under seed {seed} {change}")
-    return found
+    changes = {True: "fails; it did not", False: "no longer fails"}
+    return [
+        f"the run under seed {seed} {changes[_fails(now, seed)]}"
+        for seed in sorted(set(row.seeds) & set(now.seeds))
+        if _fails(row, seed) != _fails(now, seed)
+    ]
 
 
-def _count_failed(row: Row, seed: int) -> int:
-    pairs = zip(row.seeds, row.verdicts, strict=True)
-    return sum(each == seed and verdict == "failed" for each, verdict in pairs)
+def _fails(row: Row, seed: int) -> bool:
+    return (seed, "failed") in zip(row.seeds, row.verdicts, strict=True)
 
 
 def _changes(row: Row, now: Row, metric: str) -> list[str]:
@@ -261,10 +265,9 @@ def _within(value: float, spread: Spread) -> bool:
 
 def check(names: Sequence[str], progress: Progress) -> None:
     """Hold pages to the kept figures, and those to runs. Raises `RunError` that says what moved."""
-    wrong = [
+    stale = (
         f"{file.name} is not what the kept figures make of it; 'weft docs' makes it anew"
         for file in stale_pages()
-    ]
-    wrong += moved(names or quick_names(), progress)
-    if wrong:
-        raise RunError("figures of the documentation do not hold:\n  " + "\n  ".join(wrong))
+    )
+    wrong = [*stale, *moved(names or quick_names(), progress)]
+    refuse(wrong, "figures of the documentation do not hold:\n  " + "\n  ".join(wrong), RunError)

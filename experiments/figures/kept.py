@@ -14,9 +14,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from weft.base import documents as documents
-from weft.base import files
-from weft.base.errors import InputError
+from weft.base import documents, files
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.results.path_figures import path_figures
 from weft.experiments.results.results import TIERS, Run, scenario_of
@@ -123,8 +122,10 @@ class Kept:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(f"figures {str(path)!r} cannot be read: {reason}") from None
         known = isinstance(document, dict) and document.pop("schema", None) == SCHEMA
-        if not known or document.pop("schema_version", None) != VERSION:
-            raise InputError(f"{str(path)!r} holds no figures of version {VERSION}: measure anew")
+        refuse(
+            not known or document.pop("schema_version", None) != VERSION,
+            f"{str(path)!r} holds no figures of version {VERSION}: measure anew",
+        )
         try:
             return documents.read(Kept, document)
         except documents.Damage as damage:
@@ -213,8 +214,7 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 def check_metric(name: str, place: str) -> str:
     """A metric's name. Raises `InputError` for one that is none."""
-    if name not in METRICS:
-        raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
+    refuse(name not in METRICS, f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
     return name
 
 

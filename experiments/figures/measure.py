@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.cache import CHECKOUT
-from weft.base.errors import InputError, RunError
+from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.figures.kept import Kept, metrics_of, rows_of
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of
@@ -59,8 +59,7 @@ def measure(
         RunError: a world could not be brought up.
     """
     commit = commit_of(CHECKOUT)  # what is run is what is there now, whatever comes meanwhile
-    path = scenario_file(name)
-    first = read_file(path)
+    first = read_file(scenario_file(name))
     order = {_key(point.scenario.to_dict()): at for at, point in enumerate(first.points)}
     done: list[tuple[int, int, Timed]] = []
     asked = [point for point in first.points if point.scenario.world in worlds]
@@ -78,8 +77,11 @@ def measure(
     done.sort(key=lambda each: each[:2])
     today = datetime.datetime.now(datetime.timezone.utc).date()
     source = f"commit {commit}, {today.isoformat()}"
-    rows = rows_of([timed for _, _, timed in done], first.swept, source)
-    return Kept(name, len(os.sched_getaffinity(0)), rows)
+    return Kept(
+        name,
+        len(os.sched_getaffinity(0)),
+        rows_of([timed for _, _, timed in done], first.swept, source),
+    )
 
 
 def _key(scenario: Mapping[str, Any]) -> str:
@@ -95,14 +97,14 @@ def _simulated(
         return
     for point in points:
         program_of(point.scenario)  # compiled once, before there are processes
-    pool = ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork"))
-    with pool:
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), get_context("fork")) as pool:
         begun: dict[tuple[int, int], Future[list[Timed]]] = {}
 
         def begin(chosen: Sequence[int], place: int) -> None:
             for seed in chosen:
-                scenario = replace(points[place].scenario, seed=seed)
-                begun[place, seed] = pool.submit(_simulate, scenario)
+                begun[place, seed] = pool.submit(
+                    _simulate, replace(points[place].scenario, seed=seed)
+                )
 
         try:
             for place in range(len(points)):
@@ -143,8 +145,7 @@ def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed
     chosen = Experiment(tuple(points), experiment.swept, (), experiment.name)
     began_s = time.monotonic()
     runs = run_experiment(chosen).runs
-    if not runs:
-        raise RunError(f"{experiment.name}: nothing was run")
+    refuse(not runs, f"{experiment.name}: nothing was run", RunError)
     cost_s = (time.monotonic() - began_s) / len(runs)
     yield from ((run, cost_s) for run in runs)
 

@@ -26,7 +26,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.figures.kept import Kept, Row, check_metric, check_option
 from weft.experiments.figures.tables import (
@@ -90,10 +90,10 @@ class PlotNote:
         """Read a note's text. Raises `InputError` that shows it."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
-        if check_metric(metric, place) not in LABELS:
-            raise InputError(
-                f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}"
-            )
+        refuse(
+            check_metric(metric, place) not in LABELS,
+            f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}",
+        )
         x, lines, file, title = (told.pop(key) for key in _NEEDED)
         log, bound = told.pop("log", ""), told.pop("bound", "")
         over, under = told.pop("over", ""), told.pop("under", "")
@@ -112,8 +112,7 @@ class PlotNote:
             ),
         }
         for why, is_so in wrong.items():
-            if is_so:
-                raise InputError(f"{place}: {why}")
+            refuse(is_so, f"{place}: {why}")
         for option in (x, *lines.split(), *told):
             check_option(option, place)
         return PlotNote(
@@ -127,8 +126,7 @@ class PlotNote:
         if self.divides:
             rows = divided(rows, kept, self.over, self.under)
         rows = [row for row in rows if Spread.of(row.values.get(self.metric, []))]
-        if not rows:
-            raise InputError(f"figures of {kept.name}: none of {dict(self.shared)} is to be drawn")
+        refuse(not rows, f"figures of {kept.name}: none of {dict(self.shared)} is to be drawn")
         return rows
 
 
@@ -168,11 +166,11 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
     for row in rows:
         line = found.setdefault(tuple(row.value(option) for option in note.lines), {})
         x = positions[row.value(note.x)]
-        if x in line:
-            raise InputError(
-                f"figures of {kept.name}: several are at {note.x} {row.value(note.x)} of a line: "
-                "share an option more, or have more lines"
-            )
+        refuse(
+            x in line,
+            f"figures of {kept.name}: several are at {note.x} {row.value(note.x)} of a line: "
+            "share an option more, or have more lines",
+        )
         line[x] = row
     y_label = LABELS[note.metric][1]
     if note.divides:
@@ -224,8 +222,8 @@ def _axis(option: str, values: Sequence[str]) -> tuple[Axis, dict[str, float]]:
     if numeric:
         texts.sort(key=known.__getitem__)
     places = known if numeric else {text: float(place) for place, text in enumerate(texts)}
-    label = option.replace("-", " ")
-    return Axis(label, tuple(places[text] for text in texts), tuple(texts), numeric), places
+    positions = tuple(places[text] for text in texts)
+    return Axis(option.replace("-", " "), positions, tuple(texts), numeric), places
 
 
 def _number(option: str, text: str) -> float | None:

@@ -18,15 +18,14 @@ def reference() -> str:
     """A table for each group of options."""
     lines = []
     for group in GROUPS:
-        rows = [row for row in OPTIONS.values() if row.group == group and row.help]
         lines += [
             "",
             f"## {group}",
             "",
             "| option | value | what | heeded by |",
             "|---|---|---|---|",
+            *(_line(row) for row in OPTIONS.values() if row.group == group and row.help),
         ]
-        lines += map(_line, rows)
     return "\n".join([*lines, "", ""])
 
 

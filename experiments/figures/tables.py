@@ -26,8 +26,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
-from weft.base.errors import InputError
-from weft.base.units import shown
+from weft.base.errors import refuse
+from weft.base.units import runs_of, shown
 from weft.experiments.figures.kept import COUNTS, TIMES, Kept, Row, check_metric, check_option
 from weft.experiments.figures.measure import LONG_S
 from weft.experiments.results.spread import Spread
@@ -64,17 +64,23 @@ def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, s
     """
     name, colon, rest = text.partition(":")
     parts = [part.strip() for part in rest.split(";")]
-    if not colon or len(parts) < 3 or not name.strip():
-        keys = "; ".join(f"{key} {value}" for key, value in needed.items())
-        raise InputError(f"{place}: write NAME: METRIC; {keys}; ...")
+    keys = "; ".join(f"{key} {value}" for key, value in needed.items())
+    refuse(
+        not colon or len(parts) < 3 or not name.strip(),
+        f"{place}: write NAME: METRIC; {keys}; ...",
+    )
     told: dict[str, str] = {}
     for part in parts[1:]:
         key, _, value = part.partition(" ")
-        if not value.strip() or key in told:
-            raise InputError(f"{place}: {shown(part)} is no option with a value, told once")
+        refuse(
+            not value.strip() or key in told,
+            f"{place}: {shown(part)} is no option with a value, told once",
+        )
         told[key] = value.strip()
-    if not needed.keys() <= told.keys():
-        raise InputError(f"{place}: it does not say what {' and '.join(needed)} are")
+    refuse(
+        not needed.keys() <= told.keys(),
+        f"{place}: it does not say what {' and '.join(needed)} are",
+    )
     return name.strip(), parts[0], told
 
 
@@ -107,8 +113,7 @@ class TableSpec:
         name, metric, told = parse_note(place, text, _NEEDED)
         rows, columns = tuple(told.pop("rows").split()), told.pop("columns")
         over, under = told.pop("over", ""), told.pop("under", "")
-        if over and under:
-            raise InputError(f"{place}: figures are over another, or under it, but not both")
+        refuse(over and under, f"{place}: figures are over another, or under it, but not both")
         metrics = tuple(check_metric(each, place) for each in metric.split())
         for option in (*rows, columns, *told):
             if option != METRIC:
@@ -144,8 +149,7 @@ def table(spec: TableSpec, kept: Kept) -> str:
     divides = bool(spec.over or spec.under)
     if divides:
         rows = divided(rows, kept, spec.over, spec.under)
-    if not rows:
-        raise InputError(f"figures of {kept.name}: none has {spec.shared}")
+    refuse(not rows, f"figures of {kept.name}: none has {spec.shared}")
     metrics = spec.metrics if METRIC in spec.axes else spec.metrics[:1]
     held = list(itertools.product(rows, metrics))
     heads = list(dict.fromkeys(_value(*each, spec.columns) for each in held))
@@ -158,10 +162,8 @@ def table(spec: TableSpec, kept: Kept) -> str:
         f"|{'---|' * (len(spec.rows) + len(heads))}",
     ]
     for name in names:
-        cells = []
-        for head in heads:
-            wanted = {**dict(zip(spec.rows, name, strict=True)), spec.columns: head}
-            cells.append(_cell(spec, rows, wanted))
+        named = dict(zip(spec.rows, name, strict=True))
+        cells = [_cell(spec, rows, {**named, spec.columns: head}) for head in heads]
         lines.append(f"| {' | '.join((*map(_written, spec.rows, name), *cells))} |")
 
     def has_range(row: Row) -> bool:
@@ -192,8 +194,7 @@ def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]
 
 def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
     found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
-    if not found:
-        raise InputError(f"figures of {kept.name}: no {other!r} at {row.options}")
+    refuse(not found, f"figures of {kept.name}: no {other!r} at {row.options}")
     its = found[0]
 
     def quotient(mine: float | None, its: float | None) -> float | None:
@@ -206,8 +207,12 @@ def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
         for metric in row.values
     }
     seeds = max(row.seeds, its.seeds, key=len)[: max(map(len, values.values()), default=0)]
-    verdicts = list(map(_of_both, *_as_many(row.verdicts, its.verdicts)))
-    return replace(row, seeds=seeds, values=values, verdicts=verdicts)
+    return replace(
+        row,
+        seeds=seeds,
+        values=values,
+        verdicts=list(map(_of_both, *_as_many(row.verdicts, its.verdicts))),
+    )
 
 
 def _of_ok(row: Row, metric: str) -> list[float | None]:
@@ -231,9 +236,7 @@ def _as_many(ones: list[T], others: list[T]) -> tuple[list[T], list[T]]:
 
 
 def _value(row: Row, metric: str, name: str) -> str:
-    if name == METRIC:
-        return metric.replace("-", " ").replace("mib", "MiB")
-    return row.value(name)
+    return metric.replace("-", " ").replace("mib", "MiB") if name == METRIC else row.value(name)
 
 
 def _written(option: str, value: str) -> str:
@@ -246,10 +249,10 @@ def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
     divides = bool(spec.over or spec.under)
     said = wanted.pop(METRIC, "")
     matching = [row for row in rows if row.is_like(wanted)]
-    if len(matching) > 1:
-        raise InputError(
-            f"figures of {spec.name}: several rows have {wanted}: share an option more"
-        )
+    refuse(
+        len(matching) > 1,
+        f"figures of {spec.name}: several rows have {wanted}: share an option more",
+    )
     if not matching:
         return ""
     (row,) = matching
@@ -266,8 +269,10 @@ def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
 
 
 def _figure(row: Row, metric: str, *, divides: bool) -> str:
-    if metric not in row.values:
-        raise InputError(f"figures of {row.algorithm}: no {metric} is kept: measure them anew")
+    refuse(
+        metric not in row.values,
+        f"figures of {row.algorithm}: no {metric} is kept: measure them anew",
+    )
     spread = Spread.of(row.values[metric])
     if spread is None:
         return "none"
@@ -328,8 +333,10 @@ def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
     if divides:
         return [f"{sum(doubtful.values())} of {len(verdicts)} pairs of runs not ok, and left out"]
     (first, count), *others = doubtful.items()
-    told = [f"{count} run{'s' if count > 1 else ''} {first}"]
-    told += [f"{number_of} {name}" for name, number_of in others]
+    told = [
+        f"{count} run{'s' if count > 1 else ''} {first}",
+        *(f"{number_of} {name}" for name, number_of in others),
+    ]
     return [f"{' and '.join(told)}, of {len(verdicts)}"]
 
 
@@ -361,8 +368,6 @@ def is_exact(row: Row, metrics: Sequence[str]) -> bool:
 
 def _ranges(numbers: Sequence[int]) -> str:
     """Ascending numbers as ``1 to 3, 7``."""
-    runs = itertools.groupby(enumerate(numbers), lambda placed: placed[1] - placed[0])
-    groups = [[number_of for _, number_of in run] for _, run in runs]
     return ", ".join(
-        f"{group[0]} to {group[-1]}" if len(group) > 1 else f"{group[0]}" for group in groups
+        f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs_of(numbers)
     )
