@@ -26,7 +26,7 @@ def test_every_byte_is_written_once_in_turns_of_a_block_for_each_lane(
     exchange = Exchange(parts, block_size, rank, lanes)
     writes = list(exchange.writes([rank] * len(parts), [0] * len(parts)))
     distance = [(write.peer - rank) % len(parts) for write in writes]
-    rounds = [(write.block - rank * exchange.count(write.peer)) // lanes for write in writes]
+    rounds = [(write.block - rank * exchange.blocks.count(write.peer)) // lanes for write in writes]
     turns = list(zip(rounds, distance, strict=True))
     assert turns == sorted(turns) and 0 not in distance
     for peer, size_bytes in enumerate(parts):
@@ -38,7 +38,7 @@ def test_every_byte_is_written_once_in_turns_of_a_block_for_each_lane(
             assert (write.offset, write.target) == (at, end) and 0 < write.length <= block_size
             at += write.length
             end += write.length
-        assert at == sum(parts[: peer + 1]) and len(own) == exchange.count(peer)
+        assert at == sum(parts[: peer + 1]) and len(own) == exchange.blocks.count(peer)
 
 
 @pytest.mark.parametrize("lanes", [1, 4])

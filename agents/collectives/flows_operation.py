@@ -29,7 +29,7 @@ from weft.agents.collectives.operation import (
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Blocks, Bytes, block_bytes
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError
+from weft.base.errors import ProtocolError, refuse
 
 BLOCKS_UNDER_WAY = 8
 """How many blocks each line of flows has under way for each lane: enough to fill a link, but not
@@ -156,7 +156,6 @@ class FlowsOperation(Operation):
         self._posts.completed(ticket)
         if not isinstance(ticket.detail, WrittenBytes):
             return
-        self._communicator.writing_bytes -= ticket.detail.length
         sending = self._sending[ticket.detail.flow]
         sending.under_way -= 1
         line = self._line_of(sending)
@@ -171,9 +170,8 @@ class FlowsOperation(Operation):
 
     def advance(self, now_ns: int) -> None:
         self._proceed(now_ns)
-        if self._clock.phase != "data" or self._schedule.unfinished or self._posts.outstanding:
-            return
-        if not self._missing:
+        unfinished = self._schedule.unfinished or self._posts.outstanding or self._missing
+        if self._clock.phase == "data" and not unfinished:
             self._clock.enter("done", now_ns)
 
     def deadline(self) -> int | None:
@@ -235,7 +233,6 @@ class FlowsOperation(Operation):
         done = sending.posted_bytes
         length = min(self._block_bytes, sending.size_bytes - done)
         block = sending.block + done // self._block_bytes
-        self._communicator.writing_bytes += length
         sending.posted_bytes += length
         sending.under_way += 1
         line.under_way += 1
@@ -265,8 +262,7 @@ class Schedule:
     def __init__(self, graph: FlowGraph, rank: int) -> None:
         self._graph = graph
         self._rank = rank
-        table = graph.table
-        self._own: set[int] = set((table.source == rank).nonzero()[0].tolist())
+        self._own: set[int] = set((graph.table.source == rank).nonzero()[0].tolist())
         self._left = {task: graph.needed[task] for task in self._own}
         self._after: dict[tuple[int, int], list[int]] = {}
         """Dependencies by the event on this rank."""
@@ -283,9 +279,8 @@ class Schedule:
 
     def start(self, now_ns: int) -> None:
         """Start the operation, and with it the tasks that wait for nothing."""
-        for task in sorted(self._own):
-            if not self._graph.needed[task]:
-                self._begin(task, now_ns)
+        for task in sorted(task for task in self._own if not self._graph.needed[task]):
+            self._begin(task, now_ns)
 
     def happened(self, task: int, event: int, now_ns: int) -> None:
         """Take note that an event has happened on this rank, once for each event."""
@@ -305,10 +300,12 @@ class Schedule:
         """
         graph = self._graph
         known = edge < len(graph.cause) and graph.waiting[edge] in self._own
-        if not known or int(graph.at_rank[edge]) != rank or rank == self._rank:
-            raise ProtocolError(f"word of dependency {edge}, which is not between these ranks")
-        if edge in self._told:
-            raise ProtocolError(f"word of dependency {edge} a second time")
+        refuse(
+            not known or int(graph.at_rank[edge]) != rank or rank == self._rank,
+            f"word of dependency {edge}, which is not between these ranks",
+            ProtocolError,
+        )
+        refuse(edge in self._told, f"word of dependency {edge} a second time", ProtocolError)
         self._told.add(edge)
         self._release(graph.waiting[edge], now_ns)
 
@@ -329,10 +326,10 @@ class Schedule:
 
     def waiting_for(self) -> str:
         """Return what keeps a task of this rank from beginning, or empty."""
-        for task in sorted(self._own):
-            if self._left[task] > 0:
-                return f"{self._left[task]} events before flow {task} can begin"
-        return ""
+        waiting = (task for task in sorted(self._own) if self._left[task] > 0)
+        return next(
+            (f"{self._left[each]} events before flow {each} can begin" for each in waiting), ""
+        )
 
     def _release(self, task: int, now_ns: int) -> None:
         self._left[task] -= 1

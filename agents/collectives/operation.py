@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 
 from weft.agents.collectives.communicator import Communicator
@@ -48,11 +49,10 @@ class Report:
 
     def __add__(self, other: Report) -> Report:
         """Return the sum of both reports; the phases' durations add up."""
-        phases = dict(self.phases_ns)
-        for phase, duration_ns in other.phases_ns.items():
-            phases[phase] = phases.get(phase, 0) + duration_ns
+        phases_ns = Counter(self.phases_ns)
+        phases_ns.update(other.phases_ns)
         return Report(
-            phases,
+            dict(phases_ns),
             self.received_bytes + other.received_bytes,
             self.chunks_multicast + other.chunks_multicast,
             self.chunks_fetched + other.chunks_fetched,
@@ -90,6 +90,8 @@ class Posts:
         self._open: dict[Ticket, int] = {}
         self.open_writes = 0
         """RDMA WRITEs that are not acknowledged."""
+        self.writing_bytes = 0
+        """How many bytes these have."""
         self.flows: set[RcQueuePair] = set()
         """Queue pairs that RDMA WRITEs have left by."""
 
@@ -111,7 +113,10 @@ class Posts:
         left = self._open.pop(ticket) - 1
         if left:
             self._open[ticket] = left
-        self.open_writes -= isinstance(ticket.detail, WrittenBytes)
+        if isinstance(ticket.detail, WrittenBytes):
+            self.open_writes -= 1
+            self.writing_bytes -= ticket.detail.length
+            self._communicator.writing_bytes -= ticket.detail.length
 
     def send(self, peer: int, message: Control) -> None:
         name = message.kind.name.lower()
@@ -125,6 +130,8 @@ class Posts:
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
         ticket = self.ticket(what, WrittenBytes(length, flow))
         self.open_writes += 1
+        self.writing_bytes += length
+        self._communicator.writing_bytes += length
         pair = self._communicator.pair_for(peer, length)
         self.flows.add(pair)
         pair.post_write(region, offset, length, address, rkey, immediate=immediate, context=ticket)

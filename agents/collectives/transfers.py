@@ -1,5 +1,6 @@
 """Who sends how many bytes to whom, as arrays: what theory says of an algorithm's traffic."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -89,14 +90,9 @@ def together(parts: Sequence[Transfers]) -> Transfers:
 
 def at_once(rounds: Iterable[Transfers], each: int) -> Iterator[Transfers]:
     """Rounds of a direct exchange, so many at a time in one step."""
-    waiting: list[Transfers] = []
-    for transfers in rounds:
-        waiting.append(transfers)
-        if len(waiting) == each:
-            yield together(waiting)
-            waiting = []
-    if waiting:
-        yield together(waiting)
+    left = iter(rounds)
+    while some := list(itertools.islice(left, each)):
+        yield together(some)
 
 
 def even_parts(size_bytes: int, parts: int, item_bytes: int = 1) -> IntArray:
@@ -134,12 +130,10 @@ def folded(ranks: int) -> tuple[IntArray, IntArray, IntArray]:
 def exchanges(active: IntArray, held: IntArray) -> Iterator[Transfers]:
     """In round i a place exchanges all that it has with the one 2^i away."""
     places = np.arange(len(active), dtype=np.int64)
-    distance = 1
-    while distance < len(active):
-        partners = places ^ distance
+    for round_ in range(len(active).bit_length() - 1):
+        partners = places ^ 1 << round_
         yield Transfers(active, active[partners], held)
         held = held + held[partners]
-        distance *= 2
 
 
 def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:

@@ -7,7 +7,7 @@ bits of operation, 24 bits of block. A rank is done when it has all its blocks a
 are acknowledged: its buffers are free then.
 """
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from weft.agents.collectives.dtypes import average, dtype_of
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError
+from weft.base.errors import ProtocolError, refuse
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -70,8 +70,7 @@ def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> 
         wanted = -(-largest // (rounds * request.lanes))
     # Blocks are numbered through all that a rank is sent: up to three times all shards.
     fewest = -(-4 * sum(shard_bytes) // (MAX_BLOCKS - 4 * len(shard_bytes)))
-    packets = max(1, -(-max(wanted, fewest) // path_mtu))
-    return packets * path_mtu
+    return max(1, -(-max(wanted, fewest) // path_mtu)) * path_mtu
 
 
 def most_posted(
@@ -102,6 +101,10 @@ class Blocks:
         """Return the numbers of one range's blocks."""
         return range(int(self._first[part]), int(self._first[part + 1]))
 
+    def count(self, part: int) -> int:
+        """Return how many blocks one range has."""
+        return len(self.of(part))
+
     def part_of(self, block: int) -> int:
         """Return which range a block belongs to."""
         return int(np.searchsorted(self._first, block, "right")) - 1
@@ -117,15 +120,17 @@ class Blocks:
 class Pattern:
     """One rank's part of an algorithm: what `UnicastOperation` asks of it.
 
-    A subclass sets `memories`, `expected` and `targets` when it is made.
+    A subclass sets `expected` and `targets` when it is made: in `_set_up`, or in its own `__init__`
+    where it needs an output, and then `memories`, too.
 
     Args:
         buffer, output: the rank's arrays as bytes; no output where the collective works in place.
-        parts: the sizes of the ranges of bytes that are cut into blocks, `_blocks`.
+        parts: the sizes of the ranges of bytes that are cut into blocks, `_blocks`. By default,
+            those of the ranks' shards.
     """
 
     memories: Sequence[Bytes]
-    """What this rank's writes read and its peers write."""
+    """What this rank's writes read and its peers write. By default, the buffer."""
     expected: Mapping[int, int]
     """How many blocks come, by the rank that writes them; none of these numbers is zero."""
     targets: Collection[int]
@@ -133,15 +138,21 @@ class Pattern:
 
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: Bytes | None, parts: Sequence[int],
+        output: Bytes | None = None, parts: Sequence[int] | None = None,
     ) -> None:  # fmt: skip
         self._request = request
         self._rank = rank
         self._size = size
-        self._block_bytes = block_bytes(request, parts, path_mtu)
-        self._blocks = Blocks(parts, self._block_bytes)
+        self._parts = request.shard_bytes(size) if parts is None else parts
+        self._block_bytes = block_bytes(request, self._parts, path_mtu)
+        self._blocks = Blocks(self._parts, self._block_bytes)
+        self.memories = (buffer,)
         if size == 1 and output is not None:
             output[:] = buffer
+        self._set_up()
+
+    def _set_up(self) -> None:
+        """Find what this rank's peers write and to whom it writes."""
 
     def window(self, peer: int) -> int:
         """Return which of the memories a peer writes."""
@@ -208,13 +219,9 @@ class UnicastOperation(Operation):
         block = request.block_bytes or BLOCK_BYTES
         self._most_posted_bytes = most_posted(rate_bps, block)
         """While one block is under way there is room for the next, even on the slowest link."""
-        self._most_own_bytes = self._most_posted_bytes
-        if in_rounds:
-            self._most_own_bytes = most_posted(
-                rate_bps, block, MAX_POSTED_IN_ROUNDS_BYTES, MAX_POSTED_IN_ROUNDS_NS
-            )
-        self._writing_bytes = 0
-        """How many bytes this operation has posted that are not acknowledged."""
+        most = MAX_POSTED_IN_ROUNDS_BYTES if in_rounds else MAX_POSTED_BYTES
+        window_ns = MAX_POSTED_IN_ROUNDS_NS if in_rounds else MAX_POSTED_NS
+        self._most_own_bytes = most_posted(rate_bps, block, most, window_ns)
         self._to_post: deque[Iterator[Write]] = deque()
 
     def start(self, now_ns: int) -> None:
@@ -229,8 +236,7 @@ class UnicastOperation(Operation):
     def control(self, peer: int, message: Control, now_ns: int) -> None:
         if message.kind is not Kind.READY or peer not in self._pattern.targets:
             super().control(peer, message, now_ns)
-        if peer in self._ready:
-            raise ProtocolError("READY a second time")
+        refuse(peer in self._ready, "READY a second time", ProtocolError)
         self._ready[peer] = (message.address, message.rkey)
         self._proceed(now_ns)
 
@@ -252,15 +258,12 @@ class UnicastOperation(Operation):
     def completed(self, ticket: Ticket, now_ns: int) -> None:
         self._posts.completed(ticket)
         if isinstance(ticket.detail, WrittenBytes):
-            self._communicator.writing_bytes -= ticket.detail.length
-            self._writing_bytes -= ticket.detail.length
             self._post_writes()
 
     def advance(self, now_ns: int) -> None:
         self._post_writes()  # others' may have made room
-        if self.done or self._missing or self._clock.phase == "barrier":
-            return
-        if not self._to_post and not self._posts.outstanding:
+        writing = self._to_post or self._posts.outstanding
+        if self._clock.phase == "data" and not (self._missing or writing):
             self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
@@ -288,29 +291,33 @@ class UnicastOperation(Operation):
             return
         while self._to_post and (
             self._communicator.writing_bytes <= self._most_posted_bytes
-            and self._writing_bytes <= self._most_own_bytes
+            and self._posts.writing_bytes <= self._most_own_bytes
             and self._posts.open_writes < MAX_POSTED
         ):
             write = next(self._to_post[0], None)
             if write is None:
                 self._to_post.popleft()
-            else:
-                self._post(write)
-
-    def _post(self, write: Write) -> None:
-        address, rkey = self._ready[write.peer]
-        self._communicator.writing_bytes += write.length
-        self._writing_bytes += write.length
-        self._posts.write(
-            write.peer, self._regions[write.memory], write.offset, write.length,
-            address + write.target, rkey, (self._number & 0xFF) << 24 | write.block,
-        )  # fmt: skip
+                continue
+            address, rkey = self._ready[write.peer]
+            self._posts.write(
+                write.peer, self._regions[write.memory], write.offset, write.length,
+                address + write.target, rkey, (self._number & 0xFF) << 24 | write.block,
+            )  # fmt: skip
 
 
 def require(condition: bool, block: int) -> None:
     """Raise ProtocolError unless a block is one that its writer may write."""
     if not condition:
         raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not its writer's")
+
+
+def summed(amounts: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return the sums of amounts by rank, of those that are not zero, in order of ranks' first
+    amounts."""
+    total: Counter[int] = Counter()
+    for rank, amount in amounts:
+        total[rank] += amount
+    return dict(+total)
 
 
 def combine(request: Request, one: Bytes, other: Bytes, out: Bytes, *, ranks: int = 0) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all, to_owners
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require
+from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require, summed
 
 
 class Exchange:
@@ -31,18 +31,10 @@ class Exchange:
         """The blocks of one rank's vector."""
         self._rank = rank
         self._lanes = lanes
-        self._size = len(parts)
         self._parts = parts
-        self.own = self.count(rank)
+        self._others = [*range(rank + 1, len(parts)), *range(rank)]
+        self.own = self.blocks.count(rank)
         """Blocks that come to this rank from each other one."""
-
-    def count(self, rank: int) -> int:
-        """Blocks that come to a rank from each other one."""
-        return len(self.blocks.of(rank))
-
-    def others(self) -> Iterator[int]:
-        """Return all other ranks, beginning behind this one."""
-        return ((self._rank + distance) % self._size for distance in range(1, self._size))
 
     def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> Iterator[Write]:
         """Yield what this rank writes from its memory 0: a block for each lane to each other in
@@ -54,10 +46,10 @@ class Exchange:
             slot_of: by destination, where this rank's part is among the parts there.
             starts_at: by destination, where the first of these parts is in its memory.
         """
-        most = max(map(self.count, self.others()), default=0)
+        most = max(map(self.blocks.count, self._others), default=0)
         for first in range(0, most, self._lanes):
-            for peer in self.others():
-                count = self.count(peer)
+            for peer in self._others:
+                count = self.blocks.count(peer)
                 for place in range(first, min(first + self._lanes, count)):
                     block = self.blocks.of(peer)[place]
                     offset, length = self.blocks.span(block)
@@ -87,14 +79,13 @@ class DirectAlltoall(Pattern):
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        parts = request.shard_bytes(size)
-        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
+        super().__init__(request, rank, size, path_mtu, buffer, output)
         self.memories = (buffer, output)
-        self._exchange = Exchange(parts, self._block_bytes, rank, request.lanes)
+        self._exchange = Exchange(self._parts, self._block_bytes, rank, request.lanes)
         own = self._exchange.own
         self.expected = dict.fromkeys(self._others, own) if own else {}
-        self.targets = [peer for peer in self._others if self._exchange.count(peer)]
-        start, length = sum(parts[:rank]), parts[rank]
+        self.targets = [peer for peer in self._others if self._blocks.count(peer)]
+        start, length = sum(self._parts[:rank]), self._parts[rank]
         output[rank * length : (rank + 1) * length] = buffer[start : start + length]
 
     def window(self, peer: int) -> int:
@@ -104,8 +95,7 @@ class DirectAlltoall(Pattern):
         return self._exchange.writes([self._rank] * self._size, [0] * self._size)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        place = self._exchange.place_of(peer, block)
-        return self._exchange.own_span(place)[1], ()
+        return self._exchange.own_span(self._exchange.place_of(peer, block))[1], ()
 
 
 class DirectGather(Pattern):
@@ -116,17 +106,14 @@ class DirectGather(Pattern):
             rank's shard.
     """
 
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
-        self.memories = (buffer,)
-        counts = {peer: len(self._blocks.of(peer)) for peer in range(size) if peer != request.root}
-        self.expected = {}
-        if rank == request.root:
-            self.expected = {peer: count for peer, count in counts.items() if count}
-        self.targets = (request.root,) if counts.get(rank) else ()
+    def _set_up(self) -> None:
+        root, at_root = self._request.root, self._rank == self._request.root
+        self.expected = summed(
+            (peer, self._blocks.count(peer))
+            for peer in range(self._size)
+            if peer != root and at_root
+        )
+        self.targets = (root,) if self._blocks.count(self._rank) and not at_root else ()
 
     def begin(self) -> Iterable[Write]:
         blocks = self._blocks.of(self._rank) if self.targets else range(0)
@@ -160,17 +147,16 @@ class DirectAllreduce(Pattern):
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        parts = request.shard_bytes(size)
-        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
-        self._exchange = exchange = Exchange(parts, self._block_bytes, rank, request.lanes)
-        self._own_bytes = parts[rank]
+        super().__init__(request, rank, size, path_mtu, buffer, output)
+        self._exchange = Exchange(self._parts, self._block_bytes, rank, request.lanes)
+        self._own_bytes = self._parts[rank]
         self._vector_bytes = len(buffer)
-        staged = len(buffer) + (size - 1) * parts[rank] if size > 1 else 0
+        staged = len(buffer) + (size - 1) * self._own_bytes if size > 1 else 0
         self.memories = (buffer, np.empty(staged, np.uint8), output)
-        self._missing = [size - 1] * exchange.own
+        own = self._exchange.own
+        self._missing = [size - 1] * own
         """For each block of this rank's part, how many ranks' blocks have not come."""
-        counts = {peer: exchange.own + exchange.count(peer) for peer in self._others}
-        self.expected = {peer: count for peer, count in counts.items() if count}
+        self.expected = summed((peer, own + self._blocks.count(peer)) for peer in self._others)
         self.targets = tuple(self.expected)
 
     def window(self, peer: int) -> int:
@@ -227,14 +213,14 @@ class DirectAllreduce(Pattern):
     def _results(self, place: int) -> Iterator[Write]:
         block = self._exchange.blocks.of(self._rank)[place]
         for peer in self._others:
-            yield self._write(peer, block, OUTPUT, self._size * self._exchange.count(peer))
+            yield self._write(peer, block, OUTPUT, self._size * self._blocks.count(peer))
 
 
 class Direct(Algorithm):
     """Everybody sends what is another's straight to it."""
 
     name = "direct"
-    collectives = ("allreduce", "alltoall", "many-to-one")
+    collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")
     colours = ("#56b4e9", "#8fd0f5")
     patterns: Mapping[str, type[Pattern]] = {
         "allreduce": DirectAllreduce, "alltoall": DirectAlltoall, "many-to-one": DirectGather,
@@ -266,15 +252,9 @@ class LinearAllgather(Pattern):
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
-        self.memories = (buffer,)
-        counts = {peer: len(self._blocks.of(peer)) for peer in self._others}
-        self.expected = {peer: count for peer, count in counts.items() if count}
-        self.targets = self._others if self._blocks.of(rank) else ()
+    def _set_up(self) -> None:
+        self.expected = summed((peer, self._blocks.count(peer)) for peer in self._others)
+        self.targets = self._others if self._blocks.of(self._rank) else ()
 
     def begin(self) -> Iterable[Write]:
         own = self._blocks.of(self._rank)
@@ -285,22 +265,16 @@ class LinearAllgather(Pattern):
         return self._blocks.span(block)[1], ()
 
 
-class Linear(Algorithm):
-    """Thakur, Rabenseifner, Gropp, 2005."""
+class Linear(Direct):
+    """The direct exchange of an Allgather: Thakur, Rabenseifner, Gropp, 2005."""
 
     name = "linear"
     collectives = ("allgather",)
     colours = ("#cc79a7", "#e09cc2")
     patterns: Mapping[str, type[Pattern]] = {"allgather": LinearAllgather}
 
-    def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        return set(range(size)) - {rank}
-
     def rounds(self, task: Task) -> Iterator[Transfers]:
         return to_all(task.sizes)
-
-    def steps(self, task: Task) -> Iterator[Transfers]:
-        return at_once(super().steps(task), task.ranks - 1)
 
     def least_bytes(self, task: Task) -> int:
         """Return the fullest uplink's (P - 1) n_r, or the fullest downlink's T - n_r."""

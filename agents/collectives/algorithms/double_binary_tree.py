@@ -15,7 +15,7 @@ from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import IntArray, Task, Transfers, even_parts, together
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require, summed
 
 BUFFER, OUTPUT, STAGING = range(3)
 """The memories of a rank."""
@@ -76,15 +76,13 @@ class DoubleBinaryTreeAllreduce(Pattern):
         self._ahead = AHEAD_PER_LEVEL * request.lanes * size.bit_length()
         self._missing: dict[int, int] = {}
         """Children whose sum of a block has not come, where one has."""
-        expected: dict[int, int] = {}
-        targets: list[int] = []
-        for tree in self._trees:
-            peers = [*tree.children, *([] if tree.parent is None else [tree.parent])]
-            for peer in peers if tree.blocks else ():
-                expected[peer] = expected.get(peer, 0) + len(tree.blocks)
-                targets.append(peer)
-        self.expected = expected
-        self.targets = tuple(dict.fromkeys(targets))
+        self.expected = summed(
+            (peer, len(tree.blocks))
+            for tree in self._trees
+            for peer in (*tree.children, tree.parent)
+            if peer is not None
+        )
+        self.targets = tuple(self.expected)
 
     def window(self, peer: int) -> int:
         return STAGING if peer == self._staged else OUTPUT
@@ -190,8 +188,9 @@ class DoubleBinaryTree(Algorithm):
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
         links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
-        parents = {parent for parent, _ in links if parent is not None}
-        return parents.union(*(children for _, children in links))
+        return {
+            peer for parent, children in links for peer in (parent, *children) if peer is not None
+        }
 
     @staticmethod
     def _trees(ranks: int) -> tuple[IntArray, IntArray]:
@@ -215,17 +214,16 @@ class DoubleBinaryTree(Algorithm):
         halves = even_parts(task.vector_bytes, 2, task.item_bytes)
         parents = in_order_parents(task.ranks)
         depth = depths(parents)
-        ups = []
-        for level in range(int(depth.max()), 0, -1):
-            below = np.flatnonzero(depth == level)
-            ups.append(
-                together(
-                    [
-                        Transfers(number[below], number[parents[below]], np.full(len(below), half))
-                        for number, half in zip(self._trees(task.ranks), halves, strict=True)
-                    ]
-                )
+        levels = [np.flatnonzero(depth == level) for level in range(int(depth.max()), 0, -1)]
+        ups = [
+            together(
+                [
+                    Transfers(number[below], number[parents[below]], np.full(len(below), half))
+                    for number, half in zip(self._trees(task.ranks), halves, strict=True)
+                ]
             )
+            for below in levels
+        ]
         yield from ups
         for source, destination, size_bytes in reversed(ups):
             yield Transfers(destination, source, size_bytes)

@@ -17,7 +17,7 @@ from weft.agents.collectives.algorithms.recursive_doubling import Folded, Foldin
 from weft.agents.collectives.algorithms.recursive_halving import halving_order
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import Task, Transfers, even_parts, exchanges, folded
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine
+from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, summed
 from weft.base.errors import ProtocolError
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -75,30 +75,28 @@ class HalvingDoublingAllreduce(Pattern):
         super().__init__(request, rank, size, path_mtu, buffer, output, parts)
         self._vector_bytes = len(buffer)
         self._areas = self._areas_of(rank)
-        staged = 0 if self._place is None else self._staging_bytes(rank)
+        sums = [self._bytes_of(area.blocks) for area in self._areas if area.stage != WHOLE]
+        self._sums = len(sums)
+        """How many areas are added."""
+        staged_bytes = self._vector_bytes + sum(end - begin for begin, end in sums)
+        staged = 0 if self._place is None else staged_bytes
         self.memories = (buffer, np.empty(staged, np.uint8), output)
         self._stages = [0] * self._blocks.total
         self._early: set[tuple[int, int]] = set()
         """(stage, block) of what arrived before what is to be added first."""
-        expected: dict[int, int] = {}
-        for area in self._areas:
-            expected[area.peer] = expected.get(area.peer, 0) + len(area.blocks)
-        self.expected = {peer: left for peer, left in expected.items() if left}
+        self.expected = summed((area.peer, len(area.blocks)) for area in self._areas)
         self._program = deque(self._sends())
         self.targets = {send.peer for send in self._program}
 
     def window(self, peer: int) -> int:
         return OUTPUT if self._place is None else STAGING
 
-    def begin(self) -> Iterable[Write]:
-        return self._proceed()
-
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         for area in self._areas:
             place = block - area.number_shift
             if area.peer == peer and place in area.blocks:
                 self._take(area, place)
-                return self._blocks.span(place)[1], self._proceed()
+                return self._blocks.span(place)[1], self.begin()
         raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not its writer's")
 
     def _range(self, place: int, round_: int) -> range:
@@ -138,21 +136,15 @@ class HalvingDoublingAllreduce(Pattern):
         offset, length = self._blocks.span(blocks[-1])
         return self._blocks.span(blocks[0])[0], offset + length
 
-    def _staging_bytes(self, rank: int) -> int:
-        sums = [self._bytes_of(area.blocks) for area in self._areas if area.stage != WHOLE]
-        return self._vector_bytes + sum(end - begin for begin, end in sums)
-
     def _sends(self) -> Iterator[Send]:
         """Yield all that this rank sends, in order."""
         folding, place, rank = self._folding, self._place, self._rank
         if place is None:
             yield from self._sends_to(rank + 1, range(self._blocks.total), 0)
             return
-        stage = int(place < folding.pairs)
-        for k in reversed(range(folding.rounds)):
+        for stage, k in enumerate(reversed(range(folding.rounds)), int(place < folding.pairs)):
             partner = place ^ 1 << k
             yield from self._sends_to(folding.rank(partner), self._range(partner, k), stage)
-            stage += 1
         held = list(self._blocks.of(place))
         for k in range(folding.rounds):
             partner = place ^ 1 << k
@@ -184,18 +176,16 @@ class HalvingDoublingAllreduce(Pattern):
             self._add(self._areas[self._stages[block]], block)
 
     def _add(self, area: Area, block: int) -> None:
-        assert self._place is not None
         offset, length = self._blocks.span(block)
         start = offset + area.shift
         arrived = self.memories[STAGING][start : start + length]
         before = self.memories[OUTPUT if self._stages[block] else BUFFER][offset : offset + length]
         output = self.memories[OUTPUT][offset : offset + length]
-        sums = self._folding.rounds + (self._place < self._folding.pairs)
-        whole = self._stages[block] == sums - 1
+        whole = self._stages[block] == self._sums - 1
         combine(self._request, before, arrived, output, ranks=self._size if whole else 0)
         self._stages[block] = WHOLE if whole else self._stages[block] + 1
 
-    def _proceed(self) -> Iterable[Write]:
+    def begin(self) -> Iterable[Write]:
         """Return what has become possible, in the order of the program."""
         writes = []
         while self._program and self._stages[self._program[0].block] >= self._program[0].stage:

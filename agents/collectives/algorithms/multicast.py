@@ -33,9 +33,8 @@ from weft.agents.collectives.timing import (
     UD_OVERHEAD_BYTES,
     AdaptiveCutoff,
     Cutoff,
-    FetchOnlyCutoff,
+    FixedCutoff,
     Pace,
-    PaperCutoff,
     chain_of,
     frames_bytes,
 )
@@ -63,8 +62,8 @@ class MulticastOperation(Operation):
     def __init__(self, communicator: Communicator, request: Request, region: MemoryRegion) -> None:
         size = communicator.size
         self._fetch_only = request.cutoff == "fetch-only"
-        chains = request.chains if request.collective == "allgather" else 0
-        self._chains = chains or size
+        in_chains = request.collective == "allgather" and request.chains
+        self._chains = request.chains if in_chains else size
         refuse(self._chains > size, f"{self._chains} chains of {size} ranks: choose 1 to {size}")
         super().__init__(communicator, request)
         self._request = request
@@ -178,9 +177,8 @@ class MulticastOperation(Operation):
             return {self._communicator.previous}  # so that every rank has one that asks for it
         if self._clock.phase == "recovery":
             return {self._communicator.next, self._communicator.previous}
-        if self._fetch.predecessor_done and self._own_posted:
-            return set()
-        return {self._communicator.previous}
+        over = self._fetch.predecessor_done and self._own_posted
+        return set() if over else {self._communicator.previous}
 
     def waiting_for(self) -> str:
         name = self._communicator.name
@@ -219,9 +217,9 @@ class MulticastOperation(Operation):
 
     def _make_cutoff(self) -> Cutoff:
         if self._fetch_only:
-            return FetchOnlyCutoff()
+            return FixedCutoff(0)
         if self._request.cutoff == "paper" and self._pace.rate_bps:
-            return PaperCutoff(self._pace.expected_ns)
+            return FixedCutoff.of_paper(self._pace.expected_ns)
         return AdaptiveCutoff(self._pace.expected_ns, self._pace.packet_ns())
 
     def _send_tokens(self, stage: int, tokens: list[tuple[int, int]]) -> None:
@@ -240,9 +238,9 @@ class MulticastOperation(Operation):
             self._send_tokens(ARMED, armed.enter())
         if armed.done and mine:
             self._clock.enter("data", now_ns)
-            self._own_start_ns = now_ns
-            if not self._communicator.receiving:  # else this root goes on in step with the others
-                self._own_start_ns += self._head_start_ns()
+            # Where others receive already, this root goes on in step with the others.
+            head_start_ns = 0 if self._communicator.receiving else self._head_start_ns()
+            self._own_start_ns = now_ns + head_start_ns
             self._communicator.receiving.append(self._request.number)
 
     def _head_start_ns(self) -> int:

@@ -8,6 +8,7 @@ in it has come: the result, written to where it belongs, or nothing where anothe
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -19,25 +20,30 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Bytes, most_posted
 from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError, RunError
+from weft.base.errors import ProtocolError, RunError, refuse
 
 
+@dataclass
 class _Server:
     """What a rank and one of its servers have to do with each other."""
 
-    def __init__(self, member: int, chunks: list[int]) -> None:
-        self.member = member
-        self.chunks = chunks
-        """In the order in which they are sent."""
-        self.next = 0
-        """How many have been sent."""
-        self.unanswered: set[int] = set()
-        self.missing = 0
-        """Results that are to come."""
-        self.window: tuple[int, int] | None = None
-        """Address and key of its slots."""
-        self.waits_for: int | None = None
-        """The member that it said it waits for."""
+    member: int
+    chunks: list[int]
+    """In the order in which they are sent."""
+    missing: int
+    """Results that are to come."""
+    next: int = 0
+    """How many have been sent."""
+    unanswered: set[int] = field(default_factory=set)
+    window: tuple[int, int] | None = None
+    """Address and key of its slots."""
+    waits_for: int | None = None
+    """The member that it said it waits for."""
+
+    @property
+    def busy(self) -> bool:
+        """Whether there is something to be sent to it or to come from it."""
+        return bool(self.missing) or self.next < len(self.chunks)
 
 
 class OptcastOperation(Operation):
@@ -91,8 +97,8 @@ class OptcastOperation(Operation):
         found = {}
         for server in used[rank % max(len(used), 1) :] + used[: rank % max(len(used), 1)]:
             chunks = np.flatnonzero(servers == server).tolist()
-            found[size + server] = _Server(size + server, chunks)
-            found[size + server].missing = sum(self._gets(chunk) for chunk in chunks)
+            missing = sum(self._gets(chunk) for chunk in chunks)
+            found[size + server] = _Server(size + server, chunks, missing)
         return found
 
     def _gets(self, chunk: int) -> bool:
@@ -112,20 +118,20 @@ class OptcastOperation(Operation):
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
         server = self._servers.get(peer)
-        if server is None:
+        if server is None or message.kind not in (Kind.REFUSE, Kind.WAITING, Kind.ADMIT):
             raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
         if message.kind is Kind.REFUSE:
             name = self._communicator.name(peer)
             raise RunError(f"{name} refused operation {self._number}: {message.text}")
         if message.kind is Kind.WAITING:
-            if message.rank >= len(self._communicator.members):
-                raise ProtocolError(f"WAITING for member {message.rank}, which does not exist")
+            refuse(
+                message.rank >= len(self._communicator.members),
+                f"WAITING for member {message.rank}, which does not exist",
+                ProtocolError,
+            )
             server.waits_for = message.rank
             return
-        if message.kind is not Kind.ADMIT:
-            raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
-        if server.window is not None:
-            raise ProtocolError("ADMIT a second time")
+        refuse(server.window is not None, "ADMIT a second time", ProtocolError)
         server.window = (message.address, message.rkey)
         if all(each.window is not None for each in self._turns):
             self._clock.enter("data", now_ns)
@@ -150,21 +156,16 @@ class OptcastOperation(Operation):
     def completed(self, ticket: Ticket, now_ns: int) -> None:
         self._posts.completed(ticket)
         if isinstance(ticket.detail, WrittenBytes):
-            self._communicator.writing_bytes -= ticket.detail.length
             self._post_writes()
 
     def advance(self, now_ns: int) -> None:
         self._post_writes()  # others' may have made room
-        if self.done or self._posts.outstanding:
-            return
-        if not any(each.missing or each.next < len(each.chunks) for each in self._turns):
+        if not (self.done or self._posts.outstanding or any(each.busy for each in self._turns)):
             self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
         return {
-            member
-            for member, each in self._servers.items()
-            if each.window is None or each.missing or each.next < len(each.chunks)
+            member for member, each in self._servers.items() if each.window is None or each.busy
         }
 
     def waiting_for(self) -> str:
@@ -206,7 +207,6 @@ class OptcastOperation(Operation):
         server.next += 1
         if self._gets(chunk) or place + slots < len(server.chunks):
             server.unanswered.add(chunk)
-        self._communicator.writing_bytes += length
         self._posts.write(
             server.member, self._data, int(self._plan.offsets[chunk]), length,
             address + place % slots * self._plan.terms.block_bytes, rkey,

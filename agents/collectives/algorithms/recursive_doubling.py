@@ -18,7 +18,7 @@ from weft.agents.collectives.transfers import (
     exchanges,
     folded,
 )
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, require
+from weft.agents.collectives.unicast import Pattern, Write, require, summed
 
 
 @dataclass(frozen=True)
@@ -65,15 +65,10 @@ class RecursiveDoublingAllgather(Pattern):
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
-        self.memories = (buffer,)
-        folding = Folding(size)
+    def _set_up(self) -> None:
+        rank, everyone = self._rank, range(self._size)
+        folding = Folding(self._size)
         place = folding.place(rank)
-        everyone = range(size)
         self._steps: list[tuple[int, Sequence[int], Sequence[int]]] = []
         """(peer, shards to send, shards to receive) of every step, in order."""
         if place is None:
@@ -89,33 +84,24 @@ class RecursiveDoublingAllgather(Pattern):
             if place < folding.pairs:
                 others = [other for other in everyone if other != rank - 1]
                 self._steps.append((rank - 1, others, []))
-        self._left = [sum(map(self._count, receive)) for _, _, receive in self._steps]
+        self._left = [sum(map(self._blocks.count, receive)) for _, _, receive in self._steps]
         self._step_of = {
             shard: step for step, (_, _, shards) in enumerate(self._steps) for shard in shards
         }
-        expected: dict[int, int] = {}
-        for (peer, _, _), left in zip(self._steps, self._left, strict=True):
-            expected[peer] = expected.get(peer, 0) + left
-        self.expected = {peer: left for peer, left in expected.items() if left}
-        self.targets = {peer for peer, send, _ in self._steps if sum(map(self._count, send))}
+        peers = [peer for peer, _, _ in self._steps]
+        self.expected = summed(zip(peers, self._left, strict=True))
+        self.targets = {peer for peer, send, _ in self._steps if any(map(self._blocks.of, send))}
         self._sent = 0
         """Steps whose sending has begun."""
 
-    def begin(self) -> Iterable[Write]:
-        return self._proceed()
-
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         require(block < self._blocks.total, block)
-        step = self._step_of.get(self._blocks.part_of(block))
-        require(step is not None and self._steps[step][0] == peer, block)
-        assert step is not None
+        step = self._step_of.get(self._blocks.part_of(block), -1)
+        require(step >= 0 and self._steps[step][0] == peer, block)
         self._left[step] -= 1
-        return self._blocks.span(block)[1], self._proceed()
+        return self._blocks.span(block)[1], self.begin()
 
-    def _count(self, shard: int) -> int:
-        return len(self._blocks.of(shard))
-
-    def _proceed(self) -> Iterable[Write]:
+    def begin(self) -> Iterable[Write]:
         """Return the sending of all steps that have become possible: all before them is
         received."""
         possible: list[Iterator[Write]] = []
@@ -130,24 +116,19 @@ class RecursiveDoublingAllgather(Pattern):
                 yield self._write(peer, block)
 
 
-def folded_partners(rank: int, size: int) -> set[int]:
-    """Return with whom a rank exchanges: its partners of all rounds, and its neighbour in a
-    pair."""
-    folding = Folding(size)
-    place = folding.place(rank)
-    if place is None:
-        return {rank + 1}
-    found = {folding.rank(place ^ 1 << round_) for round_ in range(folding.rounds)}
-    return found | ({rank - 1} if place < folding.pairs else set())
-
-
 class Folded(Algorithm):
     """Rounds between the places of a power of two, with another partner in each."""
 
     in_rounds = True
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
-        return folded_partners(rank, size)
+        """Return the partners of all rounds, and the neighbour in a pair."""
+        folding = Folding(size)
+        place = folding.place(rank)
+        if place is None:
+            return {rank + 1}
+        found = {folding.rank(place ^ 1 << round_) for round_ in range(folding.rounds)}
+        return found | ({rank - 1} if place < folding.pairs else set())
 
 
 class Recursive(Folded):
@@ -155,8 +136,7 @@ class Recursive(Folded):
 
     def least_bytes(self, task: Task) -> int:
         """Return the critical path of one operation, or what the fullest link carries of all."""
-        path = critical_path_bytes(task.ranks, self.rounds(task))
-        return max(path, super().least_bytes(task))
+        return max(critical_path_bytes(task.ranks, self.rounds(task)), super().least_bytes(task))
 
 
 class RecursiveDoubling(Recursive):

@@ -68,9 +68,8 @@ class RecursiveHalvingReduceScatter(Pattern):
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        shards = request.shard_bytes(size)
-        super().__init__(request, rank, size, path_mtu, buffer, output, shards)
-        self._ends: list[int] = np.concatenate([[0], np.cumsum(shards)]).astype(int).tolist()
+        super().__init__(request, rank, size, path_mtu, buffer, output)
+        self._ends: list[int] = np.concatenate([[0], np.cumsum(self._parts)]).astype(int).tolist()
         self._folding = Folding(size)
         self._place = self._folding.place(rank)
         self._areas = self._areas_of(rank)
@@ -88,9 +87,6 @@ class RecursiveHalvingReduceScatter(Pattern):
     def window(self, peer: int) -> int:
         return OUTPUT if self._place is None else STAGING
 
-    def begin(self) -> Iterable[Write]:
-        return self._proceed()
-
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         for index, area in enumerate(self._areas):
             if area.peer == peer:
@@ -98,18 +94,16 @@ class RecursiveHalvingReduceScatter(Pattern):
                 require(0 <= place < area.blocks, block)
                 self._left[index] -= 1
                 length = min(self._block_bytes, area.size - place * self._block_bytes)
-                return length, self._proceed()
+                return length, self.begin()
         raise ProtocolError(f"an RDMA WRITE announced block {block}; its writer has no area here")
 
     def _areas_of(self, rank: int) -> list[Area]:
         """In the order in which a rank adds them."""
         folding, place, ends = self._folding, self._folding.place(rank), self._ends
-        parts: list[tuple[int, int, int]] = []
         if place is None:
-            parts.append((rank + 1, ends[rank], ends[rank + 1]))
+            parts = [(rank + 1, ends[rank], ends[rank + 1])]
         else:
-            if place < folding.pairs:
-                parts.append((rank - 1, 0, ends[-1]))
+            parts = [(rank - 1, 0, ends[-1])] if place < folding.pairs else []
             for round_ in reversed(range(folding.rounds)):
                 mine = folding.ranks(place, round_)
                 partner = folding.rank(place ^ 1 << round_)
@@ -139,7 +133,7 @@ class RecursiveHalvingReduceScatter(Pattern):
         if paired:
             yield Send(rank - 1, ends[rank - 1], ends[rank])
 
-    def _proceed(self) -> Iterable[Write]:
+    def begin(self) -> Iterable[Write]:
         """Add the areas that have become whole, in their order, and send what that allows."""
         sends: list[Iterator[Write]] = []
         while self._steps:
@@ -151,8 +145,6 @@ class RecursiveHalvingReduceScatter(Pattern):
             else:
                 whole = not any(isinstance(later, int) for later in list(self._steps)[1:])
                 self._add(self._areas[step], whole)
-                if whole:
-                    self._put_out()
             self._steps.popleft()
         return itertools.chain.from_iterable(sends)
 
@@ -162,16 +154,11 @@ class RecursiveHalvingReduceScatter(Pattern):
         before = self.memories[memory][area.begin - base : area.end - base]
         combine(self._request, before, arrived, arrived, ranks=self._size if whole else 0)
         self._sum = (STAGING, area.begin - area.offset)
-
-    def _put_out(self) -> None:
-        if self._place is not None:
-            memory, base = self._sum
+        if whole:
             begin, end = self._ends[self._rank : self._rank + 2]
-            self.memories[OUTPUT][:] = self.memories[memory][begin - base : end - base]
+            self.memories[OUTPUT][:] = arrived[begin - area.begin : end - area.begin]
 
     def _writes(self, send: Send, memory: int, base: int) -> Iterator[Write]:
-        if send.begin == send.end:
-            return
         area = next(area for area in self._areas_of(send.peer) if area.peer == self._rank)
         for place in range(area.blocks):
             start = place * self._block_bytes

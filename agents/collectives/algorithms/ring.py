@@ -12,7 +12,7 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers, fullest_link_bytes
+from weft.agents.collectives.transfers import Task, Transfers
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 
 
@@ -24,16 +24,11 @@ class RingAllgather(Pattern):
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(request, rank, size, path_mtu, buffer, output, request.shard_bytes(size))
-        self.memories = (buffer,)
-        self._next = (rank + 1) % size
-        others = self._blocks.total - len(self._blocks.of(rank))
-        self.expected = {(rank - 1) % size: others} if others else {}
-        sends = size > 1 and self._blocks.total > len(self._blocks.of(self._next))
+    def _set_up(self) -> None:
+        self._next = (self._rank + 1) % self._size
+        others = self._blocks.total - self._blocks.count(self._rank)
+        self.expected = {(self._rank - 1) % self._size: others} if others else {}
+        sends = self._size > 1 and self._blocks.total > self._blocks.count(self._next)
         self.targets = (self._next,) if sends else ()
 
     def begin(self) -> Iterable[Write]:
@@ -72,19 +67,16 @@ class RingReduction(Pattern):
     def __init__(
         self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes, output: Bytes
     ) -> None:
-        parts = request.shard_bytes(size)
-        super().__init__(request, rank, size, path_mtu, buffer, output, parts)
+        super().__init__(request, rank, size, path_mtu, buffer, output)
         self._gathers = request.collective == "allreduce"
         self._output = output
-        self._output_start = 0 if self._gathers else sum(parts[:rank])
+        self._output_start = 0 if self._gathers else sum(self._parts[:rank])
         """Where the output begins in the vector."""
         self.memories = (buffer, output if self._gathers else np.empty(len(buffer), np.uint8))
         self._next = (rank + 1) % size
         self._previous = (rank - 1) % size
         total = self._total = self._blocks.total
-        first, own, last = (
-            len(self._blocks.of(part)) for part in (self._previous, rank, self._next)
-        )
+        first, own, last = map(self._blocks.count, (self._previous, rank, self._next))
         incoming, outgoing = total - first, total - own
         if self._gathers:
             incoming += total - own
@@ -159,8 +151,7 @@ class Ring(Algorithm):
         sizes, block = task.sizes, task.block
         around = task.operations * int(sizes.max()) + (task.ranks - 2) * block
         if task.collective == "allreduce":
-            fullest = task.operations * fullest_link_bytes(task.ranks, self.rounds(task))
-            return max(fullest, around + (task.ranks - 1) * block)
+            return max(super().least_bytes(task), around + (task.ranks - 1) * block)
         return max(task.operations * int(sizes.sum() - sizes.min()), around)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:

@@ -73,9 +73,8 @@ class SwitchOperation(Operation):
         self._clock.enter("data", now_ns)
         request = self._request
         kind, dtype = _KINDS[request.dtype]
-        shards = None
-        if request.collective == "reduce-scatter":
-            shards = request.elements(self._communicator.size)
+        scatters = request.collective == "reduce-scatter"
+        shards = request.elements(self._communicator.size) if scatters else None
         self._reduction = self._pair.post_reduction(
             self._data.view(dtype), self._result.view(dtype), kind, request.number,
             shards=shards, average=request.op == "average",

@@ -11,7 +11,7 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.transfers import IntArray, Task, Transfers
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, require
+from weft.agents.collectives.unicast import Pattern, Write, require
 
 
 def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
@@ -36,8 +36,8 @@ def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
 
 def binary(place: int, size: int) -> tuple[int | None, list[int]]:
     """(parent, children) of a place in the complete binary tree in order of levels."""
-    parent = (place - 1) // 2 if place else None
-    return parent, [child for child in (2 * place + 1, 2 * place + 2) if child < size]
+    children = [child for child in (2 * place + 1, 2 * place + 2) if child < size]
+    return (place - 1) // 2 if place else None, children
 
 
 def chain(place: int, size: int) -> tuple[int | None, list[int]]:
@@ -100,34 +100,25 @@ class TreeBroadcast(Pattern):
         buffer: of the whole message; on the root it is filled.
     """
 
-    def __init__(
-        self, request: Request, rank: int, size: int, path_mtu: int, buffer: Bytes,
-        output: None = None,
-    ) -> None:  # fmt: skip
-        super().__init__(request, rank, size, path_mtu, buffer, output, [len(buffer)])
-        self.memories = (buffer,)
-        self._child_by_child = request.algorithm == "k-nomial"
-        parent, children = place_in_tree(request, (rank - request.root) % size, size)
-        total = self._blocks.total
+    def _set_up(self) -> None:
+        size, root, total = self._size, self._request.root, self._blocks.total
+        parent, children = place_in_tree(self._request, (self._rank - root) % size, size)
         self._root = parent is None
-        self.expected = {}
-        if parent is not None and total:
-            self.expected = {(parent + request.root) % size: total}
-        self.targets = [(child + request.root) % size for child in children] if total else ()
+        self.expected = {} if parent is None or not total else {(parent + root) % size: total}
+        self.targets = [(child + root) % size for child in children] if total else ()
 
     def begin(self) -> Iterable[Write]:
-        blocks = self._blocks.of(0)
+        blocks = self._blocks.of(self._request.root)
         if not self._root:
             return ()
-        if self._child_by_child:
+        if self._request.algorithm == "k-nomial":
             # The largest subtree gets its whole copy first, as in the textbook's rounds.
             return (self._write(child, block) for child in self.targets for block in blocks)
         return (self._write(child, block) for block in blocks for child in self.targets)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         require(block < self._blocks.total, block)
-        following = (self._write(child, block) for child in self.targets)
-        return self._blocks.span(block)[1], following
+        return self._blocks.span(block)[1], (self._write(child, block) for child in self.targets)
 
 
 class Tree(Algorithm):
