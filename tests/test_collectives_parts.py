@@ -15,9 +15,8 @@ from weft.agents.collectives.timing import (
     QUIET_MIN_NS,
     UNSTARTED_NS,
     AdaptiveCutoff,
-    FetchOnlyCutoff,
+    FixedCutoff,
     Pace,
-    PaperCutoff,
     chain_of,
     operation_timeout_ns,
 )
@@ -142,14 +141,14 @@ def test_an_unknown_kind_is_refused() -> None:
 
 
 def test_the_paper_waits_five_times_the_expected_time() -> None:
-    cutoff = PaperCutoff(10_000_000)
+    cutoff = FixedCutoff.of_paper(10_000_000)
     assert cutoff.first_check(100) == 50_000_100
     assert cutoff.check(50_000_100, 5, 1, False) is None
 
 
 def test_fetch_only_does_not_wait() -> None:
-    assert FetchOnlyCutoff().first_check(5) == 5
-    assert FetchOnlyCutoff().check(5, 0, 1, True) is None
+    assert FixedCutoff(0).first_check(5) == 5
+    assert FixedCutoff(0).check(5, 0, 1, True) is None
 
 
 def test_the_adaptive_cutoff_extends_while_chunks_arrive() -> None:

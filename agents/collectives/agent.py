@@ -197,12 +197,14 @@ class HostAgent(EndpointAgent):
         """Return the memory's region and note that it is in use; memory used again is registered
         once."""
         place = memory.ctypes.data, len(memory)
-        for region in self._idle_regions:
-            if (region.buffer.ctypes.data, region.length) == place:
-                self._idle_regions.remove(region)
-                break
-        else:
+        idle = (
+            each for each in self._idle_regions if (each.buffer.ctypes.data, each.length) == place
+        )
+        region = next(idle, None)
+        if region is None:
             region = self.endpoint.register(memory)
+        else:
+            self._idle_regions.remove(region)
         regions.append(region)
         return region
 
@@ -317,14 +319,12 @@ class HostAgent(EndpointAgent):
         # Otherwise it is of an operation that has ended here.
 
     def _broken(self, completion: Completion, now_ns: int) -> None:
-        peer = self.communicator.peer_of(completion.qp)
-        reason = f"lost {self.communicator.name(peer)}"
-        running = next(iter(self._running.values()), None)
-        if running is not None:
-            operation = running.operation
-            reason += f" in phase {operation.phase}, waiting for {operation.waiting_for()}"
-        reason += f": {completion.error}"
-        self._fail(reason, now_ns, self.communicator.rank)
+        where = ""
+        if self._running:
+            operation = next(iter(self._running.values())).operation
+            where = f" in phase {operation.phase}, waiting for {operation.waiting_for()}"
+        lost = self.communicator.name(self.communicator.peer_of(completion.qp))
+        self._fail(f"lost {lost}{where}: {completion.error}", now_ns, self.communicator.rank)
 
     def _fail(self, reason: str, now_ns: int, finder: int, passed_on: str = "") -> None:
         """End all running operations in failure and tell every peer that can still be told."""
@@ -365,10 +365,8 @@ def build(
     data = flat_bytes(buffer, request, own, f"{name}, the buffer of rank {rank}")
     count = request.output_elements(rank, size)
     result = None
-    if count is None:
-        if output is not None:
-            raise InputError(f"{name}: it works in place and has no output")
-    else:
+    refuse(count is None and output is not None, f"{name}: it works in place and has no output")
+    if count is not None:
         if output is None:
             raise InputError(f"{name}: pass the array for the result as output")
         result = flat_bytes(output, request, count, f"{name}, the output of rank {rank}")

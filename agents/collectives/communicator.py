@@ -228,16 +228,13 @@ class Communicator(Members):
         peers = sorted((barrier_peers(rank, size) | neighbours) - {rank})
         peers += range(size, size + len(servers))
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
+        own_port = endpoint.source_port_to(endpoint.address)
         self.multicast: list[UdQueuePair] = [
-            endpoint.create_ud(
-                group, MULTICAST_QKEY, source_port=endpoint.source_port_to(endpoint.address)
-            )
-            for group in groups
+            endpoint.create_ud(group, MULTICAST_QKEY, own_port) for group in groups
         ]
-        self.aggregation = None
-        if aggregation is not None:
-            source_port = endpoint.source_port_to(endpoint.address)
-            self.aggregation = join(endpoint, aggregation, rank, self.size, source_port)
+        self.aggregation = (
+            None if aggregation is None else join(endpoint, aggregation, rank, size, own_port)
+        )
         self._peers: dict[object, int] = {
             pair: peer for peer in peers for pair in self.pairs_of(peer)
         }
@@ -311,7 +308,6 @@ def queue_pair_to(
     own host is reached without packets."""
     if members[peer] == endpoint.address:
         return endpoint.create_local()
-    number = 0
-    if own >= size or peer >= size:
-        number = _SERVER_PORTS + _NUMBERS * (2 * (own >= size) + (peer >= size))
+    kind = 2 * (own >= size) + (peer >= size)
+    number = _SERVER_PORTS + _NUMBERS * kind if kind else 0
     return endpoint.create_rc_to(members[peer], number)

@@ -101,10 +101,11 @@ class Control:
             ProtocolError,
         )
         magic, kind, stage, round_, operation, rank, address, rkey = _LAYOUT.unpack_from(data)
-        if magic != MAGIC:
-            raise ProtocolError(
-                f"control message begins with {magic:#010x}; expected {MAGIC:#010x}"
-            )
+        refuse(
+            magic != MAGIC,
+            f"control message begins with {magic:#010x}; expected {MAGIC:#010x}",
+            ProtocolError,
+        )
         try:
             named = Kind(kind)
         except ValueError as error:

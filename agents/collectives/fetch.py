@@ -20,7 +20,7 @@ from weft.agents.collectives.control import MAX_RANGES, Control, Kind, Range
 from weft.agents.collectives.operation import Posts, Ticket
 from weft.agents.collectives.subgroups import Subgroups, without
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError
+from weft.base.errors import ProtocolError, refuse
 
 MAX_READS = 8
 """RDMA READs outstanding at a time: more of them only means more to repeat when one is lost."""
@@ -88,8 +88,11 @@ class FetchRing:
     def control(self, peer: int, message: Control) -> None:
         """Take a message of kind FETCH, HOLD, HOLD_PART or FETCHED."""
         kind, shard = message.kind, message.rank
-        if shard >= self._communicator.size:
-            raise ProtocolError(f"{kind.name} for rank {shard}, which does not exist")
+        refuse(
+            shard >= self._communicator.size,
+            f"{kind.name} for rank {shard}, which does not exist",
+            ProtocolError,
+        )
         if kind in (Kind.HOLD, Kind.HOLD_PART) and peer == self._communicator.next:
             if shard in self._unanswered:
                 if kind is Kind.HOLD:

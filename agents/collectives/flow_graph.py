@@ -56,8 +56,8 @@ class FlowGraph:
 
     def __post_init__(self) -> None:
         tasks, edges = len(self.source), len(self.cause)
-        lengths = {len(column) for column in (self.destination, self.size_bytes)}
-        lengths |= {len(self.delay_ns), len(self.needed)}
+        columns = (self.destination, self.size_bytes, self.delay_ns, self.needed)
+        lengths = {len(column) for column in columns}
         refuse(
             not (lengths == {tasks} and {len(self.event), len(self.waiting)} == {edges}),
             "flows: columns of different lengths",
@@ -175,8 +175,8 @@ class FlowGraph:
     def at_rank(self) -> IntArray:
         """The rank on which the event of each dependency happens."""
         table = self.table
-        ends = table.destination[table.cause], table.source[table.cause]
-        return np.where(table.event == RECEIVED, *ends)
+        received = table.event == RECEIVED
+        return np.where(received, table.destination[table.cause], table.source[table.cause])
 
     def partners(self, rank: int) -> set[int]:
         """Return the ranks that one sends to, or hears from."""
@@ -199,8 +199,8 @@ class FlowGraph:
     def ends_ns(self, rate_bps: int) -> dict[int, int]:
         """`least_ns` by task, in the order in which they end."""
         after: dict[int, list[int]] = {}
-        for edge, cause in enumerate(self.cause):
-            after.setdefault(cause, []).append(self.waiting[edge])
+        for cause, waiting in zip(self.cause, self.waiting, strict=True):
+            after.setdefault(cause, []).append(waiting)
         left = list(self.needed)
         ended: dict[int, int] = {}
         due = [(self._span_ns(task, rate_bps), task) for task in range(len(left)) if not left[task]]
@@ -292,8 +292,7 @@ class GraphBuilder:
         needed: int | None,
     ) -> int:  # fmt: skip
         number = len(self._tasks)
-        before = len(self._edges)
-        self._edges += [(cause, event, number) for cause, event in dict.fromkeys(after)]
-        waits = len(self._edges) - before if needed is None else needed
-        self._tasks.append((*task, waits))
+        events = dict.fromkeys(after)
+        self._edges += [(*event, number) for event in events]
+        self._tasks.append((*task, len(events) if needed is None else needed))
         return number

@@ -159,24 +159,25 @@ class Request:
             self.collective not in known,
             f"collective {self.collective!r}: choose from {', '.join(known)}",
         )
-        if self.algorithm not in known[self.collective]:
-            raise InputError(
-                f"{self.collective} algorithm {self.algorithm!r}: choose from "
-                f"{', '.join(known[self.collective])}"
-            )
-        if (self.collective == FLOWS) != (self.flows is not None) or (
-            self.flows is not None and self.dtype != "uint8"
-        ):
-            raise InputError(f"{self.collective}: flows have a graph, and bytes; nothing else has")
+        refuse(
+            self.algorithm not in known[self.collective],
+            f"{self.collective} algorithm {self.algorithm!r}: choose from "
+            f"{', '.join(known[self.collective])}",
+        )
+        refuse(
+            (self.collective == FLOWS) != (self.flows is not None)
+            or (self.flows is not None and self.dtype != "uint8"),
+            f"{self.collective}: flows have a graph, and bytes; nothing else has",
+        )
         refuse(
             self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"
         )
         refuse(self.op not in OPS, f"op {self.op!r}: choose from {', '.join(OPS)}")
-        if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
-            whose = "that of the root" if self.collective == "broadcast" else "of the vector"
-            raise InputError(
-                f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
-            )
+        whose = "that of the root" if self.collective == "broadcast" else "of the vector"
+        refuse(
+            isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS),
+            f"counts {self.counts}: {self.collective.title()} has one count, {whose}",
+        )
         refuse(
             not is_number(self.dtype),
             f"dtype {self.dtype!r} is no numpy type of numbers, like float32",
@@ -248,8 +249,8 @@ class Request:
         """Return the time limit on each rank, from its own start."""
         if self.timeout_ns:
             return self.timeout_ns
-        limit_ns = operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
-        return limit_ns + (0 if self.flows is None else self.flows.span_ns(0))
+        waits_ns = 0 if self.flows is None else self.flows.span_ns(0)
+        return waits_ns + operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
 
     @property
     def ufunc(self) -> np.ufunc:

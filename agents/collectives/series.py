@@ -76,10 +76,9 @@ class Series:
         """Begin the first jobs."""
         while self._begun < len(self._jobs) and self._begun - self._done < self._at_once:
             job = self._jobs[self._begun]
-            if not self._may_begin(self._begun):
+            # There is no room where one that began long ago is still running.
+            if not (self._may_begin(self._begun) and self._agent.has_room(job.request.number)):
                 return
-            if not self._agent.has_room(job.request.number):
-                return  # one that began long ago is still running
             self._begun += 1
             self._spans_ns.append((now_ns, None))
             self._agent.start(job.request, job.buffer, now_ns, job.output)

@@ -77,8 +77,7 @@ def exact_sums(terms: Array) -> tuple[Floats, Floats]:
     high = np.zeros(terms.shape[1])
     low = np.zeros(terms.shape[1])
     for row in terms:
-        term = row.astype(np.float64)
-        high, error = _two_sum(high, term)
+        high, error = _two_sum(high, row.astype(np.float64))
         low += error
     return _two_sum(high, low)
 

@@ -19,8 +19,7 @@ TIMEOUT_FACTOR = 10
 
 def frames_bytes(size_bytes: int, chunk_bytes: int, overhead_bytes: int) -> int:
     """Frame bytes that carry so many payload bytes in packets of at most ``chunk_bytes``."""
-    packets = -(-size_bytes // chunk_bytes)
-    return size_bytes + packets * overhead_bytes
+    return size_bytes + -(-size_bytes // chunk_bytes) * overhead_bytes
 
 
 def send_time_ns(size_bytes: int, rate_bps: int) -> int:
@@ -137,24 +136,19 @@ class Cutoff(Protocol):
         """
 
 
-class PaperCutoff:
-    """A fixed 5 times the expected time."""
+@dataclass(frozen=True)
+class FixedCutoff:
+    """A fixed time; 0 for operations that multicast nothing."""
 
-    def __init__(self, expected_ns: int) -> None:
-        self._expected_ns = max(expected_ns, QUIET_MIN_NS)
+    wait_ns: int
 
-    def first_check(self, start_ns: int) -> int:
-        return start_ns + PAPER_SCALING * self._expected_ns
-
-    def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
-        return None
-
-
-class FetchOnlyCutoff:
-    """No waiting: for operations that multicast nothing."""
+    @staticmethod
+    def of_paper(expected_ns: int) -> "FixedCutoff":
+        """Return one of 5 times the expected time."""
+        return FixedCutoff(PAPER_SCALING * max(expected_ns, QUIET_MIN_NS))
 
     def first_check(self, start_ns: int) -> int:
-        return start_ns
+        return start_ns + self.wait_ns
 
     def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
         return None

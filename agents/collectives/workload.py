@@ -31,7 +31,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
 from weft.agents.collectives.unicast import Bytes
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 
 SLICE_BYTES = 1 << 20
 """How much is filled or checked at a time."""
@@ -91,9 +91,8 @@ class Workload:
         self._switch_values = switch_values
         self._kept_sums: dict[int, tuple[Array, SumErrors]] = {}
         """What slices of an Allreduce come to, by their first elements, where it is kept."""
-        self._magnitude = 0
-        if self._reducing and algorithm_of(request.collective, request.algorithm).adds:
-            self._magnitude = _MAX_MAGNITUDE
+        adds = self._reducing and algorithm_of(request.collective, request.algorithm).adds
+        self._magnitude = _MAX_MAGNITUDE if adds else 0
         if self._data != "exact":
             self._check_gradients()
         elif self._reducing and is_float(request.dtype):
@@ -114,12 +113,12 @@ class Workload:
             " floating-point numbers; choose another dtype or op, or data exact",
         )
         most = int(2.0 ** (largest_power(request.dtype) - 1) / LARGEST[data])
-        if self.size > most:
-            raise InputError(
-                f"data {data} of {request.dtype}: sums of numbers up to {LARGEST[data]:g} on"
-                f" {self.size} ranks may leave its range; choose at most {most} ranks, or another"
-                " dtype"
-            )
+        refuse(
+            self.size > most,
+            f"data {data} of {request.dtype}: sums of numbers up to {LARGEST[data]:g} on"
+            f" {self.size} ranks may leave its range; choose at most {most} ranks, or another"
+            " dtype",
+        )
 
     def buffer_bytes(self, rank: int) -> int:
         """Return the size of a rank's buffer."""
@@ -189,7 +188,9 @@ class Workload:
         if self._reducing:
             assert output is not None
             checking = self._check_reduced if self._data == "exact" else self._check_rounded
-            yield from checking(rank, output)
+            everything = self.request.collective == "allreduce"
+            start = 0 if everything else sum(self._elements[:rank])
+            yield from checking(start, output.reshape(-1))
             return
         parts = self._buffer_parts(rank) if output is None else self._output_parts(rank)
         result = buffer if output is None else output
@@ -203,9 +204,8 @@ class Workload:
             return _flows(self.request.flows, self.request.flows.sent_by(rank).tolist())
         if self.request.collective == "alltoall":
             return [self._exchanged(rank, peer) for peer in range(self.size)]
-        sources = range(self.size)
-        if self.request.collective == "many-to-one" and rank != self.request.root:
-            sources = range(rank, rank + 1)
+        one = self.request.collective == "many-to-one" and rank != self.request.root
+        sources = range(rank, rank + 1) if one else range(self.size)
         return [
             Part(source, self._shards[source], source, f"the shard of rank {source}")
             for source in sources
@@ -242,11 +242,10 @@ class Workload:
     def _output_bytes(self, rank: int) -> int:
         return (self.request.output_elements(rank, self.size) or 0) * self.request.item_bytes
 
-    def _check_reduced(self, rank: int, output: Array) -> Iterator[str]:
-        everything = self.request.collective == "allreduce"
-        start = 0 if everything else sum(self._elements[:rank])
-        result = output.reshape(-1)
-        if everything and self._kept is not None and self._reduced is None:
+    def _check_reduced(self, start: int, result: Array) -> Iterator[str]:
+        """Check a result whose first element is the one at `start` of the vector."""
+        keeps = self.request.collective == "allreduce" and self._kept is not None
+        if keeps and self._reduced is None:
             self._reduced = self._expected(0, len(result))
         for first in range(0, len(result), SLICE_BYTES // 8):
             part = result[first : first + SLICE_BYTES // 8]
@@ -262,11 +261,9 @@ class Workload:
                 )
             yield ""
 
-    def _check_rounded(self, rank: int, output: Array) -> Iterator[str]:
-        """Bit for bit, and against the bound; `errors` are of the slices so far."""
-        everything = self.request.collective == "allreduce"
-        start = 0 if everything else sum(self._elements[:rank])
-        result = output.reshape(-1)
+    def _check_rounded(self, start: int, result: Array) -> Iterator[str]:
+        """As `_check_reduced`, bit for bit, and against the bound; `errors` are of the slices so
+        far."""
         self.errors = SumErrors()
         bits = f"u{self.request.item_bytes}"
         step = max(PAGE, SLICE_BYTES // self.size)
@@ -328,11 +325,10 @@ class Workload:
             )
         mixed = words(shard_key(self._seed, self.request.number, rank), first, count)
         kind = dtype_of(self.request.dtype)
-        if self._magnitude:
-            span = np.uint64(2 * self._magnitude + 1)
-            values: Array = ((mixed % span).astype(np.int64) - self._magnitude).astype(kind)
-        else:
-            values = mixed.astype(kind)
+        if not self._magnitude:
+            return mixed.astype(kind)
+        span = np.uint64(2 * self._magnitude + 1)
+        values: Array = ((mixed % span).astype(np.int64) - self._magnitude).astype(kind)
         return values
 
 
