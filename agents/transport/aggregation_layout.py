@@ -120,10 +120,7 @@ class AggregationOperation(Record):
 
 
 # DATA_KIND.
-FLOAT32 = 0
-FLOAT16 = 1
-BFLOAT16 = 2
-INT32 = 3
+FLOAT32, FLOAT16, BFLOAT16, INT32 = range(4)
 
 # What arrives and leaves: the aggregation header.
 AGGREGATION_QKEY = 0x57454147

@@ -19,10 +19,9 @@ from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.aggregation import AggregationQueuePair, make_job
-from weft.agents.transport.kernels.board import free_boards
 from weft.agents.transport.kernels.chunks import NEVER
+from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
-from weft.agents.transport.kernels.state import free_read_blocks
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from weft.agents.transport.posting import Completion, check_word
@@ -53,10 +52,8 @@ _MAXIMUM_QUEUE_PAIRS = 1 << 16
 
 def _free_memory(state: at.EndpointState) -> None:
     """Give back what compiled code took for an endpoint that is gone."""
-    if state.read_blocks:
-        free_read_blocks(state.location)
-    if state.boards:
-        free_boards(state.location)
+    if state.read_blocks.made or state.boards.made:
+        free_pools(state.location)
 
 
 class Endpoint:

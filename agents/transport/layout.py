@@ -18,6 +18,24 @@ from weft.base.jit import Record, Words, record
 
 
 @record
+class Pool(Record):
+    """Pieces of memory of one size, each of which begins with a `Piece`."""
+
+    made: int
+    """Address of the last one that was made, 0 for none; and of the first that nobody uses."""
+    free: int
+
+
+@record
+class Piece(Record):
+    """The head of a piece of a pool's memory."""
+
+    next_made: int
+    """Address of the one that was made before it, and of the next one that nobody uses."""
+    next_free: int
+
+
+@record
 class EndpointState(Record):
     """An endpoint."""
 
@@ -74,10 +92,8 @@ class EndpointState(Record):
     """Address of the rows that changed since the last transmit: their leaves may be out of date."""
     changed: int
     """How many there are."""
-    read_blocks: int
-    """Address of the last READ block that was made, 0 for none; and of the first that nobody
-    uses."""
-    free_read_blocks: int
+    read_blocks: Pool
+    """Of READ blocks."""
     first_aggregation: int
     """The first row of an aggregation queue pair, plus 1; 0 for none."""
     congestion: int
@@ -101,9 +117,7 @@ class EndpointState(Record):
     sent."""
     echoes: int
     echoes_sent: int
-    boards: int
-    """Address of the last board that was made, 0 for none; and of the first that nobody uses."""
-    free_boards: int
+    boards: Pool
     board_room: int
     """How many sequence numbers a board knows: a power of 2."""
     held_events: int
@@ -275,13 +289,9 @@ class Work(Record):
 
 # CONGESTION, RECOVERY, ENTROPY and ECHO.
 UNLIMITED = 1 << 60
-WINDOW_CONTROL = 0
-DCTCP = 1
-GO_BACK_N = 0
-SELECTIVE = 1
-FIXED = 0
-REPS = 1
-PLB = 2
+WINDOW_CONTROL, DCTCP = range(2)
+GO_BACK_N, SELECTIVE = range(2)
+FIXED, REPS, PLB = range(3)
 ECHO_CHANGES = 1
 """An acknowledgement's packets were all marked, or none."""
 ECHO_EVERY = 2
@@ -310,9 +320,7 @@ class Board(Record):
     the lower bits of their sequence numbers.
     """
 
-    next_board: int
-    """Address of the board that was made before it, and of the next one that nobody uses."""
-    next_free: int
+    head: Piece
     sacked_count: int
     lost_count: int
     stamp: int
@@ -333,10 +341,7 @@ class Sent(Record):
     """A state, two bits, the stamp."""
 
 
-IN_FLIGHT = 0
-SACKED = 1
-LOST = 2
-ASKED = 3
+IN_FLIGHT, SACKED, LOST, ASKED = range(4)
 """The state of a READ's response whose request has arrived, or that is no packet of its own."""
 STATE_MASK = 3
 RESENT = 4
@@ -355,9 +360,7 @@ class Kept(Record):
     """The virtual address that a READ names."""
 
 
-KEPT_WRITE = 1
-KEPT_SEND = 2
-KEPT_READ = 3
+KEPT_WRITE, KEPT_SEND, KEPT_READ = range(1, 4)
 KEPT_KIND_MASK = 3
 KEPT_BEGINS = 4
 KEPT_SHIFT = 3
@@ -370,16 +373,8 @@ MAXIMUM_KEPT_READ = (1 << 28) - 1
 MAXIMUM_HELD_EVENTS = 256
 
 
-@record
-class ReadBlock(Record):
-    """The head of a block of READ_ROOM READs, `Read`, that wait to be answered."""
-
-    next_block: int
-    """Address of the block that was made before it, and of the next one that nobody uses."""
-    next_free: int
-
-
 READ_ROOM = 64
+"""How many READs, `Read`, there are behind the head of a READ block."""
 
 
 @record
@@ -397,19 +392,10 @@ class Read(Record):
 
 
 # KIND, STATE, IN_MESSAGE and WORK_KIND.
-RC = 1
-UD = 2
-UNCONNECTED = 0
-READY = 1
-FAILED = 2
-NO_MESSAGE = 0
-SEND_MESSAGE = 1
-WRITE_MESSAGE = 2
-SEND = 0
-SEND_WITH_IMMEDIATE = 1
-WRITE = 2
-WRITE_WITH_IMMEDIATE = 3
-READ = 4
+RC, UD = range(1, 3)
+UNCONNECTED, READY, FAILED = range(3)
+NO_MESSAGE, SEND_MESSAGE, WRITE_MESSAGE = range(3)
+SEND, SEND_WITH_IMMEDIATE, WRITE, WRITE_WITH_IMMEDIATE, READ = range(5)
 
 
 @record

@@ -58,17 +58,9 @@ class Opcode(enum.IntEnum):
     UD_SEND_ONLY_WITH_IMMEDIATE = 0x65
 
 
-HAS_RETH = 1
-HAS_DETH = 2
-HAS_AETH = 4
-HAS_IMMEDIATE = 8
-HAS_PAYLOAD = 16
-IS_FIRST = 32
-IS_LAST = 64
-IS_SEND = 128
-IS_WRITE = 256
-IS_RESPONSE = 512
-"""A READ response or an acknowledgement: for the requester side of a queue pair."""
+HAS_RETH, HAS_DETH, HAS_AETH, HAS_IMMEDIATE, HAS_PAYLOAD = (1 << bit for bit in range(5))
+IS_FIRST, IS_LAST, IS_SEND, IS_WRITE, IS_RESPONSE = (1 << bit for bit in range(5, 10))
+"""A response is a READ response or an acknowledgement: for the requester side of a queue pair."""
 
 _SEND = HAS_PAYLOAD | IS_SEND
 _WRITE = HAS_PAYLOAD | IS_WRITE

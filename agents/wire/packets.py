@@ -57,14 +57,18 @@ class Fields(Record):
 
 
 # What `parse` returns.
-GOOD = 0
-TRUNCATED = 1
-BAD_ICRC = 2
-UNKNOWN_OPCODE = 3
+GOOD, TRUNCATED, BAD_ICRC, UNKNOWN_OPCODE = range(4)
 
+_EXTENDED = (
+    (HAS_DETH, DETH_BYTES), (HAS_RETH, RETH_BYTES), (HAS_AETH, AETH_BYTES),
+    (HAS_IMMEDIATE, IMMEDIATE_BYTES),
+)  # fmt: skip
 _PROPERTIES = np.full(256, -1, np.int64)
+_HEADER_BYTES = np.zeros(256, np.int64)
+"""Of BTH and extended headers, by opcode."""
 for _opcode, _bits in PROPERTIES.items():
     _PROPERTIES[_opcode] = _bits
+    _HEADER_BYTES[_opcode] = BTH_BYTES + sum(size for has, size in _EXTENDED if _bits & has)
 
 
 @internal
@@ -107,19 +111,11 @@ def parse(
     fields.acknowledge_request = last >> 31
     fields.begins_message = last >> 24 & 1
     fields.congested = np.int64(load8(row + 4)) >> 6 & 1
-    at = BTH_BYTES
-    need = BTH_BYTES + ICRC_BYTES
-    if bits & HAS_DETH:
-        need += DETH_BYTES
-    if bits & HAS_RETH:
-        need += RETH_BYTES
-    if bits & HAS_AETH:
-        need += AETH_BYTES
-    if bits & HAS_IMMEDIATE:
-        need += IMMEDIATE_BYTES
+    need = _HEADER_BYTES[opcode] + ICRC_BYTES
     pad = (second >> 4) & 3
     if size < need + pad or (size > need and not bits & HAS_PAYLOAD):
         return TRUNCATED
+    at = BTH_BYTES
     if bits & HAS_DETH:
         fields.qkey = swap32(np.int64(load32(row + at)))
         fields.source_queue_pair = swap32(np.int64(load32(row + at + 4))) & PSN_MASK
@@ -136,8 +132,7 @@ def parse(
         at += AETH_BYTES
     if bits & HAS_IMMEDIATE:
         fields.immediate = swap32(np.int64(load32(row + at)))
-        at += IMMEDIATE_BYTES
-    fields.payload_offset = at
+    fields.payload_offset = _HEADER_BYTES[opcode]
     fields.payload_length = size - need - pad
     return GOOD
 
@@ -171,6 +166,14 @@ def put_word(row: int, at: int, value: int) -> int:
     """Write a 32-bit number, most significant byte first; returns the offset behind it."""
     store32(row + at, np.uint32(swap32(value)))
     return at + 4
+
+
+@internal
+def put_words(row: int, at: int, values: tuple[int, ...]) -> int:
+    """Write 32-bit numbers, as `put_word` does each; returns the offset behind them."""
+    for value in values:
+        at = put_word(row, at, value)
+    return at
 
 
 @internal

@@ -19,9 +19,10 @@ from weft.agents.transport.kernels.quantize import (
     quantize,
     store_swapped,
 )
+from weft.agents.transport.kernels.state import backed_off
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import MULTICAST_QPN
-from weft.agents.wire.packets import put_bth, put_word
+from weft.agents.wire.packets import put_bth, put_words
 from weft.base.jit import items_at, load32, words_at
 
 
@@ -44,13 +45,11 @@ def span_of(
     job: at_job.JobState, operation: at_job.AggregationOperation, block: int
 ) -> tuple[int, int]:
     """Return a block's first element and how many it has."""
-    size = job.values
-    if operation.owners == 0:
-        first = block * size
-        return first, min(size, operation.count - first)
-    first = words_at(operation.firsts, operation.blocks)[block]
-    end = words_at(operation.ends, job.ranks)[owner_of(operation, block)]
-    return first, min(size, end - first)
+    first, end = block * job.values, operation.count
+    if operation.owners:
+        first = words_at(operation.firsts, operation.blocks)[block]
+        end = words_at(operation.ends, job.ranks)[owner_of(operation, block)]
+    return first, min(job.values, end - first)
 
 
 @internal
@@ -109,11 +108,10 @@ def offer(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, number: i
     slot.state = at_job.IDLE
     if round_number >= pair.posted_end:
         return
-    current = max(slot.work, pair.first_work)
-    while work_at(pair, current).end <= round_number:
-        current += 1
-    slot.work = current
-    work = work_at(pair, current)
+    slot.work = max(slot.work, pair.first_work)
+    while work_at(pair, slot.work).end <= round_number:
+        slot.work += 1
+    work = work_at(pair, slot.work)
     operation = at_job.AggregationOperation(work.address)
     block = round_number - work.first - operation.headers
     if (
@@ -124,22 +122,20 @@ def offer(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, number: i
         slot.state = at_job.WAITING
         return
     slot.state = at_job.TO_SEND
-    slot.retries = 0
-    slot.repeats = 0
+    slot.retries = slot.repeats = 0
     enqueue(job, slot, number)
 
 
 @internal
 def finish_operations(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
     """Complete the operations that have all their results, in order."""
-    done = 0
+    first = pair.first_work
     while pair.first_work < pair.next_work:
         if at_job.AggregationOperation(work_at(pair, pair.first_work).address).remaining:
             break
         pair.first_work += 1
-        done += 1
-    if done:
-        add_event(endpoint, at.EVENT_WORK_DONE, index, done, 0, 0, 0, 0)
+    if pair.first_work > first:
+        add_event(endpoint, at.EVENT_WORK_DONE, index, pair.first_work - first, 0, 0, 0, 0)
 
 
 @internal
@@ -174,12 +170,11 @@ def needs_opening(pair: at.PairState) -> bool:
 def open_rounds(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
     """Give the rounds of new operations to the slots that wait for them."""
     job = at_job.JobState(pair.job)
-    mask = job.slots - 1
-    first = job.opened
-    for round_number in range(first, min(pair.posted_end, first + job.slots)):
-        slot = at_job.Slot(job.slot_table, round_number & mask)
+    for round_number in range(job.opened, min(pair.posted_end, job.opened + job.slots)):
+        number = round_number & (job.slots - 1)
+        slot = at_job.Slot(job.slot_table, number)
         if slot.state == at_job.IDLE and slot.round == round_number:
-            offer(pair, job, slot, round_number & mask)
+            offer(pair, job, slot, number)
     job.opened = pair.posted_end
     job.opened_work = pair.next_work
     finish_operations(endpoint, pair, index)
@@ -197,18 +192,13 @@ def response_timeout(endpoint: at.EndpointState, pair: at.PairState, retries: in
     timeout = endpoint.initial_timeout
     if pair.smoothed_rtt:
         timeout = pair.smoothed_rtt + 4 * pair.rtt_variation
-    timeout = max(timeout, endpoint.minimum_timeout)
+    flight_ns = 0
     if endpoint.rate_bps:
         job = at_job.JobState(pair.job)
         size_bytes = job.slots * frame_size(24, at_job.HEADER_BYTES + 4 * job.values)
         flight_ns = size_bytes * 8_000_000_000 // endpoint.rate_bps
-        timeout = max(timeout, endpoint.minimum_timeout + 2 * flight_ns)
-    limit = max(timeout, endpoint.maximum_timeout)
-    for _ in range(retries + pair.retries):
-        if timeout >= limit:
-            break
-        timeout *= 2
-    return min(timeout, limit)
+    timeout = max(timeout, endpoint.minimum_timeout + 2 * flight_ns)
+    return backed_off(endpoint, timeout, retries + pair.retries)
 
 
 @internal
@@ -257,8 +247,7 @@ def send_round(
     if not due:
         return -1
     note_sent(endpoint, pair, job, slot, number, now)
-    row = row_address(batch, count)
-    used = put_round(pair, job, slot, row)
+    used = put_round(pair, job, slot, row_address(batch, count))
     return finish(endpoint, pair, batch, count, used, now)
 
 
@@ -283,15 +272,13 @@ def note_sent(
         job.outstanding += 1
     slot.state = at_job.SENT
     slot.sent_at = now
-    order = job.next_order
-    slot.order = order
+    slot.order = job.next_order
     places = words_at(job.order_table, 2 * job.slots)
-    places[order & (2 * job.slots - 1)] = number
-    job.next_order = order + 1
-    expires = now + response_timeout(endpoint, pair, slot.retries)
-    slot.expires = expires
-    if pair.timer == 0 or expires < pair.timer:
-        pair.timer = expires
+    places[slot.order & (2 * job.slots - 1)] = number
+    job.next_order += 1
+    slot.expires = now + response_timeout(endpoint, pair, slot.retries)
+    if pair.timer == 0 or slot.expires < pair.timer:
+        pair.timer = slot.expires
     pair.send_highest = max(pair.send_highest, slot.round + 1)
 
 
@@ -304,8 +291,7 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     floats = operation.data_kind != at_job.INT32
     place = round_number - work.first
     block = place - operation.headers
-    flags = 0
-    owner = 0
+    flags = owner = 0
     exponent = at_job.NO_EXPONENT
     if block < 0:
         exponent = own_exponent(job, operation, place)
@@ -323,13 +309,9 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     if flags & at_job.HAS_VALUES:
         size += 4 * job.values
     used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number)
-    used = put_word(row, used, pair.qkey)
-    used = put_word(row, used, pair.number)
-    used = put_word(row, used, operation.number)
-    used = put_word(row, used, job.epoch)
-    used = put_word(row, used, round_number & ROUND_MASK)
-    used = put_word(row, used, flags << 24 | owner)
-    used = put_word(row, used, (exponent & 0xFFFF) << 16)
+    deth = (pair.qkey, pair.number, operation.number)
+    header = (job.epoch, round_number & ROUND_MASK, flags << 24 | owner, (exponent & 0xFFFF) << 16)
+    used = put_words(row, put_words(row, used, deth), header)
     if flags & at_job.HAS_VALUES:
         values = own_values(job, operation, slot, block, 0)
         store_swapped(values, row + used, job.values)

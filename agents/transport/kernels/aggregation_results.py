@@ -210,8 +210,7 @@ def take_sum(
             sums[index] = 0
     saturated = flags & at_job.IS_SATURATED != 0
     if own_shard:
-        own = own_values(job, operation, slot, block, 1)
-        if add_saturating(sums, own, count):
+        if add_saturating(sums, own_values(job, operation, slot, block, 1), count):
             saturated = True
         first -= operation.shard_first
     if saturated:

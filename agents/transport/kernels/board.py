@@ -9,8 +9,8 @@ first copy.
 """
 
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.memory import calloc, free, work_at
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.transport.kernels.memory import drop_piece, take_piece, work_at
+from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import HAS_IMMEDIATE
 
 _HEAD_BYTES = at.Board.dtype.itemsize
@@ -36,17 +36,11 @@ def take_board(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Give the queue pair an empty board if it has none; False if there is no memory."""
     if pair.board:
         return True
-    address = endpoint.free_boards
-    if address:
-        endpoint.free_boards = at.Board(address).next_free
-    else:
-        address = calloc(_HEAD_BYTES + (_SENT_BYTES + _KEPT_BYTES) * endpoint.board_room, 1)
-        if address == 0:
-            return False
-        at.Board(address).next_board = endpoint.boards
-        endpoint.boards = address
-    pair.board = address
-    board = at.Board(address)
+    size = _HEAD_BYTES + (_SENT_BYTES + _KEPT_BYTES) * endpoint.board_room
+    pair.board = take_piece(endpoint.boards, size)
+    if pair.board == 0:
+        return False
+    board = at.Board(pair.board)
     board.sacked_count = board.lost_count = board.kept_count = 0
     board.stamp = board.delivered = board.highest_sacked = board.promised = 0
     return True
@@ -61,8 +55,7 @@ def drop_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
     if board.kept_count:
         for sequence in range(endpoint.board_room):
             forget_kept(endpoint, board, kept_at(endpoint, pair, sequence))
-    board.next_free = endpoint.free_boards
-    endpoint.free_boards = pair.board
+    drop_piece(endpoint.boards, pair.board)
     pair.board = 0
 
 
@@ -77,30 +70,15 @@ def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
         drop_board(endpoint, pair)
 
 
-@compiled
-def free_boards(state: int) -> None:
-    """Give back the memory of all boards: the endpoint whose state is at an address is not used any
-    more."""
-    endpoint = at.EndpointState(state)
-    address = endpoint.boards
-    while address:
-        following = at.Board(address).next_board
-        free(address)
-        address = following
-    endpoint.boards = 0
-    endpoint.free_boards = 0
-
-
 @internal
 def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.Kept) -> None:
     """There is room for another packet again, if one was kept here."""
-    word = kept.word
-    if word == 0:
+    if kept.word == 0:
         return
-    kept.word = 0
     board.kept_count -= 1
-    if makes_event(word):
+    if makes_event(kept.word):
         endpoint.held_events -= 1
+    kept.word = 0
 
 
 @internal
@@ -146,18 +124,20 @@ def note_transmission(
 def seek(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Find what is to be sent next: the first packet that is lost, or what was never sent."""
     following = pair.send_highest
-    if pair.board:
-        board = at.Board(pair.board)
-        if board.lost_count:
-            following = max(pair.send_next, pair.unacknowledged)
-            while following < pair.send_highest:
-                if sent_at(endpoint, pair, following).word & at.STATE_MASK == at.LOST:
-                    break
-                following += 1
+    if pair.board and at.Board(pair.board).lost_count:
+        following = max(pair.send_next, pair.unacknowledged)
+        while following < pair.send_highest:
+            if sent_at(endpoint, pair, following).word & at.STATE_MASK == at.LOST:
+                break
+            following += 1
     pair.send_next = following
-    while pair.send_work < pair.next_work:
-        if work_at(pair, pair.send_work).end > following:
-            break
+    skip_sent_work(pair)
+
+
+@internal
+def skip_sent_work(pair: at.PairState) -> None:
+    """Find the work that what is to be sent next belongs to."""
+    while pair.send_work < pair.next_work and work_at(pair, pair.send_work).end <= pair.send_next:
         pair.send_work += 1
 
 

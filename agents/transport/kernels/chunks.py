@@ -14,7 +14,7 @@ from weft.agents.wire.headers import (
     MULTICAST_QPN,
     PSN_MASK,
 )
-from weft.agents.wire.packets import put_bth, put_word
+from weft.agents.wire.packets import put_bth, put_words
 from weft.base.jit import (
     load8,
     load64,
@@ -36,9 +36,9 @@ _ONES = np.uint64(0x0101010101010101)
 def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
     """Return the shard of a chunk of `length` bytes and where it goes in the buffer; (-1, 0) if
     there is no such chunk."""
-    shards = sink.shards
     if chunk >= sink.chunks:
         return -1, 0
+    shards = sink.shards
     firsts = 3 * shards
     low = 0
     high = shards - 1
@@ -79,10 +79,9 @@ def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int) -> int
 @internal
 def is_whole(sink: at.SinkState) -> bool:
     """Return whether no chunk is missing, marked ones included; for where packets arrive."""
-    missing = sink.missing
-    if missing == 0:
+    if sink.missing == 0:
         return True
-    if missing > load64_signed(sink.marked):
+    if sink.missing > load64_signed(sink.marked):
         return False
     chunk = sink.whole_before
     while chunk < sink.chunks and (load8(sink.present + chunk) or load8(sink.fetched + chunk)):
@@ -178,9 +177,7 @@ def chunk_time(endpoint: at.EndpointState, pair: at.PairState) -> int:
     """Return when the next chunk may leave by its queue pair's own rate; NEVER if there is none."""
     if pair.first_work == pair.next_work:
         return NEVER
-    if pair.chunks_before_pause:
-        return 0
-    return pair.chunk_due
+    return 0 if pair.chunks_before_pause else pair.chunk_due
 
 
 @internal
@@ -208,18 +205,14 @@ def send_chunk(
             return 0
         row = row_address(batch, count)
         used = put_bth(row, _CHUNK_OPCODE, size, 0, MULTICAST_QPN, pair.chunk_psn)
-        used = put_word(row, used, pair.qkey)
-        used = put_word(row, used, pair.number)
-        used = put_word(row, used, (work.immediate + chunk) & 0xFFFFFFFF)
+        immediate = (work.immediate + chunk) & 0xFFFFFFFF
+        used = put_words(row, used, (pair.qkey, pair.number, immediate))
         memcpy(row + used, work.address + offset, size)
         frame = finish(endpoint, pair, batch, count, used + size, now)
         endpoint.statistics.chunks_sent += 1
         pair.chunk_psn = (pair.chunk_psn + 1) & PSN_MASK
-        if rate:
-            begin = max(pair.chunk_due, now - endpoint.pacing_credit)
-            pair.chunk_due = begin + pacing_ns(frame, rate)
-        else:
-            pair.chunk_due = now
+        begin = max(pair.chunk_due, now - endpoint.pacing_credit)
+        pair.chunk_due = begin + pacing_ns(frame, rate) if rate else now
         if pair.chunks_before_pause == 0:
             pair.chunks_before_pause = work.rkey_or_batch
         pair.chunks_before_pause -= 1

@@ -47,8 +47,7 @@ def push_acknowledgement(
     aeth = (SYNDROME_ACK << 24) | (pair.messages & PSN_MASK)
     if not push_echo(endpoint, index, end - 1, aeth, mark, source_port):
         return False
-    pair.acknowledge_pending = 0
-    pair.since_acknowledge = 0
+    pair.acknowledge_pending = pair.since_acknowledge = 0
     return True
 
 
@@ -104,9 +103,7 @@ def put_acknowledgement(
         set_congested(row)
         endpoint.statistics.marks_echoed += 1
     if endpoint.entropy == at.FIXED or source_port == 0:
-        source_port = pair.source_port
-        if pair.acknowledge_port:
-            source_port = pair.acknowledge_port
+        source_port = pair.acknowledge_port if pair.acknowledge_port else pair.source_port
     return finish_from(endpoint, pair, batch, count, used, now, source_port, pair.tos)
 
 

@@ -130,8 +130,7 @@ def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: 
         change_path(endpoint, pair)
     elif pair.port_count > 1:
         pair.port_at = (pair.port_at + 1) % pair.port_count
-        ports = words_at(pair.ports, pair.port_count)
-        pair.source_port = ports[pair.port_at]
+        pair.source_port = words_at(pair.ports, pair.port_count)[pair.port_at]
         endpoint.statistics.path_changes += 1
         add_event(endpoint, at.EVENT_REPATHED, index, pair.source_port, 0, 0, 0, 0)
 
@@ -146,19 +145,16 @@ on its way."""
 @internal
 def end_round(endpoint: at.EndpointState, pair: at.PairState, now: int) -> None:
     """Judge a round by its marks (DCTCP: RFC 8257, 3.3; PLB: SIGCOMM 2022, section 3)."""
-    marked = pair.marked
-    acked = pair.acked
     if endpoint.congestion == at.DCTCP:
-        pair.alpha += (marked * at.ONE_ALPHA // acked - pair.alpha) // 16
-        if marked:
+        pair.alpha += (pair.marked * at.ONE_ALPHA // pair.acked - pair.alpha) // 16
+        if pair.marked:
             smaller = pair.window - pair.window * pair.alpha // (2 * at.ONE_ALPHA)
             pair.window = max(SMALLEST_WINDOW, smaller)
     if endpoint.entropy == at.PLB:
-        pair.congested_rounds = pair.congested_rounds + 1 if 4 * marked > acked else 0
+        pair.congested_rounds = pair.congested_rounds + 1 if 4 * pair.marked > pair.acked else 0
         if pair.congested_rounds >= CONGESTED_ROUNDS:
             change_path(endpoint, pair)
-    pair.marked = 0
-    pair.acked = 0
+    pair.marked = pair.acked = 0
     pair.round_end = pair.send_highest
 
 
@@ -170,9 +166,8 @@ def take_feedback(
     unacknowledged."""
     response = fields.property_bits & HAS_PAYLOAD
     mark = fields.marked if response else fields.congested
-    packets = pair.unacknowledged - before
-    if endpoint.echo == at.ECHO_EVERY or response:
-        packets = 1
+    one = endpoint.echo == at.ECHO_EVERY or response
+    packets = 1 if one else pair.unacknowledged - before
     if endpoint.entropy == at.REPS and not response and not mark:
         keep_entropy(endpoint, pair, fields.source_port)
     pair.acked += packets

@@ -27,6 +27,15 @@ def frame_size(headers: int, payload: int) -> int:
 
 
 @internal
+def place_in_message(first: bool, last: bool) -> int:
+    """Return which of its four opcodes a packet has: that of the first, a middle, the last or the
+    only one of its message."""
+    if first:
+        return 3 if last else 0
+    return 2 if last else 1
+
+
+@internal
 def row_address(batch: at.Batch, index: int) -> int:
     """Return where row `index` of a batch's data is; `batch` is `Datagrams.addresses`."""
     return batch.data + index * batch.stride
@@ -38,8 +47,7 @@ def finish(
 ) -> int:
     """Seal the packet in row `count`, address it, charge it to the link; returns its frame
     bytes."""
-    port = pair.source_port
-    return finish_from(endpoint, pair, batch, count, used, now, port, pair.tos)
+    return finish_from(endpoint, pair, batch, count, used, now, pair.source_port, pair.tos)
 
 
 @internal
@@ -60,10 +68,8 @@ def finish_from(
     tos: int,
 ) -> int:
     """Do what `finish` does, but from another source port and with another TOS."""
-    row = row_address(batch, count)
-    source = endpoint.address
-    destination = pair.peer_address
-    size = put_icrc(row, used, source, destination, source_port)
+    source, destination = endpoint.address, pair.peer_address
+    size = put_icrc(row_address(batch, count), used, source, destination, source_port)
     store32(batch.length + 4 * count, np.uint32(size))
     store32(batch.source + 4 * count, np.uint32(source))
     store32(batch.destination + 4 * count, np.uint32(destination))

@@ -42,8 +42,7 @@ def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
     if length > endpoint.path_mtu:
         return 0
     if bits & IS_SEND:
-        whole = bits & IS_LAST != 0 or length == endpoint.path_mtu
-        return at.KEPT_SEND if whole else 0
+        return at.KEPT_SEND if bits & IS_LAST or length == endpoint.path_mtu else 0
     if bits & IS_WRITE == 0:
         return at.KEPT_READ if fields.dma_length <= at.MAXIMUM_KEPT_READ else 0
     if bits & IS_FIRST == 0 or bits & IS_LAST == 0 or fields.dma_length != length:
@@ -56,17 +55,15 @@ def kind_to_keep(endpoint: at.EndpointState, fields: wire.Fields) -> int:
 @internal
 def word_to_keep(fields: wire.Fields, kind: int) -> int:
     """Return what is kept of a packet in one word."""
-    word: int = kind
     if kind == at.KEPT_READ:
-        word |= fields.rkey << at.KEPT_SHIFT
-        word |= fields.dma_length << at.KEPT_READ_SHIFT
-        return word
-    if fields.begins_message:
-        word |= at.KEPT_BEGINS
-    word |= fields.property_bits << at.KEPT_SHIFT
-    word |= fields.payload_length << at.KEPT_LENGTH_SHIFT
-    word |= fields.immediate << at.KEPT_IMMEDIATE_SHIFT
-    return word
+        return kind | fields.rkey << at.KEPT_SHIFT | fields.dma_length << at.KEPT_READ_SHIFT
+    return (
+        kind
+        | (at.KEPT_BEGINS if fields.begins_message else 0)
+        | fields.property_bits << at.KEPT_SHIFT
+        | fields.payload_length << at.KEPT_LENGTH_SHIFT
+        | fields.immediate << at.KEPT_IMMEDIATE_SHIFT
+    )
 
 
 @internal
@@ -195,9 +192,8 @@ def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.Kept
     if size and not find_memory(endpoint, address, key, size):
         refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
         return 0
-    if not queue_read(endpoint, pair, address, key, size, pair.expected, 0):
-        return 0
-    return packets_of(size, endpoint.path_mtu)
+    lined_up = queue_read(endpoint, pair, address, key, size, pair.expected, 0)
+    return packets_of(size, endpoint.path_mtu) if lined_up else 0
 
 
 @internal
@@ -207,20 +203,15 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
         return
     board = at.Board(pair.board)
     while board.kept_count:
-        expected = pair.expected
-        kept = kept_at(endpoint, pair, expected)
+        kept = kept_at(endpoint, pair, pair.expected)
         word = kept.word
         if word == 0:
             break
         kind = word & at.KEPT_KIND_MASK
-        bits = word >> at.KEPT_SHIFT
-        if kind == at.KEPT_READ:
-            bits = IS_FIRST | IS_LAST
+        bits = IS_FIRST | IS_LAST if kind == at.KEPT_READ else word >> at.KEPT_SHIFT
         packets = 1
-        before = at.NO_MESSAGE
-        if kind == at.KEPT_SEND and bits & IS_FIRST == 0:
-            before = at.SEND_MESSAGE
-        if pair.in_message != before:
+        goes_on = kind == at.KEPT_SEND and bits & IS_FIRST == 0
+        if pair.in_message != (at.SEND_MESSAGE if goes_on else at.NO_MESSAGE):
             refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
             packets = 0
         elif kind == at.KEPT_WRITE:
@@ -229,7 +220,7 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
             packets = take_kept_read(endpoint, pair, kept)
         else:
             pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
-            add_event(endpoint, at.EVENT_FRAGMENT_DUE, index, expected, 0, 0, 0, 0)
+            add_event(endpoint, at.EVENT_FRAGMENT_DUE, index, pair.expected, 0, 0, 0, 0)
         forget_kept(endpoint, board, kept)
         if packets == 0:
             break

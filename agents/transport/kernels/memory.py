@@ -3,20 +3,62 @@
 `pair` is a row of the endpoint's queue pair table.
 """
 
+from typing import Any
+
 import numpy as np
 
 from weft.agents.transport import layout as at
-from weft.agents.wire.compiled import internal
+from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import PSN_MASK
 from weft.base.jit import Words, types, words_at
 
-calloc = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
-"""calloc(count, size) of libc: as malloc, of zeros."""
-malloc = types.ExternalFunction("malloc", types.intp(types.intp))
-"""malloc(size) of libc; memory that compiled code takes when a packet makes it necessary."""
+_calloc: Any = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
+"""calloc(count, size) of libc: memory that compiled code takes when a packet makes it necessary."""
 memmove = types.ExternalFunction("memmove", types.intp(types.intp, types.intp, types.intp))
 """memmove(to, from, size) of libc, as memcpy for what overlaps."""
-free = types.ExternalFunction("free", types.void(types.intp))
+_free: Any = types.ExternalFunction("free", types.void(types.intp))
+
+
+@internal
+def take_piece(pool: at.Pool, size: int) -> int:
+    """Return the address of a piece of a pool, where pieces have `size` bytes; 0 if there is no
+    memory. One that was used before is as it was left."""
+    piece: int = pool.free
+    if piece:
+        pool.free = at.Piece(piece).next_free
+        return piece
+    piece = _calloc(size, 1)
+    if piece:
+        at.Piece(piece).next_made = pool.made
+        pool.made = piece
+    return piece
+
+
+@internal
+def drop_piece(pool: at.Pool, piece: int) -> None:
+    """Let others have a piece."""
+    at.Piece(piece).next_free = pool.free
+    pool.free = piece
+
+
+@internal
+def free_pool(pool: at.Pool) -> None:
+    """Give back the memory of all pieces."""
+    piece = pool.made
+    while piece:
+        following = at.Piece(piece).next_made
+        _free(piece)
+        piece = following
+    pool.made = pool.free = 0
+
+
+@compiled
+def free_pools(state: int) -> None:
+    """Give back what compiled code took for an endpoint, whose state is at an address and not used
+    any more."""
+    endpoint = at.EndpointState(state)
+    free_pool(endpoint.read_blocks)
+    free_pool(endpoint.boards)
 
 
 @internal
@@ -66,9 +108,7 @@ def extend(psn: int, near: int) -> int:
 @internal
 def work_at(pair: at.PairState, number: int) -> at.Work:
     """Return the words of a piece of posted work."""
-    ring = pair.work_ring
-    if ring == 0:
-        ring = np.int64(pair.first_ring.ctypes.data)
+    ring = pair.work_ring if pair.work_ring else np.int64(pair.first_ring.ctypes.data)
     return at.Work(ring, number & (pair.work_room - 1))
 
 

@@ -159,9 +159,8 @@ def stage(worker: at.WorkerState, fields: wire.Fields, row: int, destination: in
 @internal
 def poll_completions(worker: at.WorkerState) -> None:
     """Take a window of completions: each payload to its place, then their slots are free again."""
-    polled = worker.polled
-    end = min(worker.staged, polled + worker.window)
-    while polled < end:
+    end = min(worker.staged, worker.polled + worker.window)
+    for polled in range(worker.polled, end):
         slot = polled % worker.slots
         entry = at.Staged(worker.completions, slot)
         deliver_chunk(
@@ -172,7 +171,6 @@ def poll_completions(worker: at.WorkerState) -> None:
             worker.staging + slot * worker.slot_bytes,
             entry.length,
         )
-        polled += 1
     worker.polled = end
 
 

@@ -19,6 +19,7 @@ from weft.agents.transport.kernels.frames import (
     finish,
     finish_from,
     frame_size,
+    place_in_message,
     row_address,
     service_of_data,
 )
@@ -41,18 +42,17 @@ from weft.base.jit import memcpy
 
 _READ_REQUEST = 0x0C
 # Opcodes by place in the message.
-_SEND_FIRST, _SEND_MIDDLE, _SEND_LAST, _SEND_ONLY = 0x00, 0x01, 0x02, 0x04
-_WRITE_FIRST, _WRITE_MIDDLE, _WRITE_LAST, _WRITE_ONLY = 0x06, 0x07, 0x08, 0x0A
+_SENDS = (0x00, 0x01, 0x02, 0x04)
+_WRITES = (0x06, 0x07, 0x08, 0x0A)
 
 
 @internal
 def next_read_packets(endpoint: at.EndpointState, pair: at.PairState, work: at.Work) -> int:
     """Return how many responses the next request of a READ asks for; segments keep their
     boundaries."""
-    segment = endpoint.read_segment
     offset = pair.send_next - work.first
-    left = work.end - pair.send_next
-    return min(segment - offset % segment, left)
+    left_of_segment = endpoint.read_segment - offset % endpoint.read_segment
+    return min(left_of_segment, work.end - pair.send_next)
 
 
 @internal
@@ -65,8 +65,7 @@ def can_request(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     if endpoint.recovery == at.SELECTIVE:
         flight = packets_in_flight(endpoint, pair)
         if pair.send_next == pair.send_highest:
-            outstanding = pair.send_highest - pair.unacknowledged
-            room = endpoint.board_room - outstanding
+            room = endpoint.board_room - (pair.send_highest - pair.unacknowledged)
     if flight == 0 and room > 0:
         return True
     if pair.probing:
@@ -84,8 +83,7 @@ def can_request(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 @internal
 def request_is_read(pair: at.PairState) -> bool:
     """Return whether the next request is a READ."""
-    work = work_at(pair, pair.send_work)
-    return work.kind == at.READ
+    return work_at(pair, pair.send_work).kind == at.READ
 
 
 @internal
@@ -107,10 +105,8 @@ def note_sent(
     if pair.board:
         note_transmission(endpoint, pair, first, end, request_is_read(pair))
     pair.send_next = end
-    if end > pair.send_highest:
-        pair.send_highest = end
-    work = work_at(pair, pair.send_work)
-    if end >= work.end:
+    pair.send_highest = max(pair.send_highest, end)
+    if end >= work_at(pair, pair.send_work).end:
         pair.send_work += 1
     if pair.board:
         seek(endpoint, pair)
@@ -134,8 +130,7 @@ def send_request(
     kind = work.kind
     mtu = endpoint.path_mtu
     psn = pair.send_next
-    index = psn - work.first
-    offset = index * mtu
+    offset = (psn - work.first) * mtu
     length = work.length
     row = row_address(batch, count)
     peer = pair.peer_number
@@ -148,7 +143,7 @@ def send_request(
         used = put_reth(row, used, work.remote_address + offset, work.rkey_or_batch, size)
         note_sent(endpoint, pair, packets, True, now)
         return finish(endpoint, pair, batch, count, used, now)
-    first = index == 0
+    first = psn == work.first
     last = psn + 1 == work.end
     immediate = last and (kind == at.SEND_WITH_IMMEDIATE or kind == at.WRITE_WITH_IMMEDIATE)
     write = kind >= at.WRITE
@@ -157,16 +152,9 @@ def send_request(
     headers = 12 + (16 if addressed else 0) + (4 if immediate else 0)
     if budget < frame_size(headers, size):
         return 0
-    if (first and last) or (write and selective):
-        opcode = _WRITE_ONLY if write else _SEND_ONLY
-    elif first:
-        opcode = _WRITE_FIRST if write else _SEND_FIRST
-    elif last:
-        opcode = _WRITE_LAST if write else _SEND_LAST
-    else:
-        opcode = _WRITE_MIDDLE if write else _SEND_MIDDLE
-    if immediate:
-        opcode += 1
+    alone = write and selective
+    place = place_in_message(first or alone, last or alone)
+    opcode = (_WRITES if write else _SENDS)[place] + immediate
     window = pair.window >> 8
     ask = (
         last
@@ -182,17 +170,15 @@ def send_request(
     if selective and first:
         set_begins_message(row)
     if addressed:
-        if selective:
-            length = size
         remote = work.remote_address + (offset if selective else 0)
-        used = put_reth(row, used, remote, work.rkey_or_batch, length)
+        named = size if selective else length
+        used = put_reth(row, used, remote, work.rkey_or_batch, named)
     if immediate:
         used = put_word(row, used, work.immediate)
     memcpy(row + used, work.address + offset, size)
     note_sent(endpoint, pair, 1, ask or endpoint.echo == at.ECHO_EVERY, now)
-    port, tos = pair.source_port, service_of_data(endpoint, pair)
-    if endpoint.entropy == at.REPS:
-        port = next_port(endpoint, pair, now)
+    tos = service_of_data(endpoint, pair)
+    port = next_port(endpoint, pair, now) if endpoint.entropy == at.REPS else pair.source_port
     return finish_from(endpoint, pair, batch, count, used + size, now, port, tos)
 
 

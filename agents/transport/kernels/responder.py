@@ -9,6 +9,7 @@ from weft.agents.transport.kernels.entropy import move_acknowledgements
 from weft.agents.transport.kernels.frames import (
     finish_from,
     frame_size,
+    place_in_message,
     row_address,
     service_of_data,
 )
@@ -40,8 +41,8 @@ from weft.agents.wire.headers import (
 from weft.agents.wire.packets import put_bth, put_word
 from weft.base.jit import memcpy
 
-# Opcodes by place in the message.
-_RESPONSE_FIRST, _RESPONSE_MIDDLE, _RESPONSE_LAST, _RESPONSE_ONLY = 0x0D, 0x0E, 0x0F, 0x10
+_FIRST_RESPONSE = 0x0D
+"""The first opcode of four, by place in the message."""
 
 
 @internal
@@ -59,10 +60,8 @@ def receive_write(
         pair.write_address = fields.remote_address
         pair.write_key = fields.rkey
         pair.write_remaining = total
-        if endpoint.recovery == at.SELECTIVE and not fields.begins_message:
-            pair.write_length += total
-        else:
-            pair.write_length = total
+        goes_on = endpoint.recovery == at.SELECTIVE and not fields.begins_message
+        pair.write_length = total + (pair.write_length if goes_on else 0)
     remaining = pair.write_remaining - length
     if remaining < 0 or (bits & IS_LAST and remaining != 0):
         refuse(endpoint, pair, SYNDROME_INVALID_REQUEST)
@@ -116,15 +115,14 @@ def receive_expected(
         return False
     if message == at.NO_MESSAGE:
         size = fields.dma_length
-        if size and not find_memory(endpoint, fields.remote_address, fields.rkey, size):
+        address, key = fields.remote_address, fields.rkey
+        if size and not find_memory(endpoint, address, key, size):
             refuse(endpoint, pair, SYNDROME_REMOTE_ACCESS_ERROR)
             return False
-        address, key = fields.remote_address, fields.rkey
         if not queue_read(endpoint, pair, address, key, size, expected, 0):
             return False
         pair.expected = expected + packets_of(size, mtu)
-        pair.acknowledge_pending = 0
-        pair.since_acknowledge = 0
+        pair.acknowledge_pending = pair.since_acknowledge = 0
     else:
         if message == at.WRITE_MESSAGE:
             if not receive_write(endpoint, pair, fields, row, index):
@@ -200,10 +198,9 @@ def receive_request(
                 echo_arrival(endpoint, pair, fields, index, expected, unacknowledged)
             return
         size = fields.dma_length
+        address, key = fields.remote_address, fields.rkey
         end = sequence + packets_of(size, endpoint.path_mtu)
-        known = find_memory(endpoint, fields.remote_address, fields.rkey, size)
-        if end <= pair.expected and (size == 0 or known):
-            address, key = fields.remote_address, fields.rkey
+        if end <= pair.expected and (size == 0 or find_memory(endpoint, address, key, size)):
             queue_read(endpoint, pair, address, key, size, sequence, 1)
 
 
@@ -221,9 +218,7 @@ def send_acknowledgement(
         psn -= 1
         endpoint.statistics.acknowledgements_sent += 1
     aeth = (syndrome << 24) | (pair.messages & PSN_MASK)
-    pair.nak_pending = 0
-    pair.acknowledge_pending = 0
-    pair.since_acknowledge = 0
+    pair.nak_pending = pair.acknowledge_pending = pair.since_acknowledge = 0
     mark = pair.ce_state
     return put_acknowledgement(endpoint, pair, batch, count, psn, aeth, mark, pair.echo_port, now)
 
@@ -233,9 +228,9 @@ def drop_first_read(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """Close up the waiting READs behind the first, which is answered."""
     if pair.reads == 1:
         drop_reads(endpoint, pair)
-        return
-    move_reads(pair, 1, 0)
-    pair.reads -= 1
+    else:
+        move_reads(pair, 1, 0)
+        pair.reads -= 1
 
 
 @internal
@@ -270,14 +265,7 @@ def send_response(
             pair.expected = psn
             pair.nak_pending = SYNDROME_REMOTE_ACCESS_ERROR
             return -1
-    if first and last:
-        opcode = _RESPONSE_ONLY
-    elif first:
-        opcode = _RESPONSE_FIRST
-    elif last:
-        opcode = _RESPONSE_LAST
-    else:
-        opcode = _RESPONSE_MIDDLE
+    opcode = _FIRST_RESPONSE + place_in_message(first, last)
     row = row_address(batch, count)
     used = put_bth(row, opcode, size, 0, pair.peer_number, psn)
     if first or last:

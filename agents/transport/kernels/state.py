@@ -5,19 +5,26 @@ failing, finding memory.
 """
 
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.board import drop_board, drop_idle_board, restore, retire, seek
+from weft.agents.transport.kernels.board import (
+    drop_board,
+    drop_idle_board,
+    restore,
+    retire,
+    seek,
+    skip_sent_work,
+)
 from weft.agents.transport.kernels.memory import (
     add_event,
-    free,
-    malloc,
+    drop_piece,
     memmove,
     packets_of,
+    take_piece,
     work_at,
 )
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import internal
 from weft.base.jit import words_at
 
-_HEAD_BYTES = at.ReadBlock.dtype.itemsize
+_HEAD_BYTES = at.Piece.dtype.itemsize
 _READ_BYTES = at.Read.dtype.itemsize
 
 MINIMUM_WINDOW = 4 * 256
@@ -59,27 +66,16 @@ def read_at(pair: at.PairState, place: int) -> at.Read:
 @internal
 def take_read_block(endpoint: at.EndpointState, pair: at.PairState) -> bool:
     """Give the queue pair room for READs to be answered; False if there is no memory."""
-    block = endpoint.free_read_blocks
-    if block:
-        endpoint.free_read_blocks = at.ReadBlock(block).next_free
-    else:
-        block = malloc(_HEAD_BYTES + at.READ_ROOM * _READ_BYTES)
-        if block == 0:
-            return False
-        at.ReadBlock(block).next_block = endpoint.read_blocks
-        endpoint.read_blocks = block
-    pair.read_block = block
-    return True
+    pair.read_block = take_piece(endpoint.read_blocks, _HEAD_BYTES + at.READ_ROOM * _READ_BYTES)
+    return bool(pair.read_block != 0)
 
 
 @internal
 def drop_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
     """No READ waits to be answered any more: another queue pair may have the room."""
     pair.reads = 0
-    block = pair.read_block
-    if block:
-        at.ReadBlock(block).next_free = endpoint.free_read_blocks
-        endpoint.free_read_blocks = block
+    if pair.read_block:
+        drop_piece(endpoint.read_blocks, pair.read_block)
         pair.read_block = 0
 
 
@@ -91,28 +87,22 @@ def move_reads(pair: at.PairState, place: int, to: int) -> None:
     memmove(reads + to * _READ_BYTES, reads + place * _READ_BYTES, size)
 
 
-@compiled
-def free_read_blocks(state: int) -> None:
-    """Give back all memory of READs to be answered: the endpoint whose state is at an address is
-    not used any more."""
-    endpoint = at.EndpointState(state)
-    block = endpoint.read_blocks
-    while block:
-        following = at.ReadBlock(block).next_block
-        free(block)
-        block = following
-    endpoint.read_blocks = 0
-    endpoint.free_read_blocks = 0
-
-
 @internal
 def is_cheap_to_repeat(pair: at.PairState) -> bool:
     """Return whether the oldest packet that is not acknowledged is a READ request or a small
     message."""
-    if pair.first_work == pair.next_work:
-        return False
     work = work_at(pair, pair.first_work)
-    return work.kind == at.READ or work.length <= SMALL
+    return pair.first_work != pair.next_work and (work.kind == at.READ or work.length <= SMALL)
+
+
+@internal
+def backed_off(endpoint: at.EndpointState, timeout: int, doublings: int) -> int:
+    """Return a timeout after so many doublings, but not beyond the longest."""
+    limit = max(timeout, endpoint.maximum_timeout)
+    while doublings > 0 and timeout < limit:
+        timeout *= 2
+        doublings -= 1
+    return min(timeout, limit)
 
 
 @internal
@@ -129,23 +119,15 @@ def timeout_of(endpoint: at.EndpointState, pair: at.PairState) -> int:
     if pair.smoothed_rtt == 0:
         timeout = endpoint.initial_timeout
     else:
-        timeout = pair.smoothed_rtt + 4 * pair.rtt_variation
-        timeout += endpoint.acknowledge_interval
+        timeout = pair.smoothed_rtt + 4 * pair.rtt_variation + endpoint.acknowledge_interval
     rash = endpoint.congestion != at.DCTCP  # there, queues may be full on every way
     if rash and endpoint.rate_bps and is_cheap_to_repeat(pair):
         flight = pair.send_highest - pair.unacknowledged
         flight_ns = flight * endpoint.path_mtu * 8_000_000_000 // endpoint.rate_bps
-        early_ns = endpoint.control_timeout
-        minimum = min(minimum, early_ns + 2 * flight_ns)
+        minimum = min(minimum, endpoint.control_timeout + 2 * flight_ns)
         if pair.smoothed_rtt == 0:
-            timeout = min(timeout, 2 * early_ns + 2 * flight_ns)
-    timeout = max(timeout, minimum)
-    limit = max(timeout, endpoint.maximum_timeout)
-    for _ in range(pair.retries - pair.port_count):
-        if timeout >= limit:
-            break
-        timeout *= 2
-    return min(timeout, limit)
+            timeout = min(timeout, 2 * endpoint.control_timeout + 2 * flight_ns)
+    return backed_off(endpoint, max(timeout, minimum), pair.retries - pair.port_count)
 
 
 @internal
@@ -162,25 +144,19 @@ def go_back(pair: at.PairState) -> None:
 def slow_down(pair: at.PairState) -> None:
     """Something is lost: halve the window, once a window."""
     if pair.unacknowledged >= pair.recovery_end:
-        halved = max(MINIMUM_WINDOW, pair.window // 2)
-        pair.window = min(pair.window, halved)
+        pair.window = min(pair.window, max(MINIMUM_WINDOW, pair.window // 2))
         pair.recovery_end = pair.send_highest
 
 
 @internal
-def undo_go_back(endpoint: at.EndpointState, pair: at.PairState) -> None:
+def undo_go_back(pair: at.PairState) -> None:
     """A timeout was rash: more is acknowledged than the probe, so go on where we were.
 
     As RFC 5682 (F-RTO) does. If the end of what was sent is missing all the same, a NAK or the next
     timeout says so.
     """
     pair.send_next = pair.send_highest
-    while pair.send_work < pair.next_work:
-        work = work_at(pair, pair.send_work)
-        if work.end > pair.send_next:
-            break
-        pair.send_work += 1
-    pair.window = min(2 * pair.window, endpoint.maximum_window * 256)
+    skip_sent_work(pair)
 
 
 @internal
@@ -190,8 +166,7 @@ def fail(endpoint: at.EndpointState, pair: at.PairState, index: int, reason: int
     pair.timer = 0
     drop_reads(endpoint, pair)
     drop_board(endpoint, pair)
-    pair.nak_pending = 0
-    pair.acknowledge_pending = 0
+    pair.nak_pending = pair.acknowledge_pending = 0
     add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
 
 
@@ -200,14 +175,13 @@ def measure(pair: at.PairState, now: int) -> None:
     """Take in the round trip of the packet that was being timed (RFC 6298)."""
     sample = max(1, now - pair.timed_at)
     pair.timed_psn = -1
-    smoothed = pair.smoothed_rtt
-    if smoothed == 0:
+    if pair.smoothed_rtt == 0:
         pair.smoothed_rtt = sample
         pair.rtt_variation = sample // 2
     else:
-        variation = pair.rtt_variation
-        pair.rtt_variation = variation + (abs(sample - smoothed) - variation) // 4
-        pair.smoothed_rtt = smoothed + (sample - smoothed) // 8
+        change = sample - pair.smoothed_rtt
+        pair.rtt_variation += (abs(change) - pair.rtt_variation) // 4
+        pair.smoothed_rtt += change // 8
 
 
 @internal
@@ -226,39 +200,28 @@ def advance(
     if pair.timed_psn >= 0 and reached > pair.timed_psn:
         measure(pair, now)
     pair.retries = 0
+    limit = endpoint.maximum_window * 256
     if pair.probing and reached > before + 1:
         if selective:
             restore(endpoint, pair)
-            pair.window = min(2 * pair.window, endpoint.maximum_window * 256)
         else:
-            undo_go_back(endpoint, pair)
+            undo_go_back(pair)
+        pair.window = min(2 * pair.window, limit)
     pair.probing = 0
     pair.last_progress = now
-    limit = endpoint.maximum_window * 256
-    grown = pair.window + (reached - before) * 65536 // pair.window
-    pair.window = min(limit, grown)
-    done = 0
-    while pair.first_work < pair.next_work:
-        work = work_at(pair, pair.first_work)
-        if work.end > reached:
-            break
+    pair.window = min(limit, pair.window + (reached - before) * 65536 // pair.window)
+    first = pair.first_work
+    while pair.first_work < pair.next_work and work_at(pair, pair.first_work).end <= reached:
         pair.first_work += 1
-        done += 1
-    if done:
-        add_event(endpoint, at.EVENT_WORK_DONE, index, done, 0, 0, 0, 0)
-    if pair.send_next < reached:
-        pair.send_next = reached
-    if pair.acknowledge_asked < reached:
-        pair.acknowledge_asked = reached
-    if pair.send_work < pair.first_work:
-        pair.send_work = pair.first_work
+    if pair.first_work > first:
+        add_event(endpoint, at.EVENT_WORK_DONE, index, pair.first_work - first, 0, 0, 0, 0)
+    pair.send_next = max(pair.send_next, reached)
+    pair.acknowledge_asked = max(pair.acknowledge_asked, reached)
+    pair.send_work = max(pair.send_work, pair.first_work)
     if selective:
         seek(endpoint, pair)
         drop_idle_board(endpoint, pair)
-    if reached < pair.send_highest:
-        pair.timer = now + timeout_of(endpoint, pair)
-    else:
-        pair.timer = 0
+    pair.timer = now + timeout_of(endpoint, pair) if reached < pair.send_highest else 0
 
 
 @internal
@@ -271,19 +234,14 @@ def acknowledge(
     Of a READ only its responses acknowledge anything (specification, 9.7.5.1.1: implied NAK).
     """
     number = pair.first_work
-    stop = reached
-    whole = True
-    while number < pair.next_work:
+    while number < pair.next_work and work_at(pair, number).first < reached:
         work = work_at(pair, number)
-        if work.first >= reached:
-            break
         if work.kind == at.READ:
-            stop = max(work.first, pair.unacknowledged)
-            whole = False
-            break
+            advance(endpoint, pair, index, max(work.first, pair.unacknowledged), now)
+            return False
         number += 1
-    advance(endpoint, pair, index, stop, now)
-    return whole
+    advance(endpoint, pair, index, reached, now)
+    return True
 
 
 @internal

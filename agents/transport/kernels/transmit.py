@@ -83,23 +83,16 @@ def look_again(endpoint: at.EndpointState, pair: at.PairState, index: int, in_tu
     A READ request is control. One that comes up while data is sent takes its turn there, too
     (`in_turn`).
     """
-    timer = NEVER
-    control = NEVER
-    request = NEVER
-    response = NEVER
+    timer = control = request = response = NEVER
+    if pair.state == at.READY and pair.timer:
+        timer = pair.timer
     if pair.kind == at.UD:
-        request = 0 if pair.chunks_idle else chunk_time(endpoint, pair)
-        if pair.first_work == pair.next_work:
-            request = NEVER
+        begins = pair.chunks_idle and pair.first_work < pair.next_work
+        request = 0 if begins else chunk_time(endpoint, pair)
     elif pair.kind == at_job.AGGREGATION:
-        if pair.state == at.READY:
-            if pair.timer:
-                timer = pair.timer
-            if at_job.JobState(pair.job).queue_count or needs_opening(pair):
-                request = 0
+        waits = at_job.JobState(pair.job).queue_count != 0 or needs_opening(pair)
+        request = 0 if pair.state == at.READY and waits else NEVER
     elif pair.state == at.READY:
-        if pair.timer:
-            timer = pair.timer
         if acknowledgement_waits(pair):
             control = 0
         if pair.reads:
@@ -120,18 +113,14 @@ def look_again(endpoint: at.EndpointState, pair: at.PairState, index: int, in_tu
 @internal
 def look_at_changed(endpoint: at.EndpointState) -> None:
     """Look again at all rows that changed; they stay noted."""
-    changed = words_at(endpoint.changed_table, endpoint.tree_rows)
-    for number in range(endpoint.changed):
-        index = changed[number]
+    for index in words_at(endpoint.changed_table, endpoint.changed):
         look_again(endpoint, pair_at(endpoint, index), index, False)
 
 
 @internal
 def take_changed(endpoint: at.EndpointState, now: int) -> None:
     """Look again at all rows that changed, start the pace of new runs of chunks."""
-    changed = words_at(endpoint.changed_table, endpoint.tree_rows)
-    for number in range(endpoint.changed):
-        index = changed[number]
+    for index in words_at(endpoint.changed_table, endpoint.changed):
         pair = pair_at(endpoint, index)
         pair.is_changed = 0
         if pair.kind == at.UD and pair.chunks_idle and pair.first_work < pair.next_work:
@@ -147,15 +136,14 @@ def take_changed(endpoint: at.EndpointState, now: int) -> None:
 def find_deadline(endpoint: at.EndpointState) -> int:
     """Return when transmit must be called next, by the trees; 0 means at once, NEVER not at all."""
     control = min(words_at(endpoint.timer_tree, 2)[1], words_at(endpoint.control_tree, 2)[1])
-    if endpoint.echoes > endpoint.echoes_sent:
+    if echo_waits(endpoint):
         control = 0
     data = words_at(endpoint.data_tree, 2)[1]
     endpoint.data_time = data
     if data < NEVER and endpoint.rate_bps:
         data = max(data, endpoint.link_free)
-    deadline: int = min(control, data)
-    endpoint.deadline = deadline
-    return deadline
+    endpoint.deadline = min(control, data)
+    return endpoint.deadline
 
 
 @internal
@@ -229,7 +217,6 @@ def transmit_batch(state: int, rows: int, now: int, budget: int) -> int:
 @internal
 def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: int) -> int:
     """`transmit_batch` for compiled code."""
-    total = endpoint.queue_pairs
     rows = endpoint.tree_rows
     room = batch.capacity
     count = 0
@@ -239,13 +226,11 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
         endpoint.link_free = max(endpoint.link_free, now)
     full = False
     while echo_waits(endpoint) and not full:
-        if count == room or budget < frame_size(16, 0):
-            full = True
-        else:
-            frame = send_echo(endpoint, batch, count, now)
-            if frame > 0:
-                budget -= frame
-                count += 1
+        full = count == room or budget < frame_size(16, 0)
+        frame = 0 if full else send_echo(endpoint, batch, count, now)
+        if frame > 0:
+            budget -= frame
+            count += 1
     index = -1 if full else next_due(endpoint.control_tree, rows, 0, now)
     while index >= 0:
         pair = pair_at(endpoint, index)
@@ -256,9 +241,7 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
             budget -= send_acknowledgement(endpoint, pair, batch, count, now)
             count += 1
         while can_request(endpoint, pair) and request_is_read(pair):
-            frame = 0
-            if count < room:
-                frame = send_request(endpoint, pair, batch, count, budget, now)
+            frame = send_request(endpoint, pair, batch, count, budget, now) if count < room else 0
             if frame == 0:
                 full = True
                 break
@@ -269,9 +252,8 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
             break
         index = next_due(endpoint.control_tree, rows, index + 1, now)
     turn = endpoint.rotation
-    paced = endpoint.rate_bps != 0
     while not full and count < room:
-        if paced and endpoint.link_free > now:
+        if endpoint.rate_bps and endpoint.link_free > now:
             break
         found = next_due(endpoint.data_tree, 2 * rows, turn + 1, now)
         if found < 0:
@@ -295,7 +277,7 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
         else:
             frame = send_request(endpoint, pair, batch, count, budget, now)
         if frame == 0:
-            turn = start - 1 if start > 0 else 2 * total - 1
+            turn = start - 1 if start > 0 else 2 * endpoint.queue_pairs - 1
             break
         turn = end
         if end > start:
