@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.compiled import compiled, inline, internal
 from weft.base.jit import Words, items_at
 
 BLOCK = 2048
@@ -17,20 +17,30 @@ BLOCK = 2048
 SUM, MINIMUM, MAXIMUM = range(3)
 
 
+@inline
+def smaller(one: Any, other: Any) -> Any:
+    """Return the smaller of two numbers; a NaN stays one, as numpy has it."""
+    return one if (one < other) | (one != one) else other
+
+
+@inline
+def larger(one: Any, other: Any) -> Any:
+    """Return the larger of two numbers; a NaN stays one, as numpy has it."""
+    return one if (one > other) | (one != one) else other
+
+
 @internal
 def apply(into: Any, left: Any, right: Any, count: int, op: int) -> None:
-    """into[i] = left[i] op right[i]; a NaN stays one, as numpy has it."""
+    """into[i] = left[i] op right[i]."""
     if op == SUM:
         for i in range(count):
             into[i] = left[i] + right[i]
     elif op == MINIMUM:
         for i in range(count):
-            a, b = left[i], right[i]
-            into[i] = a if (a < b) | (a != a) else b
+            into[i] = smaller(left[i], right[i])
     else:
         for i in range(count):
-            a, b = left[i], right[i]
-            into[i] = a if (a > b) | (a != a) else b
+            into[i] = larger(left[i], right[i])
 
 
 @internal
@@ -41,24 +51,10 @@ def apply_four(into: Any, a: Any, b: Any, c: Any, d: Any, count: int, op: int) -
             into[i] = into[i] + a[i] + b[i] + c[i] + d[i]
     elif op == MINIMUM:
         for i in range(count):
-            x, y = into[i], a[i]
-            x = x if (x < y) | (x != x) else y
-            y = b[i]
-            x = x if (x < y) | (x != x) else y
-            y = c[i]
-            x = x if (x < y) | (x != x) else y
-            y = d[i]
-            into[i] = x if (x < y) | (x != x) else y
+            into[i] = smaller(smaller(smaller(smaller(into[i], a[i]), b[i]), c[i]), d[i])
     else:
         for i in range(count):
-            x, y = into[i], a[i]
-            x = x if (x > y) | (x != x) else y
-            y = b[i]
-            x = x if (x > y) | (x != x) else y
-            y = c[i]
-            x = x if (x > y) | (x != x) else y
-            y = d[i]
-            into[i] = x if (x > y) | (x != x) else y
+            into[i] = larger(larger(larger(larger(into[i], a[i]), b[i]), c[i]), d[i])
 
 
 @compiled

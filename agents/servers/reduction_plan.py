@@ -223,7 +223,7 @@ class ReductionPlan:
     def _cut(self, shards: list[int]) -> None:
         """Cut all shards; number the chunks."""
         terms = self.terms
-        parts: list[list[Words]] = [[] for _ in range(5)]
+        parts: list[Words] = [np.zeros((5, 0), np.int64)]
         for owner, size_bytes in enumerate(shards):
             packets = -(-size_bytes // terms.packet_bytes)
             for part in range(terms.split):
@@ -234,14 +234,11 @@ class ReductionPlan:
                 starts = np.arange(first, end, terms.block_bytes, dtype=np.int64)
                 piece = (part + owner) % terms.split
                 turn = (owner - piece * len(shards) // terms.split) % len(shards)
-                parts[0].append(np.arange(len(starts), dtype=np.int64) * len(shards) + turn)
-                parts[1].append(np.full(len(starts), piece, np.int64))
-                parts[2].append(np.full(len(starts), owner, np.int64))
-                parts[3].append(starts)
-                parts[4].append(np.minimum(starts + terms.block_bytes, min(end, size_bytes)))
-        turns, pieces, owners, starts, ends = (
-            np.concatenate([np.zeros(0, np.int64), *part]) for part in parts
-        )
+                turns = np.arange(len(starts), dtype=np.int64) * len(shards) + turn
+                ends = np.minimum(starts + terms.block_bytes, min(end, size_bytes))
+                columns = np.broadcast_arrays(turns, piece, owner, starts, ends)
+                parts.append(np.array(columns, np.int64))
+        turns, pieces, owners, starts, ends = np.concatenate(parts, axis=1)
         order = np.lexsort((pieces, turns))
         self.pieces = pieces[order]
         self.owners = owners[order]

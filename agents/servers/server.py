@@ -165,8 +165,11 @@ class ReductionServer(EndpointAgent):
         if kind is Kind.PROBE or kind is Kind.WAITING or job.failure:
             return
         if kind is Kind.ABORT:
-            if message.rank >= len(members.members):
-                raise ProtocolError(f"ABORT by member {message.rank}, which does not exist")
+            refuse(
+                message.rank >= len(members.members),
+                f"ABORT by member {message.rank}, which does not exist",
+                ProtocolError,
+            )
             self._fail(job, message.rank, message.text, now_ns)
         elif kind is Kind.OPEN:
             self._open(job, member, message, now_ns)

@@ -167,13 +167,7 @@ class ServerOperation:
         """Open the operation at this server's parents."""
         data = self.plan.terms.encode()
         for parent, outgoing in self._outgoing.items():
-            region = outgoing.results
-            self._members.send(
-                parent,
-                Control(
-                    Kind.OPEN, self.number, address=region.address, rkey=region.rkey, data=data
-                ),
-            )
+            self._offer(Kind.OPEN, parent, outgoing.results, data)
 
     def open(self, member: int, message: Control) -> None:
         """A contributor has opened the operation.
@@ -183,13 +177,18 @@ class ServerOperation:
         incoming = self._incoming.get(member)
         if incoming is None:
             raise ProtocolError(f"OPEN of operation {self.number}, in which it has no part here")
-        if incoming.window is not None:
-            raise ProtocolError(f"OPEN of operation {self.number} a second time")
-        incoming.window = (message.address, message.rkey)
-        region = incoming.region
-        self._members.send(
-            member, Control(Kind.ADMIT, self.number, address=region.address, rkey=region.rkey)
+        refuse(
+            incoming.window is not None,
+            f"OPEN of operation {self.number} a second time",
+            ProtocolError,
         )
+        incoming.window = (message.address, message.rkey)
+        self._offer(Kind.ADMIT, member, incoming.region)
+
+    def _offer(self, kind: Kind, member: int, region: MemoryRegion, data: bytes = b"") -> None:
+        """Say where a member is to write."""
+        message = Control(kind, self.number, address=region.address, rkey=region.rkey, data=data)
+        self._members.send(member, message)
 
     def admitted(self, member: int, message: Control) -> None:
         """Take note where a parent has us write. Raises ProtocolError if it is none, or has done
@@ -238,10 +237,11 @@ class ServerOperation:
             for member, incoming in self._incoming.items()
             if incoming.next < len(incoming.chunks)
         }
-        for member, outgoing in self._outgoing.items():
-            if outgoing.window is None or outgoing.unanswered:
-                late.add(member)
-        return late
+        return late | {
+            member
+            for member, outgoing in self._outgoing.items()
+            if outgoing.window is None or outgoing.unanswered
+        }
 
     def behind(self) -> int | None:
         """Return a member that has not contributed what others have, if there is one."""
@@ -250,8 +250,7 @@ class ServerOperation:
                 incoming = self._incoming[each.member]
                 if incoming.next <= incoming.places[chunk]:
                     return each.member
-        closed = (each for each, one in self._incoming.items() if one.window is None)
-        return next(closed, None)
+        return next((each for each, one in self._incoming.items() if one.window is None), None)
 
     def opened(self) -> list[int]:
         """Return the members that contribute and have opened the operation."""
@@ -310,9 +309,8 @@ class ServerOperation:
             place = outgoing.next
             chunk, slot = outgoing.chunks[place], place % slots
             before = outgoing.chunks[place - slots] if place >= slots else None
-            if chunk not in outgoing.ready or before in outgoing.unanswered:
-                return
-            if outgoing.posted[slot]:
+            blocked = before in outgoing.unanswered or outgoing.posted[slot]
+            if blocked or chunk not in outgoing.ready:
                 return
             outgoing.ready.remove(chunk)
             outgoing.next += 1
@@ -325,11 +323,9 @@ class ServerOperation:
                 chunk, outgoing.posted, slot,
             )  # fmt: skip
             self._credit(chunk)
-            if self._gets_result(chunk):
-                outgoing.unanswered.add(chunk)
-                continue
-            self._unfinished -= 1
-            if place + slots < len(outgoing.chunks):
+            gets = self._gets_result(chunk)
+            self._unfinished -= not gets
+            if gets or place + slots < len(outgoing.chunks):
                 outgoing.unanswered.add(chunk)
 
     def _gets_result(self, chunk: int) -> bool:
@@ -425,8 +421,8 @@ class ServerOperation:
         chunk: int, posted: list[int], slot: int,
     ) -> None:  # fmt: skip
         self._posted += 1
-        immediate = (self.number & 0xFF) << 24 | chunk
         posted[slot] += 1
+        immediate = (self.number & 0xFF) << 24 | chunk
         self._members.queue_pairs[member].post_write(
             region, offset, length, address, rkey, immediate, Post(self, posted, slot)
         )

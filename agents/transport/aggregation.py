@@ -285,13 +285,11 @@ class AggregationQueuePair(Posting):
     def _fail(self, reason: int, work: int) -> None:
         row = self._endpoint.row_of(self._index)
         if reason == at_job.REASON_NOT_FINITE:
-            position = work - row.first_work
-            reduction = self._posted[position][3]
+            reduction = self._posted[work - row.first_work][3]
             assert isinstance(reduction, Reduction)
-            number = reduction.state.number
             self.error = (
-                f"the data of operation {number} are not finite: a rank's have a NaN or an infinity"
-                ", which switches cannot add"
+                f"the data of operation {reduction.state.number} are not finite: a rank's have a"
+                " NaN or an infinity, which switches cannot add"
             )
         else:
             seconds = self._job.state.silence / 1e9

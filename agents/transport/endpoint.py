@@ -8,6 +8,7 @@ What happens per packet is compiled (`kernels`) and works on records in memory (
 the calls per operation.
 """
 
+import itertools
 import random
 import weakref
 from collections.abc import Sequence
@@ -118,8 +119,7 @@ class Endpoint:
         self._echoes: Table = np.zeros(0, at.Echo.dtype)
         self._set_state()
         self._set_control(seed)
-        finalizer = weakref.finalize(self, _free_memory, self.state)
-        finalizer.atexit = False
+        weakref.finalize(self, _free_memory, self.state).atexit = False
 
     def _set_state(self) -> None:
         state, options = self.state, self.options
@@ -128,14 +128,11 @@ class Endpoint:
         if self.rate_bps:
             window_ns = options.window_bytes * 8_000_000_000 // self.rate_bps
             packet_ns = self.path_mtu * 8_000_000_000 // self.rate_bps
-        first_ns, minimum_ns = options.first_timeout_ns, options.minimum_timeout_ns
-        if first_ns is None:
-            first_ns = 10_000_000 + window_ns
-        if minimum_ns is None:
-            minimum_ns = min(max(window_ns, 5_000_000), max(25_000_000, 32 * packet_ns))
-        control_ns = options.control_timeout_ns
-        if control_ns is None:
-            control_ns = max(5_000_000, 6 * packet_ns)
+        # None of these options is 0.
+        least_ns = min(max(window_ns, 5_000_000), max(25_000_000, 32 * packet_ns))
+        first_ns = options.first_timeout_ns or 10_000_000 + window_ns
+        minimum_ns = options.minimum_timeout_ns or least_ns
+        control_ns = options.control_timeout_ns or max(5_000_000, 6 * packet_ns)
         state.fill(
             address=self.address,
             path_mtu=self.path_mtu,
@@ -213,8 +210,7 @@ class Endpoint:
             "a memory region needs a buffer that may be written",
             TransportMisuse,
         )
-        numbers = range(len(self._registered) + 1)
-        index = next(number for number in numbers if number not in self._registered)
+        index = next(number for number in itertools.count() if number not in self._registered)
         refuse(
             index >= _MAXIMUM_REGIONS,
             f"more than {_MAXIMUM_REGIONS} memory regions",
@@ -311,9 +307,8 @@ class Endpoint:
         if region is None or region.rkey != rkey:
             return None
         offset = address - region.address
-        if offset < 0 or offset + length > region.length:
-            return None
-        return region.buffer[offset : offset + length]
+        inside = 0 <= offset <= region.length - length
+        return region.buffer[offset : offset + length] if inside else None
 
     def create_ud(
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
@@ -486,9 +481,8 @@ class Endpoint:
     def groups(self) -> list[int]:
         """The multicast groups of the UD queue pairs and the addresses of the aggregation jobs,
         which the host must be a member of; groups that were handed over are their workers'."""
-        used = self.state.groups
-        groups = dict.fromkeys([*self._groups["address"][:used].tolist(), *self._jobs])
-        return [group for group in groups if group]
+        used = self._groups["address"][: self.state.groups].tolist()
+        return [group for group in dict.fromkeys([*used, *self._jobs]) if group]
 
     def source_port_to(self, destination: int, number: int = 0) -> int:
         """Return the UDP source port, drawn by `TransportOptions.port_seed`, of queue pair `number`
@@ -509,16 +503,13 @@ class Endpoint:
     @property
     def source_ports(self) -> list[int]:
         """The UDP source ports that the queue pairs send from now; REPS draws others for data."""
-        used = len(self._queue_pairs)
-        return list(dict.fromkeys(self._pairs["source_port"][:used].tolist()))
+        ports = self._pairs["source_port"][: len(self._queue_pairs)]
+        return list(dict.fromkeys(ports.tolist()))
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
-        count = batch.count
-        rows = 2 * count + 8 + self._held_rows
-        if rows > len(self._events):
-            self._make_event_room(rows)
-        receive_batch(self.state_address, batch.address, count, now_ns)
+        self._make_event_room(2 * batch.count + 8 + self._held_rows)
+        receive_batch(self.state_address, batch.address, batch.count, now_ns)
         self._stale = True
         if self.state.events:
             self.take_events(batch)
@@ -556,10 +547,7 @@ class Endpoint:
             while worker.finished:
                 sink = worker.finished.popleft()
                 any(pair.take_whole(sink) for pair in pairs)
-        if not self._completions:
-            return []
-        completions = self._completions
-        self._completions = []
+        completions, self._completions = self._completions, []
         return completions
 
     def take_events(self, batch: Datagrams) -> None:

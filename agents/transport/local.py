@@ -76,12 +76,9 @@ class LocalQueuePair(RcQueuePair):
                 error = "remote access error: wrong key or outside the region"
             else:
                 target[:] = region.buffer[offset : offset + length]
-        arrival = None
-        if immediate is not None:
-            arrival = Completion(
-                CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=immediate, length=length
-            )
-        self._deliver(context, length, arrival, error)
+        told = CompletionKind.WRITE_WITH_IMMEDIATE
+        arrival = Completion(told, self, immediate=immediate, length=length)
+        self._deliver(context, length, None if immediate is None else arrival, error)
 
     def post_read(self, *_: object, **__: object) -> None:
         """Raises TransportMisuse: there is none."""
@@ -95,13 +92,7 @@ class LocalQueuePair(RcQueuePair):
             return
         endpoint = self._endpoint
         self.error = self.error or error
-        if self.error:
-            failed = CompletionKind.ERROR
-            endpoint.complete(
-                Completion(failed, self, context=context, length=length, error=self.error)
-            )
-            return
-        endpoint.complete(Completion(CompletionKind.SENT, self, context=context, length=length))
-        if arrival is not None:
-            peer = endpoint.local_pair(self.remote)
-            endpoint.complete(replace(arrival, qp=peer))
+        kind = CompletionKind.ERROR if self.error else CompletionKind.SENT
+        endpoint.complete(Completion(kind, self, context=context, length=length, error=self.error))
+        if arrival is not None and not self.error:
+            endpoint.complete(replace(arrival, qp=endpoint.local_pair(self.remote)))

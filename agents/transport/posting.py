@@ -164,9 +164,7 @@ class Posting:
         return True
 
     def _ring_of(self) -> Words:
-        if self._ring is not None:
-            return self._ring
-        return self._endpoint.first_ring_of(self._index)
+        return self._endpoint.first_ring_of(self._index) if self._ring is None else self._ring
 
     def _enlarge_ring(self, row: at.PairState, first: int, following: int) -> None:
         before = self._ring_of()

@@ -148,10 +148,9 @@ class RcQueuePair(Posting):
         With an immediate the peer gets `write_with_immediate`.
         """
         address = self._endpoint.memory_of(region, offset, length)
-        remote_address = _signed(remote_address)
         kind = at.WRITE if immediate is None else at.WRITE_WITH_IMMEDIATE
         word = check_word("immediate", immediate or 0)
-        work = (kind, address, length, remote_address, check_word("rkey", rkey), word)
+        work = (kind, address, length, _signed(remote_address), check_word("rkey", rkey), word)
         self._post_rc(CompletionKind.SENT, context, length, region, work)
 
     def post_read(
@@ -169,8 +168,7 @@ class RcQueuePair(Posting):
         Several may be outstanding; they complete in order.
         """
         address = self._endpoint.memory_of(region, offset, length)
-        remote = _signed(remote_address)
-        work = (at.READ, address, length, remote, check_word("rkey", rkey), 0)
+        work = (at.READ, address, length, _signed(remote_address), check_word("rkey", rkey), 0)
         self._post_rc(CompletionKind.READ_DONE, context, length, region, work)
 
     def _post_rc(
@@ -185,11 +183,10 @@ class RcQueuePair(Posting):
 
     def _place(self, row: at.PairState, work: Work) -> Work:
         first = row.posted_end
-        end = first + max(1, -(-work[LENGTH] // self._endpoint.path_mtu))
         if row.next_work == row.first_work:
             row.send_work = row.next_work
-        row.posted_end = end
-        return (*work, first, end, 0, 0)
+        row.posted_end = first + max(1, -(-work[LENGTH] // self._endpoint.path_mtu))
+        return (*work, first, row.posted_end, 0, 0)
 
     def _complete(self, kind: CompletionKind, context: object, length: int) -> None:
         self._endpoint.complete(

@@ -152,9 +152,5 @@ class ReceiveWorker:
         if not count:
             return []
         self.state.endpoint.events = 0
-        found = []
-        for event in self._events[:count].tolist():
-            sink = self._sinks[event[1]].get(event[2])
-            if sink is not None and not sink.missing:
-                found.append(sink)
-        return found
+        named = (self._sinks[event[1]].get(event[2]) for event in self._events[:count].tolist())
+        return [sink for sink in named if sink is not None and not sink.missing]

@@ -92,10 +92,9 @@ class ChunkSink:
             TransportMisuse,
         )
         sizes = np.asarray(shard_bytes, np.int64).reshape(-1)
-        if shard_offsets is None:
-            offsets = np.cumsum(sizes) - sizes
-        else:
-            offsets = np.asarray(shard_offsets, np.int64).reshape(-1)
+        one_after_the_other = np.cumsum(sizes) - sizes
+        given = one_after_the_other if shard_offsets is None else shard_offsets
+        offsets = np.asarray(given, np.int64).reshape(-1)
         refuse(
             len(offsets) != len(sizes),
             f"{len(sizes)} shards with {len(offsets)} offsets",
@@ -195,9 +194,7 @@ class ChunkSink:
     @property
     def _both(self) -> int:
         """How many chunks arrived while they were being marked: whoever marks is first."""
-        if not self._marked[0]:
-            return 0
-        return int(np.count_nonzero(self._present & self._fetched))
+        return int(np.count_nonzero(self._present & self._fetched)) if self._marked[0] else 0
 
     @property
     def immediate_base(self) -> int:
@@ -221,8 +218,7 @@ class ChunkSink:
 
     def has(self, chunk: int) -> bool:
         """Return whether a chunk is there."""
-        there = 0 <= chunk < self.chunks and self._present[chunk] | self._fetched[chunk]
-        return bool(there)
+        return bool(0 <= chunk < self.chunks and self._present[chunk] | self._fetched[chunk])
 
     def gaps(self, shard: int) -> list[Gap]:
         """Return the runs of chunks of a shard that are not there, in order; what is between two

@@ -162,21 +162,20 @@ def check_options(options: TransportOptions) -> None:
     )
     for name in ("first_timeout_ns", "minimum_timeout_ns", "control_timeout_ns"):
         value = getattr(options, name)
-        if value is not None and value < 1:
-            raise TransportMisuse(f"{name} {value}: at least 1 ns is needed")
+        refuse(
+            value is not None and value < 1,
+            f"{name} {value}: at least 1 ns is needed",
+            TransportMisuse,
+        )
     refuse(
         not (options.alternates >= 1 and (options.alternates <= 1 or options.entropy == "fixed")),
         f"alternates {options.alternates} with entropy {options.entropy}: at least 1 is "
         "needed, and 1 where the entropy chooses ports",
         TransportMisuse,
     )
-    if options.explore_packets is not None and options.explore_packets < 0:
-        raise TransportMisuse(f"explore_packets {options.explore_packets}: it is not negative")
-    refuse(
-        options.freeze_ns < 0,
-        f"freeze_ns {options.freeze_ns}: it is not negative",
-        TransportMisuse,
-    )
+    for name in ("explore_packets", "freeze_ns"):
+        value = getattr(options, name)
+        refuse((value or 0) < 0, f"{name} {value}: it is not negative", TransportMisuse)
 
 
 @dataclass(slots=True)

@@ -16,4 +16,4 @@ _SOURCES = (
 )
 
 JIT = Jit("compiled", (path for pattern in _SOURCES for path in _AGENTS.glob(pattern)))
-compiled, internal = JIT.compiled, JIT.internal
+compiled, internal, inline = JIT.compiled, JIT.internal, JIT.inline

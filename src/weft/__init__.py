@@ -25,23 +25,20 @@ __version__ = "0.1.0"
 __all__ = ["Fault", "LinkLoss", "Results", "Scenario", "run"]
 
 
+_HOMES = {
+    "Fault": "weft.topo.faults",
+    "LinkLoss": "weft.topo.faults",
+    "Results": "weft.experiments.results.results",
+    "Scenario": "weft.experiments.scenario.scenario",
+    "run": "weft.experiments.runs.runner",
+}
+
+
 def __getattr__(name: str) -> Any:
     """Everything is imported when it is first asked for: the command line is quick without what
     runs, and ``python -m weft`` first sees to it where modules are looked for."""
-    if name == "run":
-        from weft.experiments.runs.runner import run
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
 
-        return run
-    if name == "Results":
-        from weft.experiments.results.results import Results
-
-        return Results
-    if name == "Scenario":
-        from weft.experiments.scenario.scenario import Scenario
-
-        return Scenario
-    if name in ("Fault", "LinkLoss"):
-        from weft.topo import faults
-
-        return getattr(faults, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
