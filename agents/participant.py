@@ -22,7 +22,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import TransportOptions
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 
 TeamMember = tuple[int, int]
 """(team, member of it): ranks are members 0 to P - 1, servers P to P + S - 1."""
@@ -66,20 +66,18 @@ class Cast:
 
     def rank_of(self, process: int) -> TeamMember | None:
         """Return which rank of which team a process is, if any."""
-        for team, member in self.roles[process][1]:
-            if member < len(self.teams[team].addresses):
-                return team, member
-        return None
+        parts = self.roles[process][1]
+        ranks = (part for part in parts if part[1] < len(self.teams[part[0]].addresses))
+        return next(ranks, None)
 
     def partners(self, process: int, requests: Iterable[Request]) -> set[int]:
         """Ranks that a process needs queue pairs with for these requests, beside those that every
         rank has; none for what is no rank."""
-        found: set[int] = set()
         rank = self.rank_of(process)
-        if rank is not None:
-            size = len(self.teams[rank[0]].addresses)
-            found.update(*(partners(request, rank[1], size) for request in requests))
-        return found
+        if rank is None:
+            return set()
+        size = len(self.teams[rank[0]].addresses)
+        return set().union(*(partners(request, rank[1], size) for request in requests))
 
     @staticmethod
     def of_one_team(addresses: Sequence[str], groups: Sequence[str] = ()) -> Cast:
@@ -102,8 +100,10 @@ class AgentGroup(EndpointAgent):
     """
 
     def __init__(self, endpoint: Endpoint, parts: Sequence[HostAgent | ReductionServer]) -> None:
-        if any(part.endpoint is not endpoint for part in parts):
-            raise InputError("a host's agents share its endpoint; one of them has another")
+        refuse(
+            any(part.endpoint is not endpoint for part in parts),
+            "a host's agents share its endpoint; one of them has another",
+        )
         super().__init__(endpoint)
         self.parts = tuple(parts)
         ranks = [place for place, part in enumerate(parts) if isinstance(part, HostAgent)]
@@ -222,10 +222,8 @@ class Participant:
                 self.server = self.server or ReductionServer(endpoint)
                 self.server.add_job(number, member - len(addresses), addresses, servers)
         parts = [part for part in (self.agent, self.server) if part is not None]
-        self.machine: EndpointAgent = parts[0]
+        self.machine: EndpointAgent = parts[0] if len(parts) == 1 else AgentGroup(endpoint, parts)
         """What a driver serves."""
-        if len(parts) > 1:
-            self.machine = AgentGroup(endpoint, parts)
 
     @property
     def rank_agent(self) -> HostAgent:
@@ -249,11 +247,12 @@ class Participant:
             InputError: a peer's is lacking.
         """
         for team, member in self._members:
-            found: dict[int, tuple[int, ...]] = {}
-            for peer in self._introduction(team, member):
-                entry = introductions.get(f"{team}:{peer}:{member}")
-                if entry is not None:
-                    found[peer] = tuple(entry)
+            names = {peer: f"{team}:{peer}:{member}" for peer in self._introduction(team, member)}
+            found = {
+                peer: tuple(introductions[name])
+                for peer, name in names.items()
+                if name in introductions
+            }
             if self._is_rank(member):
                 self.rank_agent.communicator.connect(found)
             else:

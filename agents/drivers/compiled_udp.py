@@ -73,14 +73,13 @@ def receive_many(descriptor: int, rows: int, messages: Words, own_address: int) 
     IP_RECVTOS.
     """
     batch = at.Batch(rows)
-    capacity = batch.capacity
-    for index in range(capacity):
+    for index in range(batch.capacity):
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _CONTROL_LENGTH] = CONTROL_BYTES
         messages[index, _FLAGS] = 0
     count = _outcome(
         _recvmmsg(
-            np.int32(descriptor), messages.ctypes.data, np.uint32(capacity),
+            np.int32(descriptor), messages.ctypes.data, np.uint32(batch.capacity),
             np.int32(_MSG_DONTWAIT), 0,
         )
     )  # fmt: skip
@@ -117,13 +116,12 @@ def run_length(rows: int, first: int, count: int) -> int:
     """Return how many datagrams from row `first` on leave by one socket: same source port and
     TOS."""
     batch = at.Batch(rows)
-    ports = batch.source_port
-    services = batch.tos
+    port, service = load16(batch.source_port + 2 * first), load8(batch.tos + first)
     index = first + 1
     while (
         index < count
-        and load16(ports + 2 * index) == load16(ports + 2 * first)
-        and load8(services + index) == load8(services + first)
+        and load16(batch.source_port + 2 * index) == port
+        and load8(batch.tos + index) == service
     ):
         index += 1
     return index - first
@@ -149,10 +147,8 @@ def _put_stack(stack: int, batch: at.Batch, row: int, udp_port: int) -> None:
     store32(stack, np.uint32(0x45 | (tos << 8)))
     store32(stack + 4, np.uint32(swap16(0x4000) << 16))
     store32(stack + 8, np.uint32(64 | (17 << 8)))
-    source = swap32(np.int64(load32(batch.source + 4 * row)))
-    store32(stack + 12, np.uint32(source))
-    destination = swap32(np.int64(load32(batch.destination + 4 * row)))
-    store32(stack + 16, np.uint32(destination))
+    store32(stack + 12, np.uint32(swap32(np.int64(load32(batch.source + 4 * row)))))
+    store32(stack + 16, np.uint32(swap32(np.int64(load32(batch.destination + 4 * row)))))
     store16(stack + 20, np.uint16(swap16(source_port)))
     store16(stack + 22, np.uint16(swap16(udp_port)))
     store16(stack + 24, np.uint16(swap16(size + 8)))
@@ -172,8 +168,7 @@ def send_many(
         name = messages[index, 0]
         store16(name, np.uint16(_AF_INET))
         store16(name + 2, np.uint16(0 if raw else swap16(udp_port)))
-        destination = np.int64(load32(batch.destination + 4 * row))
-        store32(name + 4, np.uint32(swap32(destination)))
+        store32(name + 4, np.uint32(swap32(np.int64(load32(batch.destination + 4 * row)))))
         messages[index, _NAME_LENGTH] = NAME_BYTES
         messages[index, _FLAGS] = 0
         vector = messages[index, 2]

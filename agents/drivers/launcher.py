@@ -74,10 +74,11 @@ class Launcher:
     """
 
     def __init__(self, run_dir: Path, environment: Mapping[str, str] | None = None) -> None:
-        if threading.current_thread() is not threading.main_thread():
-            raise RunError(
-                "Launcher: make it in the main thread; its processes die with its thread"
-            )
+        refuse(
+            threading.current_thread() is not threading.main_thread(),
+            "Launcher: make it in the main thread; its processes die with its thread",
+            RunError,
+        )
         self.run_dir = run_dir
         self.exited: dict[int, Exited] = {}
         """Ranks whose latest process has ended, as far as ``poll`` has seen."""
@@ -92,8 +93,9 @@ class Launcher:
         """Words of the launcher so far."""
         ours, theirs = socket.socketpair()
         environment = dict(os.environ if environment is None else environment)
-        for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
-            environment[variable] = "1"  # a process with threads cannot be forked safely
+        # A process with threads cannot be forked safely.
+        threads = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_NUM_THREADS")
+        environment.update(dict.fromkeys(threads, "1"))
         environment["PYTHONPATH"] = python_path(environment.get("PYTHONPATH"))
         with theirs, open_private(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
@@ -130,9 +132,7 @@ class Launcher:
                 process's own.
         """
         path = f"/proc/{namespace}/ns/net" if isinstance(namespace, int) else namespace or ""
-        if not config.log:
-            log = str(self.run_dir / f"rank-{config.rank}.log")
-            config = replace(config, log=log)
+        config = replace(config, log=config.log or str(self.run_dir / f"rank-{config.rank}.log"))
         self._asked[config.rank] = self._asked.get(config.rank, 0) + 1
         self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=config))
@@ -336,15 +336,12 @@ def _kill(ranks: dict[int, int], channel: LineChannel) -> None:
 
 def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
     """Report every child that has ended."""
-    while True:
-        try:
+    with contextlib.suppress(ChildProcessError):
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        while pid:
+            rank = ranks.pop(pid, -1)
+            channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
             pid, status = os.waitpid(-1, os.WNOHANG)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        rank = ranks.pop(pid, -1)
-        channel.send(Exited(rank=rank, pid=pid, status=os.waitstatus_to_exitcode(status)))
 
 
 def serve(channel: LineChannel) -> None:

@@ -78,8 +78,13 @@ def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:
         opened.setsockopt(socket.SOL_SOCKET, option, size_bytes)
 
 
+IP_RECVTOS = 13
 _IP_MULTICAST_ALL = 49
-_IP_RECVTOS = 13
+SHARED_PORT = (
+    (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0),
+)  # fmt: skip
+"""Options of sockets on one port of a host, each of which receives the groups that it has joined
+and no others'."""
 
 
 class Source(Protocol):
@@ -186,9 +191,8 @@ def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket
     """Make a socket that receives what is sent to one group, on the interface with an address."""
     opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-        opened.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
+        for option in (*SHARED_PORT, (socket.IPPROTO_IP, IP_RECVTOS, 1)):
+            opened.setsockopt(*option)
         force_buffer(opened, socket.SO_RCVBUF, receive_buffer_bytes)
         opened.bind((ipv4_text(group), UDP_PORT))
         membership = struct.pack("!II", group, address)
@@ -253,11 +257,10 @@ class ProgressEngine:
         worker.attach(sink)
         worker.detach(sink)
         words: Words = np.zeros(8, np.int64)
+        stop: Words = np.ones(1, np.int64)
         state, address = worker.state_address, words.ctypes.data
         carry_ring(state, address, address, 0, 0, 1, words)
-        stop: Words = np.ones(1, np.int64)
-        messages = Messages(None).headers
-        carry_sockets(state, words, words, address, messages, words, words, stop)
+        carry_sockets(state, words, words, address, Messages(None).headers, words, words, stop)
 
     def __enter__(self) -> ProgressEngine:
         # Threads inherit what is blocked here: a signal that one of them got would not wake the

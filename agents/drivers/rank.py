@@ -115,8 +115,7 @@ class _Rank:
 
     def run(self) -> None:
         warm_up()  # the pages that the fork shares are copied now, not in the timed part
-        introductions = self._participant.introductions()
-        self._channel.send(Hello(self._rank, os.getpid(), introductions))
+        self._channel.send(Hello(self._rank, os.getpid(), self._participant.introductions()))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
         try:
             while not self._closed:
@@ -124,7 +123,7 @@ class _Rank:
                 for message in self._channel.receive():
                     self._take(message)
                 refuse(
-                    not (not self._channel.closed or self._closed),
+                    self._channel.closed and not self._closed,
                     "the runner has closed the rendezvous",
                     RunError,
                 )
@@ -199,11 +198,9 @@ class _Rank:
                 memory = before[index].buffer.view(np.uint8)  # its pages are there already
             else:
                 memory = np.empty(own_bytes, np.uint8)
-            for _ in workload.fill(self._member, memory):
-                yield
+            yield from workload.fill(self._member, memory)
             output = workload.empty_output(self._member)
-            for _ in workload.clear(output):
-                yield
+            yield from workload.clear(output)
             self._jobs.append(
                 BoundRequest(workload.request, memory.view(workload.request.dtype), output)
             )

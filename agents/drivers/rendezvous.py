@@ -161,9 +161,9 @@ class Rendezvous:
         """
         self._phase = "connecting to the rendezvous"
         hellos = self._collect(Hello, meeting=True)
-        everything: Introductions = {}
-        for hello in hellos.values():
-            everything.update(hello.queue_pairs)
+        everything: Introductions = {
+            key: words for hello in hellos.values() for key, words in hello.queue_pairs.items()
+        }
         for rank, hello in hellos.items():
             ends = (tuple(key.split(":")) for key in hello.queue_pairs)
             theirs = [f"{team}:{peer}:{member}" for team, member, peer in ends]
@@ -334,7 +334,7 @@ class Rendezvous:
             if messages and isinstance(messages[0], Hello):
                 hello = messages[0]
                 refuse(
-                    not (hello.rank not in self._ranks and 0 <= hello.rank < len(self._hosts)),
+                    hello.rank in self._ranks or not 0 <= hello.rank < len(self._hosts),
                     f"a second or impossible rank {hello.rank} said hello",
                     ProtocolError,
                 )
@@ -388,7 +388,6 @@ class Rendezvous:
     def _name(self, rank: int) -> str:
         hello = self._hello.get(rank)
         pid = f", pid {hello.pid}" if hello is not None else ""
-        what = f"rank {rank}"
-        if rank >= self._number_of_ranks:
-            what = f"reduction server {rank - self._number_of_ranks}"
+        server = rank - self._number_of_ranks
+        what = f"rank {rank}" if server < 0 else f"reduction server {server}"
         return f"{what} (host {self._hosts[rank]}{pid})"

@@ -19,6 +19,7 @@ import select
 import socket
 import struct
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -35,6 +36,8 @@ from weft.agents.drivers.compiled_udp import (
 )
 from weft.agents.drivers.progress_engine import (
     BATCH,
+    IP_RECVTOS,
+    SHARED_PORT,
     STRIDE,
     Messages,
     ProgressEngine,
@@ -58,11 +61,18 @@ marked."""
 
 _SO_NO_CHECK = 11
 _IP_PKTINFO = 8
-_IP_MULTICAST_ALL = 49
 _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DO = 2
-_IP_RECVTOS = 13
 _PR_SET_TIMERSLACK = 29
+
+_OPTIONS = (
+    (socket.SOL_SOCKET, _SO_NO_CHECK, 1),
+    (socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO),
+    (socket.IPPROTO_IP, socket.IP_TTL, 64),
+    (socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 64),
+    (socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0),
+)
+"""What all sockets have."""
 
 
 class Driven(Protocol):
@@ -139,7 +149,7 @@ class UdpDriver:
         self._receiver = self._open(UDP_PORT, "0.0.0.0")
         force_buffer(self._receiver, socket.SO_RCVBUF, receive_buffer_bytes)
         self._receiver.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
-        self._receiver.setsockopt(socket.IPPROTO_IP, _IP_RECVTOS, 1)
+        self._receiver.setsockopt(socket.IPPROTO_IP, IP_RECVTOS, 1)
         self._descriptor = self._receiver.fileno()
         self.join_groups()
         self._whole = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -163,14 +173,10 @@ class UdpDriver:
     def _open(self, port: int, address: str) -> socket.socket:
         opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            opened.setsockopt(socket.SOL_SOCKET, _SO_NO_CHECK, 1)
-            if port == UDP_PORT and self._workers:  # whose sockets are on that port, too
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                opened.setsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0)
-            opened.setsockopt(socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO)
-            opened.setsockopt(socket.IPPROTO_IP, socket.IP_TTL, 64)
-            opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 64)
-            opened.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, 0)
+            # Workers' sockets are on the receiver's port, too.
+            shared = SHARED_PORT if port == UDP_PORT and self._workers else ()
+            for option in (*_OPTIONS, *shared):
+                opened.setsockopt(*option)
             opened.bind((address, port))
         except OSError as error:
             opened.close()
@@ -199,22 +205,15 @@ class UdpDriver:
 
     def _start_workers(self, receive_buffer_bytes: int) -> None:
         """A thread and sockets for each worker."""
-        sources: list[SocketSource] = []
-        try:
+        own = self._host.address
+        parts: list[tuple[ReceiveWorker, Source]] = []
+        with contextlib.ExitStack() as made:
+            made.callback(self.close)
             for worker in self._workers:
-                sources.append(
-                    SocketSource(
-                        self._host.address,
-                        worker.groups,
-                        receive_buffer_bytes=receive_buffer_bytes,
-                    )
-                )
-        except MachineError:
-            for source in sources:
-                source.close()
-            self.close()
-            raise
-        parts: list[tuple[ReceiveWorker, Source]] = list(zip(self._workers, sources, strict=True))
+                source = SocketSource(own, worker.groups, receive_buffer_bytes=receive_buffer_bytes)
+                made.callback(source.close)
+                parts.append((worker, source))
+            made.pop_all()
         self._engine = ProgressEngine(parts, self._note_whole)
         self._engine.__enter__()
 
@@ -281,22 +280,18 @@ class UdpDriver:
 
     def _wait(self, now_ns: int, deadline: int | None, wake: int | None) -> bool:
         """Sleep until there is something to do; True if `wake` can be read."""
-        watched = self._watched
-        count = 1
-        watched[0] = self._descriptor | select.POLLIN << 32
+        waits = [self._descriptor | select.POLLIN << 32]
         if self._unsent is not None:
-            watched[count] = self._blocked_on | select.POLLOUT << 32
-            count += 1
+            waits.append(self._blocked_on | select.POLLOUT << 32)
         if self._engine is not None:
-            watched[count] = self._whole | select.POLLIN << 32
-            count += 1
+            waits.append(self._whole | select.POLLIN << 32)
         if wake is not None:
-            watched[count] = wake | select.POLLIN << 32
-            count += 1
-        if deadline is None:
-            self._timeout[0] = -1
-        else:
-            self._timeout[:] = divmod(max(deadline - now_ns, 0), 1_000_000_000)
+            waits.append(wake | select.POLLIN << 32)
+        watched, count = self._watched, len(waits)
+        watched[:count] = waits
+        # Without a deadline -1 s, which is no end.
+        left_ns = -1_000_000_000 if deadline is None else max(deadline - now_ns, 0)
+        self._timeout[:] = divmod(left_ns, 1_000_000_000)
         ready = wait_ready(watched, count, self._timeout)
         self._counters["system_calls"] += 1
         self._counters["wakeups"] += 1
@@ -459,7 +454,7 @@ class Lateness:
     """A distribution of times in ns; percentiles are right to an eighth."""
 
     def __init__(self) -> None:
-        self._counts: dict[int, int] = {}
+        self._counts: Counter[int] = Counter()
         self.samples = 0
         self.maximum_ns = 0
 
@@ -467,8 +462,7 @@ class Lateness:
         """Count one sample; what is negative counts as 0."""
         late_ns = max(late_ns, 0)
         shift = max(late_ns.bit_length() - 4, 0)
-        bucket = shift << 4 | late_ns >> shift
-        self._counts[bucket] = self._counts.get(bucket, 0) + 1
+        self._counts[shift << 4 | late_ns >> shift] += 1
         self.samples += 1
         self.maximum_ns = max(self.maximum_ns, late_ns)
 
