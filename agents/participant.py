@@ -16,7 +16,7 @@ from weft.agents.collectives.agent import HostAgent
 from weft.agents.collectives.communicator import Communicator, Lane, SwitchJob
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
@@ -154,14 +154,9 @@ class AgentGroup(EndpointAgent):
         """Return whether the rank's agent has an event."""
         return any(part.has_event() for part in self.parts)
 
-    def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
-        due_ns = self.due_ns
-        if due_ns is not None and now_ns >= due_ns:
-            self.look_after(now_ns)
-        batch = self.endpoint.transmit(now_ns, budget_bytes)
+    def _take_news(self, now_ns: int) -> None:
         if self._pending:
             self.look_after(now_ns)
-        return batch
 
     def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
         while True:

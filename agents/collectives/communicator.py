@@ -280,10 +280,10 @@ class Lanes:
     def __init__(self, endpoint: Endpoint, address: int, lanes: Sequence[Lane]) -> None:
         self.pairs: list[RcQueuePair] = []
         for number, lane in enumerate(lanes):
-            if lane:
-                pair = endpoint.create_rc(source_port=lane[0])
-            else:
-                pair = endpoint.create_rc_to(address, _ANSWERING_PORTS + _NUMBERS * number)
+            answering = _ANSWERING_PORTS + _NUMBERS * number
+            pair = (
+                endpoint.create_rc(lane[0]) if lane else endpoint.create_rc_to(address, answering)
+            )
             if len(lane) > 1:
                 pair.set_source_ports(lane)
                 pair.move_acknowledgements()

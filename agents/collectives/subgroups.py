@@ -83,18 +83,19 @@ class Subgroups:
             )
             for begin, end in itertools.pairwise(cuts)
         ]  # fmt: skip
+        feeds = zip(self.sinks, self._groups, strict=True)
+        self._feeds = [(pair, sink) for sink, pairs in feeds for pair in pairs]
+        """What comes to a queue pair, and where it goes."""
 
     def attach(self) -> None:
         """Receive."""
-        for sink, pairs in zip(self.sinks, self._groups, strict=True):
-            for pair in pairs:
-                pair.attach(sink)
+        for pair, sink in self._feeds:
+            pair.attach(sink)
 
     def detach(self) -> None:
         """Receive nothing more."""
-        for sink, pairs in zip(self.sinks, self._groups, strict=True):
-            for pair in pairs:
-                pair.detach(sink)
+        for pair, sink in self._feeds:
+            pair.detach(sink)
 
     def parts(self, shard: int) -> Iterator[Part]:
         """Yield what each worker has of a shard, those that have nothing left out."""

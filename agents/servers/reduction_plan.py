@@ -208,9 +208,7 @@ class ReductionPlan:
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
         self.reduction = Reduction(terms.dtype, terms.op)
-        window = WINDOW_BYTES
-        if terms.servers < terms.size:
-            window = min(window, QUEUE_BYTES // (terms.size - terms.servers))
+        window = min(WINDOW_BYTES, QUEUE_BYTES // max(1, terms.size - terms.servers))
         fewest = FEWEST_SLOTS * (2 if terms.fan_in < terms.size else 1)  # partial results take time
         self.slots = min(MOST_SLOTS, max(fewest, window // terms.block_bytes))
         """Chunks under way from a contributor to a server."""

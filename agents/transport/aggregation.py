@@ -99,17 +99,16 @@ def make_job(
     return _Job(state, (table, queue, scratch, orders))
 
 
+@dataclass(eq=False)
 class Reduction:
     """A posted reduction: how far it is, and how it ended."""
 
-    def __init__(
-        self, state: at_job.AggregationOperation, arrays: tuple[npt.NDArray[np.generic], ...]
-    ) -> None:
-        self.state = state
-        self._arrays = arrays  # compiled code has their addresses
-        self.done = False
-        self.error = ""
-        """Why it failed, or empty."""
+    state: at_job.AggregationOperation
+    _arrays: tuple[Array, ...]
+    """Compiled code has their addresses."""
+    done: bool = False
+    error: str = ""
+    """Why it failed, or empty."""
 
     @property
     def rounds(self) -> int:

@@ -59,10 +59,14 @@ class EndpointAgent:
         if due_ns is not None and now_ns >= due_ns:
             self.look_after(now_ns)
         batch = self.endpoint.transmit(now_ns, budget_bytes)
+        self._take_news(now_ns)
+        return batch
+
+    def _take_news(self, now_ns: int) -> None:
+        """Look after what has completed meanwhile, if anything has."""
         completions = self.poll()
         if completions:
             self.look_after(now_ns, completions)
-        return batch
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Take the place of `receive` and `transmit` for a driver whose compiled code serves the

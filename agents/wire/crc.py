@@ -57,16 +57,12 @@ def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> An
         high = builder.call(multiply, [value, factor, ir.Constant(byte, 0x11)])
         return builder.xor(builder.xor(low, high), data)
 
-    first = ir.Constant(_WORD, 0)
     start = builder.insert_element(
         ir.Constant(_VECTOR, None), register, ir.Constant(ir.IntType(32), 0)
     )
-    lanes = []
-    for index in range(4):
-        value = load(first, index)
-        if index == 0:
-            value = builder.xor(value, start)
-        lanes.append(cgutils.alloca_once_value(builder, value))
+    values = [load(ir.Constant(_WORD, 0), index) for index in range(4)]
+    values[0] = builder.xor(values[0], start)
+    lanes = [cgutils.alloca_once_value(builder, value) for value in values]
     with cgutils.for_range(builder, blocks, start=ir.Constant(_WORD, 1)) as loop:
         for index, lane in enumerate(lanes):
             builder.store(fold(builder.load(lane), _PAST_512_BITS, load(loop.index, index)), lane)
@@ -82,8 +78,8 @@ def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> An
 def _fold_blocks(typing_context: Any, address: Any, blocks: Any, register: Any) -> Any:
     """The two words that remain of `blocks` (at least 1) times 64 bytes and the register before
     them."""
-    result = types.UniTuple(types.uint64, 2)
-    return result(types.int64, types.int64, types.uint64), _fold_code
+    signature = types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.uint64)
+    return signature, _fold_code
 
 
 fold_blocks: Any = intrinsic(_fold_blocks)

@@ -7,6 +7,7 @@ chunk goes into the next of that server's slots, which is free once the answer t
 in it has come: the result, written to where it belongs, or nothing where another rank owns it.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -67,7 +68,6 @@ class OptcastOperation(Operation):
         register: Callable[[Bytes], MemoryRegion],
     ) -> None:
         super().__init__(communicator, request)
-        self._alone = (data, result) if communicator.size == 1 else None
         elements = request.elements(communicator.size)
         scatters = request.collective == "reduce-scatter"
         terms = terms_of(
@@ -79,16 +79,17 @@ class OptcastOperation(Operation):
         )  # fmt: skip
         communicator.server_cursor += terms.split
         self._plan: ReductionPlan = plan_of(terms)
-        self._servers = {} if self._alone else self._my_servers()
+        self._servers = {} if communicator.size == 1 else self._my_servers()
         """The servers by member, in the order in which they are written to."""
         communicator.check_peers(self._servers, f"{request.collective} by optcast")
         self._expected = sum(each.missing for each in self._servers.values())
+        if communicator.size == 1:
+            result[:] = data
         self._data, self._result = register(data), register(result)
         every_server = 2 * len(self._servers) * terms.block_bytes
         self._most_posted_bytes = most_posted(communicator.endpoint.rate_bps, every_server)
         """Enough for two chunks a server on slow links, too: else some servers wait for ranks."""
-        self._turns = list(self._servers.values())
-        self._turn = 0
+        self._turns = deque(self._servers.values())
 
     def _my_servers(self) -> dict[int, _Server]:
         plan, rank, size = self._plan, self._communicator.rank, self._communicator.size
@@ -106,9 +107,6 @@ class OptcastOperation(Operation):
 
     def start(self, now_ns: int) -> None:
         self._clock.enter("barrier", now_ns)
-        if self._alone:
-            data, result = self._alone
-            result[:] = data
         message = Control(
             Kind.OPEN, self._number, address=self._result.address, rkey=self._result.rkey,
             data=self._plan.terms.encode(),
@@ -190,9 +188,8 @@ class OptcastOperation(Operation):
         while passed < len(self._turns):
             if self._communicator.writing_bytes > self._most_posted_bytes:
                 return
-            server = self._turns[self._turn]
-            self._turn = (self._turn + 1) % len(self._turns)
-            passed = 0 if self._post_next(server) else passed + 1
+            self._turns.rotate(-1)
+            passed = 0 if self._post_next(self._turns[-1]) else passed + 1
 
     def _post_next(self, server: _Server) -> bool:
         """Write a server's next chunk; False if it has no room for it, or there is none."""

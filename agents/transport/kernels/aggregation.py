@@ -81,9 +81,8 @@ def own_values(
     values: npt.NDArray[np.int32] = items_at(job.scratch_table + 4 * size * scratch, size, np.int32)
     first, count = span_of(job, operation, block)
     kind = operation.data_kind
-    scale = 0.0
-    if kind != at_job.INT32:
-        scale = scale_of(job, agreed_exponent(operation, slot, block))
+    exponent = agreed_exponent(operation, slot, block)
+    scale = 0.0 if kind == at_job.INT32 else scale_of(job, exponent)
     quantize(kind, operation.input + first * item_bytes(kind), count, scale, values)
     for index in range(count, size):
         values[index] = 0
@@ -189,9 +188,8 @@ def response_timeout(endpoint: at.EndpointState, pair: at.PairState, retries: in
     rounds for a while had to be repeated: then results take longer than they did, which no result
     of a round that was sent once can tell.
     """
-    timeout = endpoint.initial_timeout
-    if pair.smoothed_rtt:
-        timeout = pair.smoothed_rtt + 4 * pair.rtt_variation
+    measured = pair.smoothed_rtt + 4 * pair.rtt_variation
+    timeout = measured if pair.smoothed_rtt else endpoint.initial_timeout
     flight_ns = 0
     if endpoint.rate_bps:
         job = at_job.JobState(pair.job)
@@ -305,15 +303,12 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
         following = block + job.slots
         if floats and following < operation.blocks:
             exponent = own_exponent(job, operation, following)
-    size = at_job.HEADER_BYTES
-    if flags & at_job.HAS_VALUES:
-        size += 4 * job.values
+    values_bytes = 4 * job.values if flags & at_job.HAS_VALUES else 0
+    size = at_job.HEADER_BYTES + values_bytes
     used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number)
     deth = (pair.qkey, pair.number, operation.number)
     header = (job.epoch, round_number & ROUND_MASK, flags << 24 | owner, (exponent & 0xFFFF) << 16)
     used = put_words(row, put_words(row, used, deth), header)
-    if flags & at_job.HAS_VALUES:
-        values = own_values(job, operation, slot, block, 0)
-        store_swapped(values, row + used, job.values)
-        used += 4 * job.values
-    return used
+    if values_bytes:
+        store_swapped(own_values(job, operation, slot, block, 0), row + used, job.values)
+    return used + values_bytes

@@ -109,10 +109,8 @@ def receive_result(
         job.statistics.malformed += 1
         return
     flags = swap32(np.int64(load32(header + 8))) >> 24
-    expected = at_job.HEADER_BYTES
-    if flags & at_job.HAS_VALUES:
-        expected += 4 * job.values
-    if length != expected or not flags & at_job.IS_RESULT:
+    values_bytes = 4 * job.values if flags & at_job.HAS_VALUES else 0
+    if length != at_job.HEADER_BYTES + values_bytes or not flags & at_job.IS_RESULT:
         job.statistics.malformed += 1
         return
     if swap32(np.int64(load32(header))) != job.epoch:
@@ -210,16 +208,15 @@ def take_sum(
             sums[index] = 0
     saturated = flags & at_job.IS_SATURATED != 0
     if own_shard:
-        if add_saturating(sums, own_values(job, operation, slot, block, 1), count):
-            saturated = True
+        own = own_values(job, operation, slot, block, 1)
+        saturated = add_saturating(sums, own, count) or saturated
         first -= operation.shard_first
     if saturated:
         operation.saturated += 1
         job.statistics.saturated_blocks += 1
     kind = operation.data_kind
-    factor = 0.0
-    if kind != at_job.INT32:
-        factor = factor_of(job, agreed_exponent(operation, slot, block))
+    exponent = agreed_exponent(operation, slot, block)
+    factor = 0.0 if kind == at_job.INT32 else factor_of(job, exponent)
     place = operation.output + first * item_bytes(kind)
     dequantize(kind, sums, count, factor, operation.divisor, place)
     return True

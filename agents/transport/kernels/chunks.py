@@ -144,7 +144,6 @@ def deliver_chunk(
 ) -> None:
     """Take a chunk whose payload is at an address to the sink of its group, Q_Key and operation."""
     operation = immediate >> 24
-    chunk = immediate & 0xFFFFFF
     member = False
     for index in range(endpoint.groups):
         group = at.Group(endpoint.group_table, index)
@@ -155,7 +154,7 @@ def deliver_chunk(
         if address == 0:
             continue
         sink = at.SinkState(address)
-        result = take_chunk(sink, chunk, payload, length)
+        result = take_chunk(sink, immediate & 0xFFFFFF, payload, length)
         if result == 1:
             endpoint.statistics.duplicate_chunks += 1
         elif result == 2:

@@ -116,10 +116,8 @@ def timeout_of(endpoint: at.EndpointState, pair: at.PairState) -> int:
     another path, back-off begins once all have been tried.
     """
     minimum = endpoint.minimum_timeout
-    if pair.smoothed_rtt == 0:
-        timeout = endpoint.initial_timeout
-    else:
-        timeout = pair.smoothed_rtt + 4 * pair.rtt_variation + endpoint.acknowledge_interval
+    measured = pair.smoothed_rtt + 4 * pair.rtt_variation + endpoint.acknowledge_interval
+    timeout = measured if pair.smoothed_rtt else endpoint.initial_timeout
     rash = endpoint.congestion != at.DCTCP  # there, queues may be full on every way
     if rash and endpoint.rate_bps and is_cheap_to_repeat(pair):
         flight = pair.send_highest - pair.unacknowledged

@@ -83,9 +83,8 @@ def look_again(endpoint: at.EndpointState, pair: at.PairState, index: int, in_tu
     A READ request is control. One that comes up while data is sent takes its turn there, too
     (`in_turn`).
     """
-    timer = control = request = response = NEVER
-    if pair.state == at.READY and pair.timer:
-        timer = pair.timer
+    timer = pair.timer if pair.state == at.READY and pair.timer else NEVER
+    control = request = response = NEVER
     if pair.kind == at.UD:
         begins = pair.chunks_idle and pair.first_work < pair.next_work
         request = 0 if begins else chunk_time(endpoint, pair)
