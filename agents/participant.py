@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from weft.agents.collectives.agent import HostAgent
-from weft.agents.collectives.communicator import Communicator, Lane, SwitchJob
+from weft.agents.collectives.communicator import Communicator, Lane, Members, SwitchJob
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
@@ -121,11 +121,12 @@ class AgentGroup(EndpointAgent):
     def _sort(self) -> None:
         """Give each agent its completions. What is no server's is the rank's."""
         for completion in self.endpoint.poll():
-            number = self._rank
-            for place, part in enumerate(self.parts):
-                if isinstance(part, ReductionServer) and part.serves(completion):
-                    number = place
-            self._completed[number].append(completion)
+            servers = (
+                place
+                for place, part in enumerate(self.parts)
+                if isinstance(part, ReductionServer) and part.serves(completion)
+            )
+            self._completed[next(servers, self._rank)].append(completion)
 
     def completions_of(self, number: int) -> list[Completion]:
         """Return what the agent at a place has not been told yet."""
@@ -231,7 +232,7 @@ class Participant:
         return {
             f"{team}:{member}:{peer}": [*entry]
             for team, member in self._members
-            for peer, entry in self._introduction(team, member).items()
+            for peer, entry in self._known(team, member).introduction().items()
         }
 
     def connect(self, introductions: Mapping[str, Sequence[int]]) -> None:
@@ -242,23 +243,18 @@ class Participant:
             InputError: a peer's is lacking.
         """
         for team, member in self._members:
-            names = {peer: f"{team}:{peer}:{member}" for peer in self._introduction(team, member)}
+            known = self._known(team, member)
+            names = {peer: f"{team}:{peer}:{member}" for peer in known.queue_pairs}
             found = {
                 peer: tuple(introductions[name])
                 for peer, name in names.items()
                 if name in introductions
             }
-            if self._is_rank(member):
-                self.rank_agent.communicator.connect(found)
-            else:
-                assert self.server is not None
-                self.server.connect(team, found)
+            known.connect(found)
 
-    def _introduction(self, team: int, member: int) -> Mapping[int, tuple[int, ...]]:
-        if self._is_rank(member):
-            return self.rank_agent.communicator.introduction()
+    def _known(self, team: int, member: int) -> Members:
+        """Return the members of a team as this host knows them that is one of them."""
+        if self.agent is not None and member == self.agent.communicator.rank:
+            return self.agent.communicator
         assert self.server is not None
-        return self.server.introduction(team)
-
-    def _is_rank(self, member: int) -> bool:
-        return self.agent is not None and member == self.agent.communicator.rank
+        return self.server.jobs[team].members

@@ -194,10 +194,9 @@ class _Rank:
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):
             own_bytes = workload.buffer_bytes(self._member)
-            if index < len(before) and before[index].buffer.nbytes == own_bytes:
-                memory = before[index].buffer.view(np.uint8)  # its pages are there already
-            else:
-                memory = np.empty(own_bytes, np.uint8)
+            # The pages of a buffer that is used again are there already.
+            again = index < len(before) and before[index].buffer.nbytes == own_bytes
+            memory = before[index].buffer.view(np.uint8) if again else np.empty(own_bytes, np.uint8)
             yield from workload.fill(self._member, memory)
             output = workload.empty_output(self._member)
             yield from workload.clear(output)

@@ -134,10 +134,9 @@ class Posting:
         self._posted.append((kind, context, length, memory))
         if self._waiting is None and self._hand_over(work):
             self._endpoint.changed(self._index)
-            return
-        if self._waiting is None:
-            self._waiting = deque()
-        self._waiting.append(work)
+        else:
+            self._waiting = self._waiting or deque()
+            self._waiting.append(work)
 
     def _fill(self) -> None:
         """Hand compiled code as much of the work that waits as it has room for."""

@@ -226,13 +226,10 @@ class RcQueuePair(Posting):
                 self._fail(first, second)
 
     def _keep_fragment(self, data: bytes, bits: int, immediate: int, sequence: int) -> None:
-        if self._kept is None:
-            self._kept = {}
-        # What compiled code has forgotten since, because the peer contradicted itself.
-        room = self._endpoint.state.board_room
-        for old in [old for old in self._kept if old + room <= sequence]:
-            del self._kept[old]
-        self._kept[sequence] = (data, bits, immediate)
+        # Without what compiled code has forgotten since, because the peer contradicted itself.
+        oldest = sequence - self._endpoint.state.board_room + 1
+        known = {number: kept for number, kept in (self._kept or {}).items() if number >= oldest}
+        self._kept = {**known, sequence: (data, bits, immediate)}
 
     def _take_fragment(self, data: bytes, bits: int, immediate: int) -> None:
         if bits & IS_FIRST or self._parts is None:

@@ -10,6 +10,7 @@ Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Inst
 left in the end is 16 bytes with the same remainder as the whole, which the table method finishes.
 """
 
+import zlib
 from importlib import import_module
 from typing import Any
 
@@ -93,11 +94,8 @@ ICRC_BYTES = 4
 def _make_tables() -> npt.NDArray[np.uint32]:
     """Slicing tables: row k is the effect of a byte that 15 - k bytes follow in its block of 16."""
     table = np.zeros((16, 256), np.uint32)
-    for value in range(256):
-        register = value
-        for _ in range(8):
-            register = (register >> 1) ^ (0xEDB88320 if register & 1 else 0)
-        table[15, value] = register
+    # zlib inverts the register before and after the byte.
+    table[15] = [zlib.crc32(bytes([value ^ 0xFF])) ^ 0xFF000000 for value in range(256)]
     for row in range(14, -1, -1):
         previous = table[row + 1]
         table[row] = (previous >> np.uint32(8)) ^ table[15, previous & np.uint32(0xFF)]

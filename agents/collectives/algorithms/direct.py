@@ -32,7 +32,6 @@ class Exchange:
         self._rank = rank
         self._lanes = lanes
         self._parts = parts
-        self._others = [*range(rank + 1, len(parts)), *range(rank)]
         self.own = self.blocks.count(rank)
         """Blocks that come to this rank from each other one."""
 
@@ -46,9 +45,10 @@ class Exchange:
             slot_of: by destination, where this rank's part is among the parts there.
             starts_at: by destination, where the first of these parts is in its memory.
         """
-        most = max(map(self.blocks.count, self._others), default=0)
+        others = [*range(self._rank + 1, len(self._parts)), *range(self._rank)]
+        most = max(map(self.blocks.count, others), default=0)
         for first in range(0, most, self._lanes):
-            for peer in self._others:
+            for peer in others:
                 count = self.blocks.count(peer)
                 for place in range(first, min(first + self._lanes, count)):
                     block = self.blocks.of(peer)[place]

@@ -41,9 +41,8 @@ def find_memory(endpoint: at.EndpointState, address: int, rkey: int, size: int) 
         return 0
     region = at.Region(endpoint.region_table, index)
     offset = address - region.address
-    if region.key != rkey or offset < 0 or size > region.length - offset:
-        return 0
-    return region.memory + offset
+    inside = region.key == rkey and 0 <= offset <= region.length - size
+    return region.memory + offset if inside else 0
 
 
 @internal
