@@ -1,6 +1,6 @@
 """The family of errors that Weft reports to its user, with the exit status each ends with."""
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 
 class WeftError(Exception):
@@ -34,7 +34,7 @@ class ProtocolError(RunError):
     """A peer that broke a protocol: a malformed or impossible message."""
 
 
-def refuse(condition: object, message: str, error: type[Exception] = InputError) -> None:
+def refuse(condition: object, message: str, error: Callable[[str], Exception] = InputError) -> None:
     """Raise an error with the message if the condition is true.
 
     The message is made in any case, so this is not for what is checked for every packet.

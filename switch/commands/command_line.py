@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 
 Includes = Annotated[
     Optional[list[Path]],  # noqa: UP045
@@ -55,11 +55,15 @@ def p4c(
     """Compile a v1model program to BMv2 JSON and P4Info."""
     from weft.switch.commands.p4c import compile_to_files
 
-    if language not in (None, "16", "p4-16", "p4_16"):
-        raise InputError(f"--p4v {language!r}: only P4_16 can be compiled, so leave it or write 16")
+    refuse(
+        language not in (None, "16", "p4-16", "p4_16"),
+        f"--p4v {language!r}: only P4_16 can be compiled, so leave it or write 16",
+    )
     for option, asked, only in (("--target", target, "bmv2"), ("--arch", architecture, "v1model")):
-        if asked not in (None, only):
-            raise InputError(f"{option} {asked!r}: there is {only} alone, which need not be said")
+        refuse(
+            asked not in (None, only),
+            f"{option} {asked!r}: there is {only} alone, which need not be said",
+        )
     written = compile_to_files(
         program, out=None if out is None else str(output_file(out)), p4info=p4info or [],
         include_dirs=include or [], defines=macros(define), disabled=disabled or [],

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.switch.compiler import CompiledProgram, CompileError, Diagnostic, compile_program
 from weft.switch.compiler.diagnostics import WARNINGS
 from weft.switch.compiler.outputs import p4info_bytes, write_file
@@ -27,11 +27,11 @@ def place_outputs(program: Path, out: str | None, p4info: Sequence[str]) -> tupl
         json = Path(out)
     else:
         folder = Path(out or ".")
-        if folder.exists() and not folder.is_dir():
-            raise InputError(
-                f"--out {out!r} is a file: name a folder, there already or not, or a file that "
-                "ends in .json"
-            )
+        refuse(
+            folder.exists() and not folder.is_dir(),
+            f"--out {out!r} is a file: name a folder, there already or not, or a file that "
+            "ends in .json",
+        )
         json = folder / f"{program.stem}.json"
     names = [name for text in p4info for name in text.split(",") if name]
     return json, [Path(name) for name in names] or [json.with_suffix(".p4info.txtpb")]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import InputError, MachineError, RunError
+from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
@@ -110,16 +110,19 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
 
 def _config(options: SwitchOptions) -> Config:
     captures = options.pcap
-    if captures is not None and not captures.is_dir():
-        raise InputError(f"--pcap {str(captures)!r}: there is no such folder")
+    refuse(
+        captures is not None and not captures.is_dir(),
+        f"--pcap {str(captures)!r}: there is no such folder",
+    )
     present = [name for _, name in socket.if_nameindex()]
     ports = []
     for number, interface in options.interfaces:
-        if interface not in present:
-            raise MachineError(
-                f"port {number}: there is no interface {interface!r} in this network namespace; "
-                f"it has: {', '.join(present)}"
-            )
+        refuse(
+            interface not in present,
+            f"port {number}: there is no interface {interface!r} in this network namespace; "
+            f"it has: {', '.join(present)}",
+            MachineError,
+        )
         port: dict[str, Any] = {
             "port": number, "interface": interface, **options.queue(number),
         }  # fmt: skip
@@ -254,10 +257,9 @@ def _p4info(options: SwitchOptions) -> str | None:
     if program is None:
         return None
     if program.suffix == ".p4":
-        made = compile_cached(
+        return compile_cached(
             program, include_dirs=options.include, defines=macros(options.defines)
-        )
-        return made.p4info.read_text("utf-8")
+        ).p4info.read_text("utf-8")
     for ending in (".p4info.txtpb", ".p4info.txt"):
         beside = program.with_name(program.stem + ending)
         what = f"P4Info {str(beside)!r} beside the program cannot be read"

@@ -8,7 +8,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
 from weft.switch.realtime.config import MOST_PORT
 
@@ -168,8 +168,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     words = ["--trace=-" if word == "--trace" else word for word in arguments if word != "--"]
     given = _parser().parse_intermixed_args(_pcap_joined(words))
     for name, why in REFUSED.items():
-        if getattr(given, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')}: {why}")
+        refuse(getattr(given, name) is not None, f"--{name.replace('_', '-')}: {why}")
     notes = tuple(
         f"--{name.replace('_', '-')} does nothing: {why}"
         for name, why in WITHOUT_EFFECT.items()
@@ -230,8 +229,7 @@ def _tls(given: Any) -> TlsFiles | None:
         return None
     needed = ("cert", "key", "cacert") if values["with_client_auth"] else ("cert", "key")
     for name in needed:
-        if not values[name]:
-            raise InputError(f"--grpc-server-ssl needs --grpc-server-{name} PEM")
+        refuse(not values[name], f"--grpc-server-ssl needs --grpc-server-{name} PEM")
     client_ca = Path(values["cacert"]) if values["cacert"] else None
     return TlsFiles(
         Path(values["cert"]), Path(values["key"]), client_ca, values["with_client_auth"]
@@ -239,14 +237,15 @@ def _tls(given: Any) -> TlsFiles | None:
 
 
 def _program(given: Any) -> Path | None:
-    if len(given.program) > 1:
-        raise InputError(f"one program, not {len(given.program)}: {', '.join(given.program)}")
+    refuse(
+        len(given.program) > 1, f"one program, not {len(given.program)}: {', '.join(given.program)}"
+    )
     if given.no_p4:
         return None
-    if not given.program:
-        raise InputError(
-            "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's"
-        )
+    refuse(
+        not given.program,
+        "name a program, PROGRAM.p4 or PROGRAM.json, or say --no-p4 to wait for a client's",
+    )
     program = Path(given.program[0])
     check_program(program)
     return program
@@ -260,15 +259,16 @@ def check_program(program: Path) -> None:
 
 
 def _whole(text: str, what: str, most: int) -> int:
-    if not text.isascii() or not text.isdecimal() or len(text) > 20 or int(text) > most:
-        raise InputError(f"{what} {text!r}: write a whole number, 0 to {most}")
+    refuse(
+        not text.isascii() or not text.isdecimal() or len(text) > 20 or int(text) > most,
+        f"{what} {text!r}: write a whole number, 0 to {most}",
+    )
     return int(text)
 
 
 def _interface(text: str) -> tuple[int, str]:
     port, at, name = text.partition("@")
-    if not at or not name:
-        raise InputError(f"--interface {text!r}: write PORT@IFACE, like 1@veth1")
+    refuse(not at or not name, f"--interface {text!r}: write PORT@IFACE, like 1@veth1")
     return _whole(port, f"--interface {text!r}: port", MOST_PORT), name
 
 
@@ -279,20 +279,20 @@ def _check_ports(interfaces: Sequence[tuple[int, str]], cpu_port: int | None) ->
             if values.count(value) > 1:
                 given = ", ".join(f"{port}@{name}" for port, name in interfaces)
                 raise InputError(f"{what} {value} is given twice: {given}")
-    if cpu_port and any(port == cpu_port for port, _ in interfaces):
-        raise InputError(
-            f"--cpu-port {cpu_port} has an interface: the CPU port leads to the controller alone"
-        )
+    refuse(
+        cpu_port and any(port == cpu_port for port, _ in interfaces),
+        f"--cpu-port {cpu_port} has an interface: the CPU port leads to the controller alone",
+    )
 
 
 def _address(text: str) -> str:
     host, colon, port = text.rpartition(":")
     if text.startswith("unix:") and len(text) > 5:
         return text
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise InputError(
-            f"--grpc-server-addr {text!r}: write HOST:PORT, like 127.0.0.1:50051, or unix:PATH"
-        )
+    refuse(
+        not colon or not host or not port.isdecimal() or int(port) > 65535,
+        f"--grpc-server-addr {text!r}: write HOST:PORT, like 127.0.0.1:50051, or unix:PATH",
+    )
     return text
 
 
@@ -306,8 +306,7 @@ def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, dict[str,
             if port not in ports:
                 known = ", ".join(map(str, sorted(ports))) or "none"
                 raise InputError(f"--queue {text!r}: there is no port {port}; ports are: {known}")
-        if port in queues:
-            raise InputError(f"--queue {text!r}: the queue of this port is given twice")
+        refuse(port in queues, f"--queue {text!r}: the queue of this port is given twice")
         queues[port] = _queue(text, rest if colon else head)
     return queues
 

@@ -75,8 +75,9 @@ def key_values(
     for part in _split(annotation.body):
         if len(part) < 3 or part[1].text != "=":
             return None
-        piece = syntax.Annotation(annotation.span, annotation.name, annotation.bracket, part[2:])
-        values = parse(piece)
+        values = parse(
+            syntax.Annotation(annotation.span, annotation.name, annotation.bracket, part[2:])
+        )
         if len(values) != 1:
             return None
         found.append((part[0].text, values[0], part[0]))

@@ -22,8 +22,7 @@ class Ageing:
 
     def deadline(self) -> int | None:
         """Return when the next timeout ends, or None."""
-        waiting = (self.timeouts > 0) & (self.hits != self._told)
-        ends = (self.hits + self.timeouts)[waiting]
+        ends = (self.hits + self.timeouts)[(self.timeouts > 0) & (self.hits != self._told)]
         return int(ends.min()) if len(ends) else None
 
     def take(self, now_ns: int) -> list[int]:

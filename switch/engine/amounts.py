@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.base.jit import words_in
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.layout import MeterCell
@@ -50,10 +51,11 @@ _LISTS = {
 
 def check_text(text: str | bytes) -> None:
     """Raise ProgramError where there is too much JSON; called before it is read at all."""
-    if len(text) > MOST_TEXT_BYTES:
-        raise ProgramError(
-            f"the program's JSON has {len(text)} bytes: at most {MOST_TEXT_BYTES} are supported"
-        )
+    refuse(
+        len(text) > MOST_TEXT_BYTES,
+        f"the program's JSON has {len(text)} bytes: at most {MOST_TEXT_BYTES} are supported",
+        ProgramError,
+    )
 
 
 def _counts(document: dict[str, Any]) -> list[tuple[str, int, int]]:
@@ -92,8 +94,11 @@ def check_counts(document: dict[str, Any]) -> None:
     """Raise ProgramError for lists that are too long and sizes that are none; called before
     anything is read."""
     for what, count, most in _counts(document):
-        if count > most:
-            raise ProgramError(f"the program has {count} {what}: at most {most} are supported")
+        refuse(
+            count > most,
+            f"the program has {count} {what}: at most {most} are supported",
+            ProgramError,
+        )
     for kind in ("counter", "register", "meter"):
         for entry in document.get(f"{kind}_arrays", []):
             if not entry.get("is_direct") and int(entry["size"]) < 0:
@@ -107,19 +112,21 @@ def check_counts(document: dict[str, Any]) -> None:
 def check_sizes(program: Program) -> None:
     """Raise ProgramError where packets and the control plane would need too much; called after all
     is read."""
-    if program.field_count > MOST_PHV_WORDS:
-        raise ProgramError(
-            f"a packet's fields take {program.field_count} words of 64 bits: "
-            f"at most {MOST_PHV_WORDS} are supported"
-        )
+    refuse(
+        program.field_count > MOST_PHV_WORDS,
+        f"a packet's fields take {program.field_count} words of 64 bits: "
+        f"at most {MOST_PHV_WORDS} are supported",
+        ProgramError,
+    )
     for what, words in (
         ("counters", 2 * program.counter_cells),
         ("registers", program.register_cells),
         ("meters", words_in(MeterCell) * program.meter_cells),
         ("tables with timeouts", program.hit_words),
     ):
-        if words > MOST_WORDS:
-            raise ProgramError(
-                f"the program's {what} take {8 * words} bytes: at most {8 * MOST_WORDS} are "
-                "supported; give them fewer cells (with direct ones: their tables fewer entries)"
-            )
+        refuse(
+            words > MOST_WORDS,
+            f"the program's {what} take {8 * words} bytes: at most {8 * MOST_WORDS} are "
+            "supported; give them fewer cells (with direct ones: their tables fewer entries)",
+            ProgramError,
+        )

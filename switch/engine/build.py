@@ -63,8 +63,7 @@ def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
 def _store(source: str) -> Path:
     """Return the path of a program's source in the cache folder."""
     key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
-    folder = cache_dir() / "programs"
-    path = folder / f"program_{key}.py"
+    path = cache_dir() / "programs" / f"program_{key}.py"
     if not path.is_file():
         write_whole(path, source, folders=True, keep=True)
     return path

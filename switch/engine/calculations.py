@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
 from weft.switch.engine.headers import Header
@@ -108,8 +109,7 @@ def custom_crc(name: str) -> tuple[int, int, int, int, bool] | None:
     if not polynomial.startswith("0x1") or width not in (8, 16, 32, 64):
         return None
     most = (1 << width) - 1
-    value = number(polynomial) & most
-    return width, value, values["init"] & most, values["xout"] & most, reflected
+    return width, number(polynomial) & most, values["init"] & most, values["xout"] & most, reflected
 
 
 def result_bits(algorithm: str) -> int:
@@ -171,8 +171,11 @@ class Calculations:
                 f'"""The {algorithm} of the fields of {remark(name)}."""', f"at = {BYTES_START}"
             )
             groups = self.groups(inputs)
-            if sum(width_of(piece) for _, pieces in groups for piece in pieces) > 8 * 4096:
-                raise ProgramError(f"calculation {name!r} has more than 4096 bytes of fields")
+            refuse(
+                sum(width_of(piece) for _, pieces in groups for piece in pieces) > 8 * 4096,
+                f"calculation {name!r} has more than 4096 bytes of fields",
+                ProgramError,
+            )
             self.write_groups(writer, groups)
             if any(item["type"] == "payload" for item in inputs):
                 writer.line("count = words.payload_length")
@@ -194,14 +197,16 @@ class Calculations:
             if item["type"] == "field":
                 header = self.program.header(item["value"][0])
                 owner = None if header.metadata else header
-                field = self.program.resolve(item["value"])
-                pieces = field_pieces([field], self.translator.name_of)
+                pieces = field_pieces(
+                    [self.program.resolve(item["value"])], self.translator.name_of
+                )
             elif item["type"] == "hexstr":
                 width, value = int(item["bitwidth"]), number(item["value"])
-                if not 0 < width <= MAX_CONSTANT_BITS:
-                    raise ProgramError(
-                        f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} are supported"
-                    )
+                refuse(
+                    not 0 < width <= MAX_CONSTANT_BITS,
+                    f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} are supported",
+                    ProgramError,
+                )
                 while width > 0:
                     part = min(width, 56)
                     width -= part

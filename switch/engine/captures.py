@@ -81,8 +81,7 @@ def capture_bytes(context: Context, file: int, time_ns: int, address: int, lengt
 @jit
 def capture_departure(context: Context, file: int, time_ns: int, packet: int) -> None:
     """Capture a deparsed packet as it leaves."""
-    length = Packet(context.packets, packet).length
-    target = reserve_record(context, file, time_ns, length)
+    target = reserve_record(context, file, time_ns, Packet(context.packets, packet).length)
     if target != 0:
         copy_departing(context, packet, target)
         publish_record(context)

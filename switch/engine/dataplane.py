@@ -7,7 +7,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import InputError, RunError
+from weft.base.errors import RunError, refuse
 from weft.switch.engine import events, pipeline, queues, telemetry
 from weft.switch.engine import layout as at
 from weft.switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
@@ -89,12 +89,14 @@ class Dataplane:
 
         ``drop_port``: the egress port that means drop, up to 511.
         """
-        if not 0 <= drop_port <= at.DROP_PORT:
-            raise InputError(f"drop port {drop_port}: ports have 9 bits, 0 to {at.DROP_PORT}")
-        if not 64 <= frame_bytes <= at.MOST_FRAME_BYTES:
-            raise InputError(
-                f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}"
-            )
+        refuse(
+            not 0 <= drop_port <= at.DROP_PORT,
+            f"drop port {drop_port}: ports have 9 bits, 0 to {at.DROP_PORT}",
+        )
+        refuse(
+            not 64 <= frame_bytes <= at.MOST_FRAME_BYTES,
+            f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}",
+        )
         self.port_count = ports
         self.plain = plain
         self.frame_bytes = frame_bytes
@@ -144,11 +146,11 @@ class Dataplane:
         """
         for switch, port in (end, other):
             words = self.memory.port(switch, port)
-            if words.up == 0 or words.peer != at.NONE or end == other:
-                raise InputError(
-                    f"port {port} of switch {switch} cannot be patched: a patch link joins two "
-                    "ports that are up, each to one other"
-                )
+            refuse(
+                words.up == 0 or words.peer != at.NONE or end == other,
+                f"port {port} of switch {switch} cannot be patched: a patch link joins two "
+                "ports that are up, each to one other",
+            )
         for (switch, port), (far, far_port) in ((end, other), (other, end)):
             self.memory.port(switch, port).peer = far * self.port_count + far_port
         self.context.patches += 2
@@ -157,8 +159,7 @@ class Dataplane:
         """Let the patch link at a port fail, or come back: down, it loses all that reaches either
         end. Raises InputError if there is none."""
         words = self.memory.port(switch, port)
-        if words.peer == at.NONE:
-            raise InputError(f"port {port} of switch {switch} is at no patch link")
+        refuse(words.peer == at.NONE, f"port {port} of switch {switch} is at no patch link")
         for end in (words, self.ports[words.peer]):
             end.link_down = not up
 
@@ -169,11 +170,11 @@ class Dataplane:
 
     def set_cpu_port(self, switch: int, port: int) -> None:
         """Have what leaves at a port become ``PacketIn`` events. Raises InputError."""
-        if not 0 <= port < self.port_count or port == self.drop_port:
-            raise InputError(
-                f"CPU port {port}: this switch has ports 0 to {self.port_count - 1}, "
-                f"and {self.drop_port} means drop"
-            )
+        refuse(
+            not 0 <= port < self.port_count or port == self.drop_port,
+            f"CPU port {port}: this switch has ports 0 to {self.port_count - 1}, "
+            f"and {self.drop_port} means drop",
+        )
         self.set_port(switch, port, Queue())
         self.memory.port(switch, port).cpu = 1
         state = self.states[switch]
@@ -189,8 +190,7 @@ class Dataplane:
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count from `start_ns` on, anew, what links carry: in bins of `bin_ns`, or longer ones as
         soon as there would be more than `layout.LOAD_BINS`."""
-        if bin_ns < 1:
-            raise InputError(f"bins of {bin_ns} ns: a bin of time is 1 ns or longer")
+        refuse(bin_ns < 1, f"bins of {bin_ns} ns: a bin of time is 1 ns or longer")
         self.memory.clear_loads()
         self.context.load_start_ns, self.context.load_bin_ns = start_ns, bin_ns
 
@@ -262,8 +262,10 @@ class Dataplane:
     def prepare_trace(self, tracer: Tracer) -> None:
         """Build what ``start_trace`` needs, so that it takes no time; the same exceptions."""
         control = tracer.control
-        if self._tracers.get(control.switch, tracer) is not tracer:
-            raise InputError(f"switch {control.name!r} is traced already: end that first")
+        refuse(
+            self._tracers.get(control.switch, tracer) is not tracer,
+            f"switch {control.name!r} is traced already: end that first",
+        )
         for loaded in control.pipelines:
             self.build_traced(loaded)
         self._tracers[control.switch] = control.tracer = tracer
@@ -356,8 +358,9 @@ class Dataplane:
         if self.context.patches:
             self._advance(now_ns)  # what other switches sent earlier comes first
         for frame in frames:
-            array = np.frombuffer(frame, np.uint8)
-            pipeline.receive_frame(self.context, switch, port, array, now_ns)
+            pipeline.receive_frame(
+                self.context, switch, port, np.frombuffer(frame, np.uint8), now_ns
+            )
             self._advance(now_ns)
         self._after(now_ns)
 

@@ -36,9 +36,8 @@ class _Encoder:
     def image(self) -> NDArray[np.int64]:
         """Return the image of all contents."""
         replication = self.contents.replication
-        value_sets = self.contents.value_sets
         self.builder.value_sets(
-            self.uses, {name: state.encode() for name, state in value_sets.items()}
+            self.uses, {name: state.encode() for name, state in self.contents.value_sets.items()}
         )
         self.builder.replication(
             {
@@ -81,8 +80,9 @@ class _Encoder:
         down = self.contents.ports_down
         if not watch_ports or not down:
             return members
-        pairs = zip(members, watch_ports, strict=True)
-        return tuple(member for member, port in pairs if port not in down)
+        return tuple(
+            member for member, port in zip(members, watch_ports, strict=True) if port not in down
+        )
 
     def record(self, actions: tuple[Action, ...], call: ActionCall) -> int:
         """Append an action with its parameters; its offset."""
@@ -116,8 +116,9 @@ class _Encoder:
         for identity, entry in state.entries.items():
             record = self.target(state, entry.target)
             keys = [encode_key(key, width) for key, width in zip(entry.keys, widths, strict=True)]
-            pairs = key_pairs(keys, widths)
-            rows.append(Row(pairs, rank(table, entry), record, state.cells[identity]))
+            rows.append(
+                Row(key_pairs(keys, widths), rank(table, entry), record, state.cells[identity])
+            )
         default = 0 if state.default is None else self.target(state, state.default)
         if state.default_target is not None:
             default = self.target(state, state.default_target)

@@ -10,6 +10,7 @@ same result (sums that a mask cuts again, as p4c emits them), through the unsign
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field, Header, named
 from weft.switch.engine.operations import OPERATIONS, bitwise, compare, convert
@@ -52,8 +53,9 @@ class Translator:
 
     def valid_name(self, header: Header) -> str:
         """Return the constant that names a packet header's validity in the PHV."""
-        if header.valid_slot < 0:
-            raise ProgramError(f"{header.name!r} is metadata: it has no validity")
+        refuse(
+            header.valid_slot < 0, f"{header.name!r} is metadata: it has no validity", ProgramError
+        )
         return self.name_of(Field("$valid$", 1, False, header.valid_slot))
 
     def load(self, reference: Json) -> Value:
@@ -192,16 +194,18 @@ class Translator:
         if operator == "?":
             chosen, other = self.value(node["left"]), self.value(node["right"])
             test = self.condition(node["cond"])
-            if chosen.boolean != other.boolean:
-                raise ProgramError("the two sides of '?' are a number and a boolean")
+            refuse(
+                chosen.boolean != other.boolean,
+                "the two sides of '?' are a number and a boolean",
+                ProgramError,
+            )
             low, high = min(chosen.low, other.low), max(chosen.high, other.high)
 
             def either(words: int) -> str:
                 return f"({chosen.at(words)} if {test} else {other.at(words)})"
 
             if chosen.boolean:
-                source = f"({chosen.source} if {test} else {other.source})"
-                return Value(source, low, high, True)
+                return Value(f"({chosen.source} if {test} else {other.source})", low, high, True)
             return Value(either(1), low, high, wide=either)
         if operator in ("and", "or"):
             left, right = self.condition(node["left"]), self.condition(node["right"])

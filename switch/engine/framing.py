@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.groups import Family, ValueSetUse
@@ -49,8 +50,11 @@ class ParserSource:
         states = {state["name"]: state for state in parser["parse_states"]}
 
         def following(name: str) -> list[str]:
-            if name not in states:
-                raise ProgramError(f"the parser goes to a state {name!r} that does not exist")
+            refuse(
+                name not in states,
+                f"the parser goes to a state {name!r} that does not exist",
+                ProgramError,
+            )
             found = (item.get("next_state") for item in states[name]["transitions"])
             return [state for state in found if state is not None]
 
@@ -122,8 +126,11 @@ class ParserSource:
         elif kind == "extract_VL":
             self.extract_to(parameters[0], parameters[1])
         elif kind == "set":
-            if parameters[0]["type"] != "field":
-                raise ProgramError(f"the parser sets a {parameters[0]['type']!r}, not a field")
+            refuse(
+                parameters[0]["type"] != "field",
+                f"the parser sets a {parameters[0]['type']!r}, not a field",
+                ProgramError,
+            )
             field = self.program.resolve(parameters[0]["value"])
             if field.varbit:
                 self.primitives.headers.do_assign_VL(writer, parameters)

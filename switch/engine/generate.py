@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.calculations import BYTES_START, Calculations
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
@@ -234,8 +235,11 @@ class Generator:
         if item.get("if_cond") is not None:
             tests.append(f"({self.translator.condition(item['if_cond'])})")
         calculation = f"ipv4 {item['name']}" if ipv4 else item["calculation"]
-        if calculation not in self.calculations.names:
-            raise ProgramError(f"checksum {item.get('name')!r} has no calculation {calculation!r}")
+        refuse(
+            calculation not in self.calculations.names,
+            f"checksum {item.get('name')!r} has no calculation {calculation!r}",
+            ProgramError,
+        )
         call = f"{self.calculations.names[calculation]}(phv, scratch, words, frame)"
         fits = self.calculations.bits[calculation] <= field.width
         if field.words > 1:
@@ -276,11 +280,12 @@ class Generator:
             for element in item["elements"]:
                 if element["type"] == "hexstr":
                     continue  # as in BMv2, a constant is copied nowhere
-                if element["type"] != "field":
-                    raise ProgramError(
-                        f"field list {item['name']!r} has a {element['type']!r}, "
-                        "neither a field nor a constant"
-                    )
+                refuse(
+                    element["type"] != "field",
+                    f"field list {item['name']!r} has a {element['type']!r}, "
+                    "neither a field nor a constant",
+                    ProgramError,
+                )
                 field = self.program.resolve(element["value"])
                 slots += range(field.slot, field.slot + field.words)
             lists.append((int(item["id"]), slots))
@@ -342,8 +347,11 @@ class Generator:
 
     def following(self, nodes: dict[str, Json], name: str) -> list[str]:
         """Return the nodes that a node may go on to."""
-        if name not in nodes:
-            raise ProgramError(f"a pipeline goes to a node {name!r} that does not exist")
+        refuse(
+            name not in nodes,
+            f"a pipeline goes to a node {name!r} that does not exist",
+            ProgramError,
+        )
         kind, node = nodes[name]
         if kind == "conditionals":
             found = [node.get("true_next"), node.get("false_next")]
@@ -372,10 +380,11 @@ class Generator:
                     self.branch(writer, node, test, f"{yes} if {{}} else {no}")
                 elif kind == "action_calls":
                     action = self.by_identifier(node["action_id"])
-                    if action.widths:
-                        raise ProgramError(
-                            f"{node_name!r} calls action {action.name!r}, which has parameters"
-                        )
+                    refuse(
+                        action.widths,
+                        f"{node_name!r} calls action {action.name!r}, which has parameters",
+                        ProgramError,
+                    )
                     writer.line(self.calls[action.code])
                     self.leave_on_exit(writer, (action,))
                     writer.line(f"node = {numbers[node.get('next_node')]}")
@@ -431,8 +440,7 @@ class Generator:
                 writer.line("action = image[record]")
             word = "if"
             for action in table.actions:
-                call = self.calls[action.code]
-                lines = [call]
+                lines = [self.calls[action.code]]
                 after = numbers[following.get(action.name, table.miss_next)]
                 if not by_result and after != numbers[table.miss_next]:
                     lines.append(f"node = {after}")

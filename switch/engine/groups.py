@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field, Header, named
 
@@ -38,8 +39,11 @@ class UnionStack:
 
     def member(self, name: str) -> int:
         """Return the place of a header in its unions by name. Raises ``ProgramError``."""
-        if name not in self.member_names:
-            raise ProgramError(f"the unions of stack {self.name!r} have no header {name!r}")
+        refuse(
+            name not in self.member_names,
+            f"the unions of stack {self.name!r} have no header {name!r}",
+            ProgramError,
+        )
         return self.member_names.index(name)
 
 
@@ -78,13 +82,20 @@ class Family:
             same = [(part.name, part.width) for part in header.fields] == [
                 (part.name, part.width) for part in first.fields
             ]
-            if not same or header.metadata:
-                raise ProgramError(f"{name!r} has elements of different types")
-            if header.valid_slot != first.valid_slot + number * self.valid_stride or any(
-                mine.slot != theirs.slot + number * self.field_stride
-                for mine, theirs in zip(header.fields, first.fields, strict=True)
-            ):
-                raise ProgramError(f"{name!r} has an element that is also in another stack")
+            refuse(
+                not same or header.metadata,
+                f"{name!r} has elements of different types",
+                ProgramError,
+            )
+            refuse(
+                header.valid_slot != first.valid_slot + number * self.valid_stride
+                or any(
+                    mine.slot != theirs.slot + number * self.field_stride
+                    for mine, theirs in zip(header.fields, first.fields, strict=True)
+                ),
+                f"{name!r} has an element that is also in another stack",
+                ProgramError,
+            )
 
 
 def _place(slot: int, stride: int, number: str) -> str:
@@ -164,20 +175,23 @@ def read_groups(document: Json, headers: dict[int, Header], next_slots: dict[str
         union = by_id[item["id"]] = Union(item["name"], members)
         groups.unions[union.name] = union
         for member in members:
-            if member.metadata:
-                raise ProgramError(f"metadata {member.name!r} is in a header union")
+            refuse(member.metadata, f"metadata {member.name!r} is in a header union", ProgramError)
             groups.peers[member.name] = tuple(other for other in members if other is not member)
     for item in document.get("header_union_stacks") or []:
         name = item["name"]
         unions = tuple(by_id[identifier] for identifier in item["header_union_ids"])
         names = types.get(item["union_type"], ())
-        if not unions or any(len(union.members) != len(names) for union in unions):
-            raise ProgramError(f"header union stack {name!r} has elements of different types")
+        refuse(
+            not unions or any(len(union.members) != len(names) for union in unions),
+            f"header union stack {name!r} has elements of different types",
+            ProgramError,
+        )
         stack = groups.union_stacks[name] = UnionStack(name, unions, names, next_slots[name])
         for position in range(len(names)):
             stack.family(position).check(name)
     for index, item in enumerate(document.get("parse_vsets") or []):
         bits = int(item["compressed_bitwidth"])
-        size = int(item.get("max_size") or 1024)
-        groups.value_sets[item["name"]] = ValueSet(item["name"], index, bits, size)
+        groups.value_sets[item["name"]] = ValueSet(
+            item["name"], index, bits, int(item.get("max_size") or 1024)
+        )
     return groups

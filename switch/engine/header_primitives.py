@@ -4,6 +4,7 @@ from collections.abc import Callable
 from functools import partialmethod
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
 from weft.switch.engine.groups import Family
@@ -103,8 +104,11 @@ class HeaderPrimitives:
                 HeaderReference(Family((header,))),
                 self.program.resolve(node["value"]),
             )
-        if not field.varbit:
-            raise ProgramError(f"{field.name!r} is given for a varbit field, and is none")
+        refuse(
+            not field.varbit,
+            f"{field.name!r} is given for a varbit field, and is none",
+            ProgramError,
+        )
         return reference, field
 
     def do_assign_VL(self, writer: Writer, parameters: list[Json]) -> None:
@@ -120,8 +124,11 @@ class HeaderPrimitives:
     def header(self, node: Json) -> HeaderReference:
         """Return a parameter that is a packet header."""
         reference = header_reference(self.translator, node)
-        if reference.first.metadata:
-            raise ProgramError(f"{reference.first.name!r} is metadata, not a packet header")
+        refuse(
+            reference.first.metadata,
+            f"{reference.first.name!r} is metadata, not a packet header",
+            ProgramError,
+        )
         return reference
 
     def do_add_header(self, writer: Writer, parameters: list[Json]) -> None:
@@ -153,8 +160,11 @@ class HeaderPrimitives:
     def copy_header(self, writer: Writer, target: HeaderReference, source: HeaderReference) -> None:
         """Copy validity, and the fields of a valid header."""
         mine, theirs = target.first, source.first
-        if [part.width for part in mine.parts] != [part.width for part in theirs.parts]:
-            raise ProgramError(f"{mine.name!r} and {theirs.name!r} are of different types")
+        refuse(
+            [part.width for part in mine.parts] != [part.width for part in theirs.parts],
+            f"{mine.name!r} and {theirs.name!r} are of different types",
+            ProgramError,
+        )
         copies = [
             f"phv[{self.place(target, left)}] = phv[{self.place(source, right)}]"
             for left, right in zip(mine.parts, theirs.parts, strict=True)
@@ -242,8 +252,7 @@ class HeaderPrimitives:
         count = min(abs(places), size)
         if count == 0:
             return
-        union = node["type"] == "header_union_stack"
-        move = self.rotate_unions if union else self.move_headers
+        move = self.rotate_unions if node["type"] == "header_union_stack" else self.move_headers
         move(writer, node["value"], count if places > 0 else -count)
         if places < 0:
             writer.line(f"{following} = max({following} - {count}, 0)")

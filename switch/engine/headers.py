@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.words import words_of
 
@@ -17,8 +18,7 @@ Item = TypeVar("Item")
 
 def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
     """Return what a program has by a name. Raises ``ProgramError``."""
-    if name not in table:
-        raise ProgramError(f"the program has no {kind} {name!r}")
+    refuse(name not in table, f"the program has no {kind} {name!r}", ProgramError)
     return table[name]
 
 

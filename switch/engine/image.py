@@ -152,8 +152,7 @@ class ImageBuilder:
         rows = []
         for identifier, (keep, copies) in groups.items():
             flat = [number for copy in copies for number in copy]
-            record = self.record([len(copies), keep, *flat])
-            rows.append(Row(((identifier, WORD),), 0, record, 0))
+            rows.append(Row(((identifier, WORD),), 0, self.record([len(copies), keep, *flat]), 0))
         self.table(I_CLONE if clones else I_MULTICAST, 1, [False], rows, 0)
 
     def value_sets(

@@ -48,8 +48,7 @@ def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> 
         size = "1" if meter.packets else length
         cell = f"{meter.base} + image[entry + E_INDEX]"
         writer.line(f"colour = run_meter(state, {cell}, {size}, {length})")
-        value = Value("colour", 0, 2)
-        source = store(value, meter.target.width, meter.target.signed)
+        source = store(Value("colour", 0, 2), meter.target.width, meter.target.signed)
         writer.line(f"phv[{name_of(meter.target)}] = {source}")
 
 

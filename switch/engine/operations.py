@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.values import (
     MOST,
@@ -60,8 +61,11 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
 def divide(operator: str, left: Value, right: Value) -> Value:
     """Return a quotient or remainder of numbers without sign, as P4 has them; 0 where the divisor
     is 0."""
-    if left.low < 0 or right.low < 0:
-        raise ProgramError(f"operator {operator!r} on numbers that may be negative: P4 has none")
+    refuse(
+        left.low < 0 or right.low < 0,
+        f"operator {operator!r} on numbers that may be negative: P4 has none",
+        ProgramError,
+    )
     high = left.high if operator == "/" else min(left.high, max(right.high - 1, 0))
     if left.unsigned64 and right.unsigned64:
         function = "divide64" if operator == "/" else "modulo64"
@@ -104,8 +108,7 @@ def shift_left(left: Value, right: Value) -> Value:
     """Return a shift to the left; by a constant amount in place, else by a function that checks
     it."""
     amount = right.constant
-    if right.high < 0:
-        raise ProgramError("a shift by a negative amount")
+    refuse(right.high < 0, "a shift by a negative amount", ProgramError)
     most = min(right.high, MOST_SHIFT)
     low, high = min(left.low << most, left.low), max(left.high << most, left.high)
     by = amount_source(right)
@@ -121,8 +124,7 @@ def shift_left(left: Value, right: Value) -> Value:
 def shift_right(left: Value, right: Value) -> Value:
     """Return a shift to the right, which keeps the sign."""
     amount = right.constant
-    if right.high < 0:
-        raise ProgramError("a shift by a negative amount")
+    refuse(right.high < 0, "a shift by a negative amount", ProgramError)
     least, most = (min(max(bound, 0), MOST_SHIFT) for bound in (right.low, right.high))
     low = min(left.low >> least, left.low >> most)
     high = max(left.high >> least, left.high >> most)

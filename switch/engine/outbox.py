@@ -77,8 +77,7 @@ class Outbox:
         """Return all records so far, and make room for others."""
         self.state.outbox_waits = 0
         head, tail = int(self.state.outbox_head), int(self.state.outbox_tail)
-        size = len(self.ring)
-        words = np.take(self.ring, np.arange(tail, head) & (size - 1))
+        words = np.take(self.ring, np.arange(tail, head) & (len(self.ring) - 1))
         records = []
         at = 0
         while at < len(words):

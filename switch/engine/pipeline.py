@@ -93,8 +93,9 @@ def set_length(phv: Words, length: int) -> None:
 @inline
 def run(context: Context, switch: int, operation: int, packet: int, other: int) -> None:
     """Have a switch's program do one operation on a packet."""
-    pipeline = Switch(context.switches, switch).pipeline
-    call_pipeline(pipeline, context.address, operation, switch, packet, other)
+    call_pipeline(
+        Switch(context.switches, switch).pipeline, context.address, operation, switch, packet, other
+    )
 
 
 @jit

@@ -3,6 +3,7 @@
 import re
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.attachments import Meter
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
@@ -157,8 +158,7 @@ class Primitives:
             reference, field = self.translator.element(node)
 
             def store_in(one: HeaderReference) -> None:
-                place = field_place(self.translator, one, field)
-                self.store(writer, field, place, value)
+                self.store(writer, field, field_place(self.translator, one, field), value)
 
             self.headers.picked(writer, reference, store_in)
             return
@@ -181,13 +181,17 @@ class Primitives:
     def write(self, writer: Writer, node: Json) -> None:
         """Write one primitive. Raises ``ProgramError`` for one that is not supported."""
         name = node["op"]
-        if name not in PARAMETERS or name in JUMPS:
-            raise ProgramError(f"BMv2's simple_switch has no primitive {name!r}")
+        refuse(
+            name not in PARAMETERS or name in JUMPS,
+            f"BMv2's simple_switch has no primitive {name!r}",
+            ProgramError,
+        )
         parameters = node["parameters"]
-        if len(parameters) != PARAMETERS[name]:
-            raise ProgramError(
-                f"primitive {name!r} has {len(parameters)} parameters instead of {PARAMETERS[name]}"
-            )
+        refuse(
+            len(parameters) != PARAMETERS[name],
+            f"primitive {name!r} has {len(parameters)} parameters instead of {PARAMETERS[name]}",
+            ProgramError,
+        )
         for owner in (self, self.headers):
             method = getattr(owner, f"do_{name}", None)
             if method is not None:
@@ -196,8 +200,9 @@ class Primitives:
         if name in LINES:
             writer.extend(LINES[name])
         elif name in OPERATORS:
-            value = self.translator.binary(OPERATORS[name], *parameters[-2:])
-            self.assign(writer, parameters[0], value)
+            self.assign(
+                writer, parameters[0], self.translator.binary(OPERATORS[name], *parameters[-2:])
+            )
         else:
             register, what = NUMBERS[name]
             number = self.translator.narrow(parameters[-1], what)
@@ -233,8 +238,9 @@ class Primitives:
         low, high = (self.translator.word(node) for node in parameters[1:3])
         writer.line(f"low = {low.source}", f"high = {high.source}")
         with writer.indented("if not less64(high, low):"):
-            value = Value("random_between(state, low, high)", 0, high.high)
-            self.assign(writer, parameters[0], value)
+            self.assign(
+                writer, parameters[0], Value("random_between(state, low, high)", 0, high.high)
+            )
 
     def do_modify_field_with_hash_based_offset(
         self, writer: Writer, parameters: list[Json]
@@ -281,8 +287,9 @@ class Primitives:
         cells = named(self.program.registers, parameters[0]["value"], "register")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             value = self.translator.value(parameters[2])
-            place = cells.place("index")
-            writer.line(store_line("registers", place, value, cells.width, cells.signed))
+            writer.line(
+                store_line("registers", cells.place("index"), value, cells.width, cells.signed)
+            )
 
     def do_execute_meter(self, writer: Writer, parameters: list[Json]) -> None:
         meter = named(self.program.meters, parameters[0]["value"], "meter")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import (
     AlreadyExists,
     InvalidValue,
@@ -59,8 +60,11 @@ class ProfileState:
         """Delete what no entry refers to, as ``used`` says. Raises NotFound, StillInUse."""
         self.member(member_id)
         in_groups = {member for group in self.groups.values() for member, _ in group.members}
-        if used or member_id in in_groups:
-            raise StillInUse(f"member {member_id} of {self.what} is still in use")
+        refuse(
+            used or member_id in in_groups,
+            f"member {member_id} of {self.what} is still in use",
+            StillInUse,
+        )
         del self.members[member_id]
 
     def set_group(self, group: ProfileGroup, *, new: bool) -> None:
@@ -70,24 +74,29 @@ class ProfileState:
         elif group.group_id in self.groups:
             raise AlreadyExists(f"{self.what} has a group {group.group_id} already")
         where = f"group {group.group_id} of {self.what}"
-        if self.profile.algorithm is None:
-            raise InvalidValue(f"{self.what} has no selector: no groups")
+        refuse(
+            self.profile.algorithm is None, f"{self.what} has no selector: no groups", InvalidValue
+        )
         for member_id, weight in group.members:
             self.member(member_id)
-            if weight < 1:
-                raise InvalidValue(f"{where}: the weight {weight} is not positive")
-        if len({member_id for member_id, _ in group.members}) != len(group.members):
-            raise InvalidValue(f"{where} names a member twice")
+            refuse(weight < 1, f"{where}: the weight {weight} is not positive", InvalidValue)
+        refuse(
+            len({member_id for member_id, _ in group.members}) != len(group.members),
+            f"{where} names a member twice",
+            InvalidValue,
+        )
         limit = group.max_size or self.profile.size
-        if sum(weight for _, weight in group.members) > max(limit, 1):
-            raise InvalidValue(f"{where}: the sum of its weights exceeds {limit}")
+        refuse(
+            sum(weight for _, weight in group.members) > max(limit, 1),
+            f"{where}: the sum of its weights exceeds {limit}",
+            InvalidValue,
+        )
         self.groups[group.group_id] = group
 
     def delete_group(self, group_id: int, used: bool) -> None:
         """Delete what no entry refers to, as ``used`` says. Raises NotFound, StillInUse."""
         self.group(group_id)
-        if used:
-            raise StillInUse(f"group {group_id} of {self.what} is still in use")
+        refuse(used, f"group {group_id} of {self.what} is still in use", StillInUse)
         del self.groups[group_id]
 
 

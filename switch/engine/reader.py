@@ -7,6 +7,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
@@ -43,8 +44,11 @@ def read_program(text: str) -> Program:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ProgramError(f"the program is not JSON: {error}") from None
-    if not isinstance(document, dict) or "pipelines" not in document:
-        raise ProgramError("the program is not BMv2 JSON: it has no 'pipelines'")
+    refuse(
+        not isinstance(document, dict) or "pipelines" not in document,
+        "the program is not BMv2 JSON: it has no 'pipelines'",
+        ProgramError,
+    )
     try:
         return _read(document)
     except (KeyError, TypeError, IndexError, ValueError, AttributeError) as error:
@@ -56,16 +60,22 @@ def read_program(text: str) -> Program:
 
 def _read(document: Json) -> Program:
     version = document.get("__meta__", {}).get("version", [2, 0])
-    if version[0] != 2:
-        raise ProgramError(f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported")
+    refuse(
+        version[0] != 2,
+        f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported",
+        ProgramError,
+    )
     if document.get("extern_instances"):
         names = ", ".join(str(item.get("name")) for item in document["extern_instances"])
         raise ProgramError(f"v1model has no extern instances in BMv2 JSON: {names}")
     check_counts(document)
     program = Program(document)
     for name, code in document.get("errors", []):
-        if not isinstance(code, int):
-            raise ProgramError(f"parser error {name!r} has the code {code!r}, which is no number")
+        refuse(
+            not isinstance(code, int),
+            f"parser error {name!r} has the code {code!r}, which is no number",
+            ProgramError,
+        )
         program.errors[name] = code
     _read_headers(program)
     _read_actions(program)
@@ -102,8 +112,7 @@ def _standard_slots(document: Json) -> dict[tuple[str, str], int]:
 
 
 def _check_bits(what: str, bits: int) -> None:
-    if bits > MOST_BITS:
-        raise ProgramError(f"{what} {bits} bits: at most {MOST_BITS} are supported")
+    refuse(bits > MOST_BITS, f"{what} {bits} bits: at most {MOST_BITS} are supported", ProgramError)
 
 
 def _layout(type_name: str, entry: Json) -> list[Field]:
@@ -112,19 +121,26 @@ def _layout(type_name: str, entry: Json) -> list[Field]:
     for parts in entry["fields"]:
         name, width = parts[0], parts[1]
         where = f"field {name!r} of {type_name!r}"
-        if width != "*" and (not isinstance(width, int) or width < 0):
-            raise ProgramError(f"{where}: width {width!r} is no number of bits")
+        refuse(
+            width != "*" and (not isinstance(width, int) or width < 0),
+            f"{where}: width {width!r} is no number of bits",
+            ProgramError,
+        )
         bits = 0 if width == "*" else width
         _check_bits(f"{where} has", bits)
         fields.append(Field(name, bits, len(parts) > 2 and bool(parts[2]), 0, width == "*"))
-    if sum(field.varbit for field in fields) > 1:
-        raise ProgramError(f"header type {type_name!r} has more than one varbit field")
+    refuse(
+        sum(field.varbit for field in fields) > 1,
+        f"header type {type_name!r} has more than one varbit field",
+        ProgramError,
+    )
     most = 8 * entry.get("max_length", 0) - sum(field.width for field in fields)
-    if any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS:
-        raise ProgramError(
-            f"header type {type_name!r} has a varbit field, "
-            f"and a max_length of {entry.get('max_length')!r} bytes for it"
-        )
+    refuse(
+        any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS,
+        f"header type {type_name!r} has a varbit field, "
+        f"and a max_length of {entry.get('max_length')!r} bytes for it",
+        ProgramError,
+    )
     return [replace(field, width=most) if field.varbit else field for field in fields]
 
 
@@ -159,8 +175,11 @@ def _read_headers(program: Program) -> None:
         header = Header(
             entry["name"], entry["metadata"], tuple(fields), valid.get(entry["name"], -1)
         )
-        if not header.metadata and header.bits % 8:
-            raise ProgramError(f"header {header.name!r} has {header.bits} bits, not whole bytes")
+        refuse(
+            not header.metadata and header.bits % 8,
+            f"header {header.name!r} has {header.bits} bits, not whole bytes",
+            ProgramError,
+        )
         program.headers[header.name] = header
         if not header.wide:
             program.common_fields = slot
@@ -232,8 +251,11 @@ def _read_table(program: Program, entry: Json) -> Table:
         kind, target = key["match_type"], key["target"]
         if kind == "valid":
             kind, target = "exact", [target, "$valid$"]
-        if kind not in ("exact", "lpm", "ternary", "range", "optional"):
-            raise ProgramError(f"table {name!r}: match kind {kind!r} is not supported")
+        refuse(
+            kind not in ("exact", "lpm", "ternary", "range", "optional"),
+            f"table {name!r}: match kind {kind!r} is not supported",
+            ProgramError,
+        )
         keys.append(
             KeyField(
                 key.get("name") or f"{target[0]}.{target[1]}",
@@ -244,18 +266,25 @@ def _read_table(program: Program, entry: Json) -> Table:
             )
         )
     key_words = sum(words_of(key.width) for key in keys)
-    if key_words > MOST_KEY_WORDS:
-        raise ProgramError(
-            f"the key of table {name!r} has {key_words} words of 64 bits, each field a new one: "
-            f"{MOST_KEY_WORDS} are most"
-        )
-    if sum(key.kind == "lpm" for key in keys) > 1:
-        raise ProgramError(f"table {name!r} has more than one lpm field")
+    refuse(
+        key_words > MOST_KEY_WORDS,
+        f"the key of table {name!r} has {key_words} words of 64 bits, each field a new one: "
+        f"{MOST_KEY_WORDS} are most",
+        ProgramError,
+    )
+    refuse(
+        sum(key.kind == "lpm" for key in keys) > 1,
+        f"table {name!r} has more than one lpm field",
+        ProgramError,
+    )
     profile = None
     if entry.get("type", "simple") != "simple":
         wanted = entry["action_profile"]
-        if wanted not in program.profiles:
-            raise ProgramError(f"table {name!r} names an action profile {wanted!r} that is missing")
+        refuse(
+            wanted not in program.profiles,
+            f"table {name!r} names an action profile {wanted!r} that is missing",
+            ProgramError,
+        )
         profile = program.profiles[wanted]
     default = entry.get("default_entry")
     default_action = by_id[default["action_id"]] if default else None
@@ -311,8 +340,7 @@ def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
         return None
     for item in program.document.get("meter_arrays", []):
         if item["name"] == wanted and item.get("is_direct"):
-            target = program.resolve(item["result_target"])
-            meter = _meter(item, program.meter_cells, cells, target)
+            meter = _meter(item, program.meter_cells, cells, program.resolve(item["result_target"]))
             program.meter_cells += cells
             return meter
     raise ProgramError(f"table {entry['name']!r} has a direct meter {wanted!r} that is missing")
@@ -321,12 +349,14 @@ def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
 def _meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
     """Return a meter array. Raises ``ProgramError``."""
     name, kind = entry["name"], entry.get("type")
-    if kind not in ("packets", "bytes"):
-        raise ProgramError(f"meter {name!r} counts {kind!r}: packets and bytes can be counted")
+    refuse(
+        kind not in ("packets", "bytes"),
+        f"meter {name!r} counts {kind!r}: packets and bytes can be counted",
+        ProgramError,
+    )
     if entry.get("rate_count", TWO_RATES) != TWO_RATES:
         raise ProgramError(f"meter {name!r} has {entry['rate_count']} rates: v1model's have two")
-    if not 0 <= size < 1 << 32:
-        raise ProgramError(f"meter {name!r} has {size} cells")
+    refuse(not 0 <= size < 1 << 32, f"meter {name!r} has {size} cells", ProgramError)
     return Meter(name, base, size, kind == "packets", target)
 
 
@@ -339,17 +369,24 @@ def _learn_lists(program: Program) -> dict[int, LearnList]:
             if element["type"] == "hexstr":
                 elements.append(number(element["value"]))
                 continue
-            if element["type"] != "field":
-                raise ProgramError(
-                    f"digest {item['name']!r} has a {element['type']!r}, "
-                    "neither a field nor a constant"
-                )
+            refuse(
+                element["type"] != "field",
+                f"digest {item['name']!r} has a {element['type']!r}, "
+                "neither a field nor a constant",
+                ProgramError,
+            )
             field = program.resolve(element["value"])
-            if field.varbit:
-                raise ProgramError(f"digest {item['name']!r} has a varbit field, {field.name!r}")
+            refuse(
+                field.varbit,
+                f"digest {item['name']!r} has a varbit field, {field.name!r}",
+                ProgramError,
+            )
             elements.append(field)
         identifier = int(item["id"])
-        if not 0 < identifier < 1 << 16:
-            raise ProgramError(f"digest {item['name']!r} has the id {identifier}: 1 to 65535")
+        refuse(
+            not 0 < identifier < 1 << 16,
+            f"digest {item['name']!r} has the id {identifier}: 1 to 65535",
+            ProgramError,
+        )
         lists[identifier] = LearnList(identifier, item["name"], tuple(elements))
     return lists

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.groups import Family
 from weft.switch.engine.headers import Field, Header
@@ -103,10 +104,11 @@ def is_union(node: Json) -> bool:
 def _picked(translator: Translating, family: Family, node: Json, what: str) -> HeaderReference:
     index = translator.integer(node)
     if index.constant is not None:
-        if not 0 <= index.constant < len(family.headers):
-            raise ProgramError(
-                f"element {index.constant} of {what}, which has {len(family.headers)}"
-            )
+        refuse(
+            not 0 <= index.constant < len(family.headers),
+            f"element {index.constant} of {what}, which has {len(family.headers)}",
+            ProgramError,
+        )
         return HeaderReference(Family((family.headers[index.constant],)))
     return HeaderReference(family, translator.narrow(node, f"the index of {what}"))
 
@@ -121,8 +123,9 @@ def header_reference(translator: Translating, node: Json) -> HeaderReference:
         content = node["value"]
         if content["op"] in DEREFERENCE:
             stack = program.stack(unwrap(content["left"])["value"])
-            what = f"header stack {stack.name!r}"
-            return _picked(translator, Family(stack.headers), content["right"], what)
+            return _picked(
+                translator, Family(stack.headers), content["right"], f"header stack {stack.name!r}"
+            )
         if content["op"] == "access_union_header":
             union = union_reference(translator, content["left"])
             position: int = content["right"]
@@ -188,10 +191,11 @@ def same_headers(translator: Translating, one: HeaderReference, other: HeaderRef
     """Return the condition that both headers are valid and all their fields equal, as BMv2
     compares."""
     one, other = readable(one), readable(other)
-    if [part.width for part in one.first.parts] != [part.width for part in other.first.parts]:
-        raise ProgramError(
-            f"headers {one.first.name!r} and {other.first.name!r} of different types are compared"
-        )
+    refuse(
+        [part.width for part in one.first.parts] != [part.width for part in other.first.parts],
+        f"headers {one.first.name!r} and {other.first.name!r} of different types are compared",
+        ProgramError,
+    )
     tests = [
         f"phv[{valid_place(translator, item)}] != 0"
         for item in (one, other)
@@ -246,5 +250,4 @@ def last_field(program: Program, node: Json) -> tuple[HeaderReference, Field]:
         family = unions.family(unions.member(node["value"][1]))
         next_slot = unions.next_slot
     field = family.headers[0].field(node["value"][-1])
-    reference = HeaderReference(family, f"phv[{next_slot}] - 1")
-    return readable(reference), field
+    return readable(HeaderReference(family, f"phv[{next_slot}] - 1")), field

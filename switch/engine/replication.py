@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from weft.base.errors import refuse
 from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
 from weft.switch.engine.control import (
     AlreadyExists,
@@ -30,31 +31,26 @@ class Replication:
     def insert(self, new: Copied) -> None:
         """Insert a group or session. Raises AlreadyExists, InvalidValue, TableFull."""
         what, ids, identifier, items = self._of(new)
-        if identifier in items:
-            raise AlreadyExists(f"{what} exists already")
-        if identifier not in ids:
-            raise InvalidValue(f"{what}: ids go from {ids[0]} to {ids[-1]}")
+        refuse(identifier in items, f"{what} exists already", AlreadyExists)
+        refuse(identifier not in ids, f"{what}: ids go from {ids[0]} to {ids[-1]}", InvalidValue)
         self._check(what, new, 0)
         items[identifier] = new
 
     def modify(self, new: Copied) -> None:
         """Change a group or session. Raises NotFound, InvalidValue, TableFull."""
         what, _, identifier, items = self._of(new)
-        if identifier not in items:
-            raise NotFound(f"there is no {what}")
+        refuse(identifier not in items, f"there is no {what}", NotFound)
         self._check(what, new, len(items[identifier].replicas))
         items[identifier] = new
 
     def delete_group(self, group_id: int) -> None:
         """Delete a group. Raises NotFound."""
-        if group_id not in self.groups:
-            raise NotFound(f"there is no multicast group {group_id}")
+        refuse(group_id not in self.groups, f"there is no multicast group {group_id}", NotFound)
         self.replicas -= len(self.groups.pop(group_id).replicas)
 
     def delete_session(self, session_id: int) -> None:
         """Delete a session. Raises NotFound."""
-        if session_id not in self.sessions:
-            raise NotFound(f"there is no clone session {session_id}")
+        refuse(session_id not in self.sessions, f"there is no clone session {session_id}", NotFound)
         self.replicas -= len(self.sessions.pop(session_id).replicas)
 
     def _of(self, one: Copied) -> tuple[str, range, int, dict[int, Any]]:
@@ -67,15 +63,22 @@ class Replication:
     def _check(self, what: str, new: Copied, old: int) -> None:
         """Count replicas in place of so many others, if they can be taken."""
         count = len(new.replicas)
-        if count > MOST_REPLICAS:
-            raise TableFull(f"{what} has {count} replicas: at most {MOST_REPLICAS}")
+        refuse(
+            count > MOST_REPLICAS,
+            f"{what} has {count} replicas: at most {MOST_REPLICAS}",
+            TableFull,
+        )
         in_all = self.replicas + count - old
-        if in_all > max(MOST_REPLICAS_IN_ALL, self.replicas):
-            raise TableFull(
-                f"{what} with its {count} replicas would make {in_all} in all groups and "
-                f"sessions: at most {MOST_REPLICAS_IN_ALL}"
-            )
+        refuse(
+            in_all > max(MOST_REPLICAS_IN_ALL, self.replicas),
+            f"{what} with its {count} replicas would make {in_all} in all groups and "
+            f"sessions: at most {MOST_REPLICAS_IN_ALL}",
+            TableFull,
+        )
         for replica in new.replicas:
-            if not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16:
-                raise InvalidValue(f"{what}: {replica} is out of range (port 511, instance 65535)")
+            refuse(
+                not 0 <= replica.port < 512 or not 0 <= replica.instance < 1 << 16,
+                f"{what}: {replica} is out of range (port 511, instance 65535)",
+                InvalidValue,
+            )
         self.replicas = in_all

@@ -18,6 +18,7 @@ from typing import Concatenate, Literal, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.errors import refuse
 from weft.switch.engine import layout as at
 from weft.switch.engine import meters
 from weft.switch.engine.attachments import Meter
@@ -369,11 +370,17 @@ class SwitchControl:
         """
         state = self._table(table)
         usual = state.table.default_action
-        if state.table.default_entry_const:
-            raise NotPermitted(f"the default action of table {table!r} is const")
+        refuse(
+            state.table.default_entry_const,
+            f"the default action of table {table!r} is const",
+            NotPermitted,
+        )
         if isinstance(target, ActionCall):
-            if state.table.profile is not None:
-                raise NotPermitted(f"table {table!r} is indirect: it has no default action")
+            refuse(
+                state.table.profile is not None,
+                f"table {table!r} is indirect: it has no default action",
+                NotPermitted,
+            )
             if state.table.default_const and usual is not None and target.action != usual.name:
                 raise NotPermitted(
                     f"the default action of table {table!r} is always {usual.name!r}: only its "
@@ -397,8 +404,9 @@ class SwitchControl:
         state = self._table(table)
         if isinstance(state.default_target, MemberTarget):
             assert state.table.profile is not None
-            profile = self._profile(state.table.profile.name)
-            return profile.member(state.default_target.member_id).call
+            return (
+                self._profile(state.table.profile.name).member(state.default_target.member_id).call
+            )
         return state.default if state.default_target is None else None
 
     # -- action profiles
@@ -425,8 +433,9 @@ class SwitchControl:
     @_changes
     def delete_member(self, profile: str, member_id: int) -> None:
         """Delete a member. Raises NotFound, StillInUse."""
-        state = self._profile(profile)
-        state.delete_member(member_id, self._used(profile, MemberTarget(member_id)))
+        self._profile(profile).delete_member(
+            member_id, self._used(profile, MemberTarget(member_id))
+        )
 
     def members(self, profile: str) -> list[ProfileMember]:
         """Return all members, in the order of insertion."""
@@ -446,8 +455,7 @@ class SwitchControl:
     @_changes
     def delete_group(self, profile: str, group_id: int) -> None:
         """Delete a group. Raises NotFound, StillInUse."""
-        state = self._profile(profile)
-        state.delete_group(group_id, self._used(profile, GroupTarget(group_id)))
+        self._profile(profile).delete_group(group_id, self._used(profile, GroupTarget(group_id)))
 
     def groups(self, profile: str) -> list[ProfileGroup]:
         """Return all groups, in the order of insertion."""
@@ -520,8 +528,9 @@ class SwitchControl:
     ) -> NDArray[np.int64]:
         """Return an entry's counter, live; ``keys`` None: the default entry's."""
         state = self._table(table)
-        base = state.table.counter_base
-        cell = self._entry_cell(state, "has no direct counter", base, keys, priority)
+        cell = self._entry_cell(
+            state, "has no direct counter", state.table.counter_base, keys, priority
+        )
         counter: NDArray[np.int64] = self._live.counters[cell]
         return counter
 
@@ -714,8 +723,9 @@ class SwitchControl:
         """Return the time since an entry's last hit, or since it was inserted. Raises NotFound."""
         state = self._table(table)
         state.need(keys, priority)
-        base = state.table.hit_base
-        cell = self._entry_cell(state, "does not support idle timeouts", base, keys, priority)
+        cell = self._entry_cell(
+            state, "does not support idle timeouts", state.table.hit_base, keys, priority
+        )
         return max(self.host.clock_ns() - int(self._live.ageing.hits[cell]), 0)
 
     def take_events(self) -> list[Event]:
@@ -731,8 +741,9 @@ class SwitchControl:
                 events.append(PacketIn(words.tobytes()[:subject], time_ns))
             elif subject in lists:
                 learn_list = lists[subject]
-                values = learn_list.values(words.tolist())
-                events.append(DigestEvent(learn_list.name, values, time_ns))
+                events.append(
+                    DigestEvent(learn_list.name, learn_list.values(words.tolist()), time_ns)
+                )
         now_ns = self.host.clock_ns()
         idle = set(self._live.ageing.take(now_ns))
         return events + [

@@ -159,8 +159,7 @@ class Decoder:
         self.tell("parser_error", error=self.error_name(words[0]), offset=words[1])
 
     def parsed(self, words: list[int]) -> None:
-        error = self.error_name(words[1])
-        self.tell("parsed", bytes=words[0], error=error, **self.parser_key())
+        self.tell("parsed", bytes=words[0], error=self.error_name(words[1]), **self.parser_key())
 
     def checksum(self, words: list[int]) -> None:
         self.tell("checksum_error")
@@ -240,8 +239,7 @@ class Decoder:
     def cloned(self, session: int) -> None:
         """Tell that a clone session's copies are made."""
         found = self.version.sessions.get(session)
-        to = [] if found is None else ports_of(found.replicas)
-        self.tell("cloned", session=session, to=to)
+        self.tell("cloned", session=session, to=[] if found is None else ports_of(found.replicas))
 
     def egress_more(self, words: list[int]) -> None:
         port, before, after, waited = self.way.kept[at.EGRESS]

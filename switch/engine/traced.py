@@ -204,8 +204,9 @@ class TracedParser(ParserSource):
     def extracted(self, headers: tuple[Header, ...], element: str) -> None:
         """Tell what lies behind ``extracted_from``."""
         families = self.primitives.legend.families
-        size = "at - extracted_from"
-        self.note(at.EXTRACTED, len(families), element, "extracted_from - start", size)
+        self.note(
+            at.EXTRACTED, len(families), element, "extracted_from - start", "at - extracted_from"
+        )
         families.append(headers)
 
     def extract(self, header: Header, length: Json) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.switch.engine import trace_layout as at
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.control import (
@@ -90,8 +90,7 @@ class Tracer:
     def __init__(
         self, control: Traceable, packets: int = MOST_PACKETS, words: int = TRACE_WORDS
     ) -> None:
-        if packets < 1:
-            raise InputError(f"a trace of {packets} packets: it is of one or more")
+        refuse(packets < 1, f"a trace of {packets} packets: it is of one or more")
         self.switch = control.switch
         self._control = weakref.ref(control)
         self._images: dict[int, Version] = {}

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import AlreadyExists, Exact, InvalidKey, Key, Lpm, Range, TableFull
 from weft.switch.engine.groups import Groups, ValueSet
 from weft.switch.engine.program import KeyField
@@ -28,12 +29,16 @@ class ValueSetState:
     def replace(self, members: Iterable[tuple[Key, ...]]) -> None:
         """Set all members; raises InvalidKey, TableFull, AlreadyExists."""
         checked = [self._member(member) for member in members]
-        if len(checked) > self.value_set.size:
-            raise TableFull(
-                f"{self.what} has room for {self.value_set.size} members, not {len(checked)}"
-            )
-        if len(set(checked)) != len(checked):
-            raise AlreadyExists(f"{self.what}: a member is given twice")
+        refuse(
+            len(checked) > self.value_set.size,
+            f"{self.what} has room for {self.value_set.size} members, not {len(checked)}",
+            TableFull,
+        )
+        refuse(
+            len(set(checked)) != len(checked),
+            f"{self.what}: a member is given twice",
+            AlreadyExists,
+        )
         self.members, before = checked, self.members
         try:
             self.encode()
@@ -44,8 +49,11 @@ class ValueSetState:
     def _member(self, member: tuple[Key, ...]) -> tuple[Key, ...]:
         if len(member) == 1 and len(self.widths) > 1 and isinstance(member[0], Exact):
             member = self._split(member[0].value)
-        if len(member) != len(self.widths):
-            raise InvalidKey(f"{self.what} has {len(self.widths)} fields, not {len(member)}")
+        refuse(
+            len(member) != len(self.widths),
+            f"{self.what} has {len(self.widths)} fields, not {len(member)}",
+            InvalidKey,
+        )
         kinds = {Exact: "exact", Lpm: "lpm", Range: "range"}
         return tuple(
             normal_key(
@@ -62,8 +70,7 @@ class ValueSetState:
         for width in reversed(self.widths):
             keys.insert(0, Exact(value & ((1 << width) - 1)))
             value >>= width
-        if value:
-            raise InvalidKey(f"{self.what} has {sum(self.widths)} bits, a member has more")
+        refuse(value, f"{self.what} has {sum(self.widths)} bits, a member has more", InvalidKey)
         return tuple(keys)
 
     def encode(self) -> tuple[Pairs, list[bool]]:
@@ -81,10 +88,11 @@ class ValueSetState:
         if not as_range or isinstance(key, Range):
             return first, second
         rest = ((1 << width) - 1) & ~second
-        if rest & (rest + 1):
-            raise InvalidKey(
-                f"{self.what}: {key} cannot be together with a range in the same field"
-            )
+        refuse(
+            rest & (rest + 1),
+            f"{self.what}: {key} cannot be together with a range in the same field",
+            InvalidKey,
+        )
         return first, first | rest
 
 

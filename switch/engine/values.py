@@ -9,6 +9,7 @@ operations that need the number itself ask ``exact_words`` how many words hold i
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field
 from weft.switch.engine.source import read_field
@@ -83,11 +84,12 @@ def exact_words(*values: Value, signed: bool = False) -> tuple[int, bool]:
     if not fits(words, low, high):
         unsigned = low >= 0 and not signed
         words += not unsigned
-    if words > MOST_WORDS:
-        raise ProgramError(
-            f"an operation needs a number of up to {64 * words} bits itself: "
-            f"at most {64 * MOST_WORDS} are supported; cut its operands first"
-        )
+    refuse(
+        words > MOST_WORDS,
+        f"an operation needs a number of up to {64 * words} bits itself: "
+        f"at most {64 * MOST_WORDS} are supported; cut its operands first",
+        ProgramError,
+    )
     return words, unsigned
 
 

@@ -16,6 +16,7 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import register_model
 
+from weft.base.errors import refuse
 from weft.switch.engine.native import inner, types
 
 WORD = ir.IntType(64)
@@ -65,8 +66,7 @@ def _resize(builder: Any, value: Any, words: int, signed: bool) -> Any:
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, place: Any) -> Any:
-    data = context.make_array(kind)(context, builder, array).data
-    return builder.gep(data, [place])
+    return builder.gep(context.make_array(kind)(context, builder, array).data, [place])
 
 
 def _loader(signed: bool) -> Any:
@@ -121,8 +121,9 @@ def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: 
         parts = []
         for i in range(count):
             place = builder.gep(start, [ir.Constant(WORD, 8 * i)])
-            word = builder.load(builder.bitcast(place, WORD.as_pointer()), align=1)
-            parts.append(builder.bswap(word))
+            parts.append(
+                builder.bswap(builder.load(builder.bitcast(place, WORD.as_pointer()), align=1))
+            )
         value = _join(builder, parts)
         value = builder.shl(value, ir.Constant(value.type, first))
         value = builder.lshr(value, ir.Constant(value.type, 64 * count - bits))
@@ -161,8 +162,9 @@ def _operation(name: str, emit: Callable[..., Any], kinds: Callable[..., Any]) -
 
 def _alike(*given: Any) -> Any:
     """Return the signature of a function that takes numbers of one size and returns one of it."""
-    if any(kind != given[0] for kind in given):
-        raise TypeError(f"numbers of different sizes: {given}")
+    refuse(
+        any(kind != given[0] for kind in given), f"numbers of different sizes: {given}", TypeError
+    )
     return given[0](*given)
 
 

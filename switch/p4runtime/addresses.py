@@ -4,7 +4,7 @@ import os
 import socket
 from pathlib import Path
 
-from weft.base.errors import InputError, MachineError
+from weft.base.errors import MachineError, refuse
 
 MAX_UNIX_PATH_BYTES = 107
 """The greatest length of a Unix socket's path that the kernel takes (unix(7))."""
@@ -19,11 +19,11 @@ def check_address(who: str, address: str) -> None:
     """
     path = address.removeprefix("unix:")
     if path != address:
-        if len(path.encode()) > MAX_UNIX_PATH_BYTES:
-            raise InputError(
-                f"P4Runtime address {address}: a Unix socket's path has at most "
-                f"{MAX_UNIX_PATH_BYTES} bytes; use a shorter folder"
-            )
+        refuse(
+            len(path.encode()) > MAX_UNIX_PATH_BYTES,
+            f"P4Runtime address {address}: a Unix socket's path has at most "
+            f"{MAX_UNIX_PATH_BYTES} bytes; use a shorter folder",
+        )
         folder = Path(path).parent
         if not folder.is_dir():
             raise _refusal(who, address, f"there is no folder {str(folder)!r}")

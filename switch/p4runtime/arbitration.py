@@ -17,6 +17,7 @@ from typing import Any
 
 from google.rpc import code_pb2
 
+from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.refusals import (
@@ -101,8 +102,11 @@ class Arbitration:
         election_id = None
         if message.HasField("election_id"):
             election_id = election_number(message.election_id)
-            if any(one.election_id == election_id for one in role.clients if one is not client):
-                raise invalid(f"election id {election_id} is already in use by another client")
+            refuse(
+                any(one.election_id == election_id for one in role.clients if one is not client),
+                f"election id {election_id} is already in use by another client",
+                invalid,
+            )
         was_primary = role.primary is client
         if not client.joined:
             client.joined = True
@@ -118,19 +122,27 @@ class Arbitration:
         if message.device_id != self.device_id:
             refusal = failed_precondition if client.joined else not_found
             raise refusal(f"no device {message.device_id} here; this is device {self.device_id}")
-        if client.joined and key != client.role:
-            raise failed_precondition(
-                f"this stream has role {client.role!r}; open another one for role {key!r}"
-            )
-        if len(message.role.name.encode()) > MOST_ROLE_BYTES:
-            raise invalid(f"role.name: {len(message.role.name)} characters; use a shorter one")
-        if message.role.HasField("config"):
-            raise invalid(
-                "role.config: leave it unset; what a role may do, the program says by "
-                '@p4runtime_role("name") at its tables and externs'
-            )
-        if key not in self._roles and len(self._roles) >= MOST_ROLES:
-            raise exhausted(f"{MOST_ROLES} roles are known already")
+        refuse(
+            client.joined and key != client.role,
+            f"this stream has role {client.role!r}; open another one for role {key!r}",
+            failed_precondition,
+        )
+        refuse(
+            len(message.role.name.encode()) > MOST_ROLE_BYTES,
+            f"role.name: {len(message.role.name)} characters; use a shorter one",
+            invalid,
+        )
+        refuse(
+            message.role.HasField("config"),
+            "role.config: leave it unset; what a role may do, the program says by "
+            '@p4runtime_role("name") at its tables and externs',
+            invalid,
+        )
+        refuse(
+            key not in self._roles and len(self._roles) >= MOST_ROLES,
+            f"{MOST_ROLES} roles are known already",
+            exhausted,
+        )
 
     def leave(self, client: Client) -> list[Notice]:
         """Forget a client whose stream has ended; the others are told if it was the primary."""

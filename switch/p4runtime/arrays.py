@@ -9,6 +9,7 @@ what the two buckets of RFC 2697 hold together.
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import CounterCell, MeterConfig, MeterCounts
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
@@ -44,10 +45,11 @@ def indices(array: Array, message: Any) -> range:
 def all_cells(array: Array) -> range:
     """Return all cells of an array; RESOURCE_EXHAUSTED if they are too many to be meant
     together."""
-    if array.size > MOST_CELLS:
-        raise exhausted(
-            f"{array.label} has {array.size} cells: with more than {MOST_CELLS} give an index"
-        )
+    refuse(
+        array.size > MOST_CELLS,
+        f"{array.label} has {array.size} cells: with more than {MOST_CELLS} give an index",
+        exhausted,
+    )
     return range(array.size)
 
 
@@ -196,8 +198,9 @@ def encode_counts(counts: MeterCounts | None) -> Any:
     """Return a ``MeterCounterData``; None for None."""
     if counts is None:
         return None
-    cells = map(encode_cell, counts)
-    return p4runtime_pb2.MeterCounterData(**dict(zip(_COLOURS, cells, strict=True)))
+    return p4runtime_pb2.MeterCounterData(
+        **dict(zip(_COLOURS, map(encode_cell, counts), strict=True))
+    )
 
 
 def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
@@ -209,20 +212,24 @@ def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
         return None
     given = getattr(message, field)
     figures = (given.cir, given.cburst, given.pir, given.pburst, given.eburst)
-    if min(figures) < 0:
-        raise invalid(f"{meter.label}: a negative rate or burst")
-    if given.eburst and meter.type != _THREE_COLOUR:
-        raise invalid(
-            f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one"
-        )
+    refuse(min(figures) < 0, f"{meter.label}: a negative rate or burst", invalid)
+    refuse(
+        given.eburst and meter.type != _THREE_COLOUR,
+        f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one",
+        invalid,
+    )
     single = meter.type in (_TWO_COLOUR, _THREE_COLOUR)
-    if single and (given.pir, given.pburst) != (given.cir, given.cburst):
-        raise invalid(
-            f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
-            f"{given.cburst}, as cir and cburst are"
-        )
-    if given.pir < given.cir:
-        raise invalid(f"{meter.label}: pir {given.pir} is less than cir {given.cir}")
+    refuse(
+        single and (given.pir, given.pburst) != (given.cir, given.cburst),
+        f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
+        f"{given.cburst}, as cir and cburst are",
+        invalid,
+    )
+    refuse(
+        given.pir < given.cir,
+        f"{meter.label}: pir {given.pir} is less than cir {given.cir}",
+        invalid,
+    )
     return MeterConfig(given.cir, given.cburst, given.pir, given.pburst + given.eburst)
 
 

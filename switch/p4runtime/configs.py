@@ -4,6 +4,7 @@ import json
 from functools import lru_cache
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.amounts import check_text
 from weft.switch.engine.control import ControlError
 from weft.switch.engine.dataplane import Dataplane, Queue
@@ -36,17 +37,20 @@ def set_config(device: Device, request: Any) -> None:
     """Verify, save or commit a pipeline config; raises Refusal or the engine's errors."""
     action = request.action
     if action == _SET.COMMIT:
-        if request.HasField("config"):
-            raise invalid("COMMIT takes no config: it commits the one saved before")
+        refuse(
+            request.HasField("config"),
+            "COMMIT takes no config: it commits the one saved before",
+            invalid,
+        )
         _commit_staged(device)
         return
-    if action not in _WITH_CONFIG:
-        raise invalid(
-            f"action {action} is none of VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, "
-            "COMMIT, RECONCILE_AND_COMMIT"
-        )
-    if not request.HasField("config"):
-        raise invalid(f"{_SET.Action.Name(action)} needs a config")
+    refuse(
+        action not in _WITH_CONFIG,
+        f"action {action} is none of VERIFY, VERIFY_AND_SAVE, VERIFY_AND_COMMIT, "
+        "COMMIT, RECONCILE_AND_COMMIT",
+        invalid,
+    )
+    refuse(not request.HasField("config"), f"{_SET.Action.Name(action)} needs a config", invalid)
     config, text = _read_config(device, request.config)
     if action == _SET.VERIFY:
         device.switch.load_program(text, load="verify")
@@ -148,12 +152,10 @@ def _read_program(device_config: bytes) -> tuple[str, Any]:
     data = bmv2_json(device_config)
     check_text(data)
     values = data.count(b",") + data.count(b"[") + data.count(b"{")
-    if values > MOST_VALUES:
-        raise ValueError(f"about {values} values, {MOST_VALUES} at most")
+    refuse(values > MOST_VALUES, f"about {values} values, {MOST_VALUES} at most", ValueError)
     text = data.decode()
     program = json.loads(text, parse_constant=_refuse)
-    if not isinstance(program, dict):
-        raise ValueError("which is one object")
+    refuse(not isinstance(program, dict), "which is one object", ValueError)
     return text, program
 
 
@@ -164,8 +166,11 @@ def _refuse(constant: str) -> Any:
 def get_config(device: Device, request: Any) -> Any:
     """Return the config that entities refer to, or the parts of it that are asked for."""
     wanted = request.response_type
-    if wanted not in _GET.ResponseType.values():
-        raise invalid(f"response_type {wanted} is none of the four")
+    refuse(
+        wanted not in _GET.ResponseType.values(),
+        f"response_type {wanted} is none of the four",
+        invalid,
+    )
     current = device.staged.config if device.staged is not None else device.running
     if current is None:
         return p4runtime_pb2.GetForwardingPipelineConfigResponse()

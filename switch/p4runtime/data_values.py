@@ -31,8 +31,9 @@ def encode_data(spec: Any, types: Any, words: Iterator[int], message: Any, depth
         case "tuple" | "struct":
             members = spec.tuple.members
             if kind == "struct":
-                found = _named(types.structs, spec.struct.name)
-                members = [member.type_spec for member in found.members]
+                members = [
+                    member.type_spec for member in _named(types.structs, spec.struct.name).members
+                ]
             filled = getattr(message, kind)
             filled.SetInParent()
             for member in members:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, astuple, fields
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime.data_values import encode_data
 from weft.switch.p4runtime.device import Device
@@ -18,16 +19,21 @@ def write_digest(device: Device, kind: int, message: Any) -> None:
     """Switch a digest on (INSERT), off (DELETE), or change its limits (MODIFY)."""
     digest = device.info.digests.find(message.digest_id)
     learners = device.notes.digests.learners
-    if kind == INSERT and digest.name in learners:
-        raise already_exists(f"digest {digest.name} is switched on already")
-    if kind != INSERT and digest.name not in learners:
-        raise not_found(f"digest {digest.name} is not switched on; INSERT it first")
+    refuse(
+        kind == INSERT and digest.name in learners,
+        f"digest {digest.name} is switched on already",
+        already_exists,
+    )
+    refuse(
+        kind != INSERT and digest.name not in learners,
+        f"digest {digest.name} is not switched on; INSERT it first",
+        not_found,
+    )
     if kind == DELETE:
         del learners[digest.name]
         return
     limits = Limits(*(getattr(message.config, one.name) for one in fields(Limits)))
-    if min(astuple(limits)) < 0:
-        raise invalid(f"digest {digest.name}: a negative limit in {limits}")
+    refuse(min(astuple(limits)) < 0, f"digest {digest.name}: a negative limit in {limits}", invalid)
     device.notes.digests.configure(digest.name, limits)
 
 
@@ -57,8 +63,7 @@ def digest_lists(device: Device, now_ns: int, epoch_ns: int) -> Iterator[tuple[s
         told = p4runtime_pb2.DigestList(digest_id=digest.id, list_id=list_id, timestamp=epoch_ns)
         try:
             for values in messages:
-                types = info.message.type_info
-                encode_data(digest.type_spec, types, iter(values), told.data.add())
+                encode_data(digest.type_spec, info.message.type_info, iter(values), told.data.add())
         except (Refusal, StopIteration) as error:
             _log.error("digest %s does not fit its P4Info: %s", name, error)
             continue

@@ -8,6 +8,7 @@ anything is omitted.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
@@ -118,8 +119,7 @@ def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
                     encoded["mask"] = bytestrings.encode(key.mask)
             case _:
                 continue
-        found = {field.kind.value: encoded}
-        messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **found))
+        messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **{field.kind.value: encoded}))
     return messages
 
 
@@ -155,8 +155,9 @@ def decode_action(info: ProgramInfo, message: Any) -> ActionCall:
     for known in action.params:
         if known.id not in given:
             raise invalid(f"action {action.name}: parameter {known.name} ({known.id}) is missing")
-        what = f"action {action.name}, parameter {known.name}"
-        values.append(known.type.decode(given.pop(known.id), what))
+        values.append(
+            known.type.decode(given.pop(known.id), f"action {action.name}, parameter {known.name}")
+        )
     if given:
         names = listed((f"{param.name} ({param.id})" for param in action.params), action.params)
         raise invalid(f"action {action.name} has no parameter with id {min(given)}; it has {names}")
@@ -173,23 +174,29 @@ def encode_action(info: ProgramInfo, call: ActionCall, message: Any) -> None:
 
 def write_value_set(device: Device, kind: int, message: Any) -> None:
     """Replace all members of a parser's value set, which is only allowed to MODIFY."""
-    if kind != MODIFY:
-        raise invalid("a value set can only be modified, neither inserted nor deleted")
+    refuse(
+        kind != MODIFY, "a value set can only be modified, neither inserted nor deleted", invalid
+    )
     value_set = device.info.value_sets.find(message.value_set_id)
-    if len(message.members) > value_set.size:
-        raise exhausted(
-            f"{value_set.label} has room for {value_set.size} members, not {len(message.members)}"
-        )
+    refuse(
+        len(message.members) > value_set.size,
+        f"{value_set.label} has room for {value_set.size} members, not {len(message.members)}",
+        exhausted,
+    )
     members = [decode_keys(value_set, member.match) for member in message.members]
-    if len(set(members)) < len(members):
-        raise already_exists(f"{value_set.label}: the same member twice")
+    refuse(
+        len(set(members)) < len(members),
+        f"{value_set.label}: the same member twice",
+        already_exists,
+    )
     device.control.set_value_set(value_set.name, members)
 
 
 def read_value_sets(device: Device, query: Any) -> Iterator[Any]:
     """Yield one value set with all its members, or (id 0) all value sets."""
-    if query.members:
-        raise invalid("a query for value sets selects by id only: leave the members out")
+    refuse(
+        query.members, "a query for value sets selects by id only: leave the members out", invalid
+    )
     for value_set in device.info.value_sets.chosen(query.value_set_id):
         entry = p4runtime_pb2.ValueSetEntry(value_set_id=value_set.id)
         for member in device.control.value_set(value_set.name):

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
+from weft.base.errors import refuse
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.p4info_objects import (
     KINDS,
@@ -149,12 +150,16 @@ class ProgramInfo:
         for table in self.tables.values():
             self._profile_tables.setdefault(table.profile_id, []).append(table)
             for action_id in table.scopes:
-                if action_id not in self.actions:
-                    raise invalid(f"P4Info: table {table.name} has unknown action {action_id}")
-            if table.profile_id and table.profile_id not in self.profiles:
-                raise invalid(
-                    f"P4Info: table {table.name} has unknown action profile {table.profile_id}"
+                refuse(
+                    action_id not in self.actions,
+                    f"P4Info: table {table.name} has unknown action {action_id}",
+                    invalid,
                 )
+            refuse(
+                table.profile_id and table.profile_id not in self.profiles,
+                f"P4Info: table {table.name} has unknown action profile {table.profile_id}",
+                invalid,
+            )
 
     def tables_of(self, profile: Profile) -> list[Table]:
         """Return the tables that an action profile implements."""
@@ -190,11 +195,12 @@ class ProgramInfo:
                 + ", ".join(kind.value for kind in MatchKind)
             )
         value_type = self._type(f"key field {match.name} of {what}", match, data_width)
-        if value_type.strings is not None and kind in (MatchKind.LPM, MatchKind.RANGE):
-            raise invalid(
-                f"P4Info: key field {match.name} of {what} is translated to strings: it cannot be "
-                f"matched by {kind.value}"
-            )
+        refuse(
+            value_type.strings is not None and kind in (MatchKind.LPM, MatchKind.RANGE),
+            f"P4Info: key field {match.name} of {what} is translated to strings: it cannot be "
+            f"matched by {kind.value}",
+            invalid,
+        )
         return Field(match.id, match.name, value_type, kind)
 
     def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
@@ -227,11 +233,12 @@ class ProgramInfo:
         headers: dict[str, PacketHeader] = {}
         for message in self.message.controller_packet_metadata:
             name = message.preamble.name
-            if name not in PACKET_HEADERS or name in headers:
-                raise invalid(
-                    f"P4Info: controller_packet_metadata {name!r}; there is one packet_in and one "
-                    "packet_out at most"
-                )
+            refuse(
+                name not in PACKET_HEADERS or name in headers,
+                f"P4Info: controller_packet_metadata {name!r}; there is one packet_in and one "
+                "packet_out at most",
+                invalid,
+            )
             known = self._data_plane.header_widths([one.name for one in message.metadata])
             parts = list(zip(message.metadata, known, strict=True))
             params = (
@@ -254,10 +261,11 @@ def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
     """Return the parts of something; INVALID_ARGUMENT unless each has an id of its own."""
     found: dict[int, _Part] = {}
     for part in parts:
-        if part.id == 0 or part.id in found:
-            raise invalid(
-                f"P4Info: {what}: {part.name!r} has id {part.id}; ids are above 0, each once"
-            )
+        refuse(
+            part.id == 0 or part.id in found,
+            f"P4Info: {what}: {part.name!r} has id {part.id}; ids are above 0, each once",
+            invalid,
+        )
         found[part.id] = part
     return tuple(found.values())
 
@@ -301,29 +309,36 @@ def _check_program(message: Any, data_plane: DataPlane) -> None:
     """
     things = (thing.preamble.name for kind in _DROPPED for thing in getattr(message, kind))
     foreign = [name for name in things if not data_plane.knows(name)]
-    if len(foreign) > MOST_FOREIGN:
-        raise _not_of_one_program(
-            f"{len(foreign)} objects of the P4Info are not in the BMv2 JSON, {MOST_FOREIGN} may "
-            f"have been dropped: {listed(foreign, foreign)}"
-        )
+    refuse(
+        len(foreign) > MOST_FOREIGN,
+        f"{len(foreign)} objects of the P4Info are not in the BMv2 JSON, {MOST_FOREIGN} may "
+        f"have been dropped: {listed(foreign, foreign)}",
+        _not_of_one_program,
+    )
     for table in message.tables:
         name = table.preamble.name
-        if name not in data_plane.tables:
-            raise _not_of_one_program(f"the P4Info has table {name}, the BMv2 JSON does not")
-        fields = len(data_plane.tables[name])
-        _check_count(f"table {name}", "key fields", len(table.match_fields), fields)
+        refuse(
+            name not in data_plane.tables,
+            f"the P4Info has table {name}, the BMv2 JSON does not",
+            _not_of_one_program,
+        )
+        _check_count(
+            f"table {name}", "key fields", len(table.match_fields), len(data_plane.tables[name])
+        )
     for action in message.actions:
         name = action.preamble.name
         if name in data_plane.actions:
-            params = len(data_plane.actions[name])
-            _check_count(f"action {name}", "parameters", len(action.params), params)
+            _check_count(
+                f"action {name}", "parameters", len(action.params), len(data_plane.actions[name])
+            )
 
 
 def _check_count(what: str, parts: str, described: int, present: int) -> None:
-    if described != present:
-        raise _not_of_one_program(
-            f"{what} has {described} {parts} in the P4Info and {present} in the BMv2 JSON"
-        )
+    refuse(
+        described != present,
+        f"{what} has {described} {parts} in the P4Info and {present} in the BMv2 JSON",
+        _not_of_one_program,
+    )
 
 
 def _not_of_one_program(difference: str) -> Refusal:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Literal, TypeVar
 
+from weft.base.errors import refuse
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.refusals import invalid, listed
 from weft.switch.p4runtime.translation import ValueType
@@ -198,10 +199,16 @@ class Objects(dict[int, _T]):
         self.by_name: dict[str, _T] = {}
         self._kind = kind
         for thing in objects:
-            if thing.id == 0 or not thing.name:
-                raise invalid(f"P4Info: {kind} {thing.name!r} has id {thing.id}; both must be set")
-            if thing.id in self or thing.name in self.by_name:
-                raise invalid(f"P4Info: {kind} {thing.name} (id {thing.id}) occurs twice")
+            refuse(
+                thing.id == 0 or not thing.name,
+                f"P4Info: {kind} {thing.name!r} has id {thing.id}; both must be set",
+                invalid,
+            )
+            refuse(
+                thing.id in self or thing.name in self.by_name,
+                f"P4Info: {kind} {thing.name} (id {thing.id}) occurs twice",
+                invalid,
+            )
             self[thing.id] = self.by_name[thing.name] = thing
 
     def find(self, wanted: int) -> _T:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ProfileGroup, ProfileMember
 from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime.device import Device
@@ -19,17 +20,20 @@ MAX_GROUP_SIZE = 4096
 def write_member(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a member."""
     profile = device.info.profiles.find(message.action_profile_id)
-    if not message.member_id:
-        raise invalid(f"{profile.label}: a member's id cannot be 0")
+    refuse(not message.member_id, f"{profile.label}: a member's id cannot be 0", invalid)
     if kind == DELETE:
         device.control.delete_member(profile.name, message.member_id)
         return
-    if not message.HasField("action"):
-        raise invalid(f"{profile.label}, member {message.member_id}: no action")
+    refuse(
+        not message.HasField("action"),
+        f"{profile.label}, member {message.member_id}: no action",
+        invalid,
+    )
     for table in device.info.tables_of(profile):
         check_scope(table, device.info, message.action.action_id, default=False)
-    call = decode_action(device.info, message.action)
-    member = ProfileMember(profile.name, message.member_id, call)
+    member = ProfileMember(
+        profile.name, message.member_id, decode_action(device.info, message.action)
+    )
     if kind == INSERT:
         refuse_mixing(device, profile)
         device.control.insert_member(member)
@@ -41,17 +45,20 @@ def write_group(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a group."""
     profile = device.info.profiles.find(message.action_profile_id)
     what = f"{profile.label}, group {message.group_id}"
-    if not profile.selector:
-        raise invalid(f"{what}: an action profile without selector has no groups")
-    if not message.group_id:
-        raise invalid(f"{what}: a group's id cannot be 0")
+    refuse(
+        not profile.selector, f"{what}: an action profile without selector has no groups", invalid
+    )
+    refuse(not message.group_id, f"{what}: a group's id cannot be 0", invalid)
     if kind == DELETE:
         device.control.delete_group(profile.name, message.group_id)
         device.notes.groups.pop((profile.name, message.group_id), None)
         return
     members = tuple((member.member_id, member.weight) for member in message.members)
-    if len({member_id for member_id, _ in members}) < len(members):
-        raise invalid(f"{what}: a member occurs twice; give it a weight instead")
+    refuse(
+        len({member_id for member_id, _ in members}) < len(members),
+        f"{what}: a member occurs twice; give it a weight instead",
+        invalid,
+    )
     _check_max_size(what, message.max_size, profile)
     check_size(what, message.members, profile, message.max_size or profile.max_group_size)
     watched = decode_watch(device, what, message.members)
@@ -72,10 +79,16 @@ def write_group(device: Device, kind: int, message: Any) -> None:
 
 def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
     limit = profile.max_group_size
-    if max_size < 0 or (limit and max_size > limit):
-        raise invalid(f"{what}: max_size {max_size} is not in 0 to {limit or MAX_GROUP_SIZE}")
-    if max_size > MAX_GROUP_SIZE:
-        raise exhausted(f"{what}: max_size {max_size}; this switch supports up to {MAX_GROUP_SIZE}")
+    refuse(
+        max_size < 0 or (limit and max_size > limit),
+        f"{what}: max_size {max_size} is not in 0 to {limit or MAX_GROUP_SIZE}",
+        invalid,
+    )
+    refuse(
+        max_size > MAX_GROUP_SIZE,
+        f"{what}: max_size {max_size}; this switch supports up to {MAX_GROUP_SIZE}",
+        exhausted,
+    )
 
 
 def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) -> None:

@@ -79,8 +79,9 @@ def restored(
     """Return the writes that give an entry the direct counter and meter again that it has now."""
     writes: list[Write] = []
     if table.direct_counter:
-        cell = control.read_direct_counter(*entry)
-        writes.append(partial(control.write_direct_counter, *entry, cell))
+        writes.append(
+            partial(control.write_direct_counter, *entry, control.read_direct_counter(*entry))
+        )
     if table.direct_meter is not None:
         config = control.read_direct_meter(*entry)
         counts = control.read_direct_meter_counts(*entry)

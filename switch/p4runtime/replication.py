@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.amounts import MOST_REPLICAS
 from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
@@ -28,8 +29,7 @@ def decode_port(device: Device, what: str, data: bytes) -> int:
 def _data_plane_port(device: Device, what: str, port: int) -> int:
     if port == SDN_PORT_CPU and device.switch.cpu_port:
         return device.switch.cpu_port
-    if port >> PORT_BITS:
-        raise invalid(f"{what}: port {port} does not fit bit<{PORT_BITS}>")
+    refuse(port >> PORT_BITS, f"{what}: port {port} does not fit bit<{PORT_BITS}>", invalid)
     return port
 
 
@@ -44,13 +44,15 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
     """Insert, modify or delete a multicast group or a clone session."""
     device.info  # noqa: B018 - a program must run
     found = message.WhichOneof("type")
-    if found is None:
-        raise invalid("packet_replication_engine_entry is neither multicast group nor session")
+    refuse(
+        found is None,
+        "packet_replication_engine_entry is neither multicast group nor session",
+        invalid,
+    )
     what, identifier = _ENTRIES[found]
     entry = getattr(message, found)
     number = getattr(entry, identifier)
-    if not number:
-        raise invalid(f"a {what}'s id cannot be 0")
+    refuse(not number, f"a {what}'s id cannot be 0", invalid)
     control, written = device.control, device.notes.replication
     does: Mapping[tuple[str, int], Callable[[Any], None]] = {
         ("multicast group", INSERT): control.insert_multicast_group,
@@ -65,8 +67,7 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
         written.pop((found, number), None)
         return
     bytes_kept = getattr(entry, "packet_length_bytes", 0)
-    if bytes_kept < 0:
-        raise invalid(f"{what} {number}: packet length below 0")
+    refuse(bytes_kept < 0, f"{what} {number}: packet length below 0", invalid)
     replicas = _decode(device, f"{what} {number}", entry.replicas)
     made = (
         MulticastGroup(number, replicas)
@@ -78,8 +79,11 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
 
 
 def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
-    if len(messages) > MOST_REPLICAS:
-        raise exhausted(f"{what}: {len(messages)} replicas; the limit is {MOST_REPLICAS}")
+    refuse(
+        len(messages) > MOST_REPLICAS,
+        f"{what}: {len(messages)} replicas; the limit is {MOST_REPLICAS}",
+        exhausted,
+    )
     replicas = []
     for message in messages:
         kind = message.WhichOneof("port_kind")
@@ -89,11 +93,17 @@ def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
             port = _data_plane_port(device, what, message.egress_port)
         else:
             raise invalid(f"{what}: a replica without port")
-        if message.instance >> INSTANCE_BITS:
-            raise invalid(f"{what}: instance {message.instance} does not fit bit<{INSTANCE_BITS}>")
+        refuse(
+            message.instance >> INSTANCE_BITS,
+            f"{what}: instance {message.instance} does not fit bit<{INSTANCE_BITS}>",
+            invalid,
+        )
         replicas.append(Replica(port, message.instance))
-    if len(set(replicas)) < len(replicas):
-        raise invalid(f"{what}: the same port and instance occur twice")
+    refuse(
+        len(set(replicas)) < len(replicas),
+        f"{what}: the same port and instance occur twice",
+        invalid,
+    )
     return tuple(replicas)
 
 

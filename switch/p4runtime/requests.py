@@ -7,6 +7,7 @@ from typing import Any
 
 from google.rpc import code_pb2
 
+from weft.base.errors import refuse
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
@@ -110,10 +111,11 @@ def write(device: Device, request: Any, role: Scope = FULL) -> Outcomes:
     """
     device.info  # noqa: B018 - a program must run
     staged = device.staged
-    if staged is not None and staged.updates_bytes > MOST_STAGED_BYTES:
-        raise exhausted(
-            f"more than {MOST_STAGED_BYTES} bytes of updates wait for COMMIT; call it first"
-        )
+    refuse(
+        staged is not None and staged.updates_bytes > MOST_STAGED_BYTES,
+        f"more than {MOST_STAGED_BYTES} bytes of updates wait for COMMIT; call it first",
+        exhausted,
+    )
     done: list[bytes] = []
     if request.atomicity == _WRITE.CONTINUE_ON_ERROR:
         outcomes = Outcomes()
@@ -143,8 +145,9 @@ def _write_all_or_none(
             device.notes = notes
             device.give_up()
             done.clear()
-            message = f"update {number + 1} of the batch failed: none took effect"
-            aborted = Refusal(code_pb2.ABORTED, message)
+            aborted = Refusal(
+                code_pb2.ABORTED, f"update {number + 1} of the batch failed: none took effect"
+            )
             outcomes = Outcomes()
             outcomes.add(aborted, number)
             outcomes.add(outcome)
@@ -199,8 +202,9 @@ def read(device: Device, queries: Elements, role: Scope = FULL) -> tuple[list[by
     for query in queries:
         if size_bytes > MOST_ANSWER_BYTES:
             message = f"the answer has {size_bytes} bytes, {MOST_ANSWER_BYTES} is the limit"
-            refusal = exhausted(f"{message}; ask for less at a time")
-            outcomes.add(refusal, len(queries) - len(outcomes))
+            outcomes.add(
+                exhausted(f"{message}; ask for less at a time"), len(queries) - len(outcomes)
+            )
             break
         try:
             for kind, message in _read_one(device, query):
@@ -229,12 +233,18 @@ def _read_one(device: Device, query: Any) -> Iterator[tuple[str, Any]]:
         raise invalid("a query without entity; ask for each kind of entity by itself")
     if kind in READERS:
         return ((kind, message) for message in READERS[kind](device, getattr(query, kind)))
-    if query.extern_entry.extern_type_id or query.extern_entry.extern_id:
-        raise invalid(f"no extern has type id {query.extern_entry.extern_type_id}; there are none")
+    refuse(
+        query.extern_entry.extern_type_id or query.extern_entry.extern_id,
+        f"no extern has type id {query.extern_entry.extern_type_id}; there are none",
+        invalid,
+    )
     return iter(())
 
 
 def check_device(device: Device, device_id: int) -> None:
     """Raise NOT_FOUND unless a request names this device."""
-    if device_id != device.device_id:
-        raise not_found(f"no device {device_id} here; this is device {device.device_id}")
+    refuse(
+        device_id != device.device_id,
+        f"no device {device_id} here; this is device {device.device_id}",
+        not_found,
+    )

@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 import grpc
 from google.rpc import code_pb2
 
-from weft.base.errors import InputError, MachineError
+from weft.base.errors import MachineError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
@@ -145,8 +145,10 @@ def serve(
     TLS. Raises InputError for a device id or address that cannot be, MachineError if the address
     cannot be listened on.
     """
-    if not 0 <= device_id < 1 << 64:
-        raise InputError(f"device id {device_id}: a device id is 0 or more, and below 2^64")
+    refuse(
+        not 0 <= device_id < 1 << 64,
+        f"device id {device_id}: a device id is 0 or more, and below 2^64",
+    )
     check_address(control.name, address)
     pool = ThreadPoolExecutor(MAX_CALLS, thread_name_prefix=control.name)
     service = Service(Device(control, device_id))
@@ -231,8 +233,11 @@ class Service:
             with self.device.lock:
                 try:
                     self.streams.check_primary(request)
-                    if info not in (None, self.device.info):
-                        raise failed_precondition("another program was loaded before this update")
+                    refuse(
+                        info not in (None, self.device.info),
+                        "another program was loaded before this update",
+                        failed_precondition,
+                    )
                     info = self.device.info
                     outcomes.extend(requests.write(self.device, part, scope))
                 except Refusal as refusal:

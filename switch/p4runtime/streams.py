@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, Scope
@@ -130,10 +131,11 @@ class Streams:
         client = Client()
         outbox = Outbox()
         with self._lock:
-            if len(self._outboxes) >= MAX_STREAMS:
-                raise exhausted(
-                    f"{self._device.switch.name}: {MAX_STREAMS} streams are open already"
-                )
+            refuse(
+                len(self._outboxes) >= MAX_STREAMS,
+                f"{self._device.switch.name}: {MAX_STREAMS} streams are open already",
+                exhausted,
+            )
             self._outboxes[client] = outbox
         return client, outbox
 
@@ -160,8 +162,7 @@ class Streams:
     def tell_primaries(self, messages: Iterable[Message]) -> None:
         """Give messages to the primaries of their roles; a client that does not read loses them."""
         with self._lock:
-            primaries = self._arbitration.primaries()
-            for message, client in product(messages, primaries):
+            for message, client in product(messages, self._arbitration.primaries()):
                 outbox = self._outboxes.get(client)
                 owns = Scope(str(client.role)).owns(message.role)
                 if owns and outbox is not None and not outbox.full:
@@ -207,8 +208,7 @@ class Streams:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)
                 return
-            header = self._device.running_info.packet_headers.get("packet_out")
-            frame = pack(header, request.packet)
+            frame = pack(self._device.running_info.packet_headers.get("packet_out"), request.packet)
             self._device.switch.packet_out(frame)
 
     def _arbitrate(self, client: Client, message: Any) -> None:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import (
     ActionCall,
     CounterCell,
@@ -184,21 +185,25 @@ def _write_meter(
 
 
 def _write_default(device: Device, table: Table, kind: int, message: Any) -> None:
-    if kind != MODIFY:
-        raise invalid(f"{table.label}: the default entry can only be modified")
+    refuse(kind != MODIFY, f"{table.label}: the default entry can only be modified", invalid)
     entry_id = _default_id(table, message)
-    if table.const_default:
-        raise denied(f"{table.label} has a const default action")
-    if table.profile_id:
-        raise denied(f"{table.label}: the default of a table with action profile is NoAction")
+    refuse(table.const_default, f"{table.label} has a const default action", denied)
+    refuse(
+        table.profile_id,
+        f"{table.label}: the default of a table with action profile is NoAction",
+        denied,
+    )
     if not message.HasField("action"):
         device.control.reset_default(table.name)
         device.notes.entries.pop(entry_id, None)
         cell = CounterCell(0, 0) if table.direct_counter else None
         _write_resources(device, table, entry_id, (cell, None, True), fresh=False)
         return
-    if message.action.WhichOneof("type") != "action":
-        raise invalid(f"{table.label}: the default entry takes an action, nothing else")
+    refuse(
+        message.action.WhichOneof("type") != "action",
+        f"{table.label}: the default entry takes an action, nothing else",
+        invalid,
+    )
     check_scope(table, device.info, message.action.action.action_id, default=True)
     resources = _resources(table, message)
     device.control.set_default(table.name, decode_action(device.info, message.action.action))
@@ -211,8 +216,11 @@ def _default_id(table: Table, message: Any) -> EntryId:
 
     Raises INVALID_ARGUMENT if the message has a key all the same.
     """
-    if message.match or message.priority:
-        raise invalid(f"{table.label}: the default entry has neither match nor priority")
+    refuse(
+        message.match or message.priority,
+        f"{table.label}: the default entry has neither match nor priority",
+        invalid,
+    )
     return table.name, None, 0
 
 
@@ -262,16 +270,18 @@ def _decode_one_shot(device: Device, table: Table, profile: Profile, message: An
 def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
     """Yield the entries that a ``TableEntry`` query selects; a field with its default selects
     all."""
-    if not query.table_id and query.match:
-        raise invalid("a query of all tables (table_id 0) has no match")
+    refuse(
+        not query.table_id and query.match,
+        "a query of all tables (table_id 0) has no match",
+        invalid,
+    )
     for table in device.info.tables.chosen(query.table_id):
         _check_query(table, query)
         if query.is_default_action:
             entry_id = _default_id(table, query)
             found = iter([(entry_id, _default_entry(device, table, entry_id))])
         else:
-            entries = _select(device, table, query)
-            found = (_entry(device, table, entry, query) for entry in entries)
+            found = (_entry(device, table, entry, query) for entry in _select(device, table, query))
         for entry_id, message in found:
             fill_opaque(device.notes, entry_id, message)
             _fill_resources(device, table, entry_id, query, message)
@@ -281,10 +291,12 @@ def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
 
 def _check_query(table: Table, query: Any) -> None:
     if query.HasField("time_since_last_hit"):
-        if query.is_default_action:
-            raise invalid(f"{table.label}: the default entry does not age")
-        if query.table_id and not table.ages:
-            raise invalid(f"{table.label} was not declared with support_timeout")
+        refuse(query.is_default_action, f"{table.label}: the default entry does not age", invalid)
+        refuse(
+            query.table_id and not table.ages,
+            f"{table.label} was not declared with support_timeout",
+            invalid,
+        )
 
 
 def _default_entry(device: Device, table: Table, entry_id: EntryId) -> Any:
@@ -325,15 +337,15 @@ def _fill_resources(
     """Fill in those of an entry's direct resources that a query asks for."""
     control = device.control
     if query.HasField("counter_data") and table.direct_counter:
-        cell = control.read_direct_counter(*entry_id)
-        message.counter_data.CopyFrom(encode_cell(cell))
+        message.counter_data.CopyFrom(encode_cell(control.read_direct_counter(*entry_id)))
     if query.HasField("meter_config") and table.direct_meter is not None:
         config = control.read_direct_meter(*entry_id)
         if config is not None:
             message.meter_config.CopyFrom(encode_config(table.direct_meter, config))
     if query.HasField("meter_counter_data") and table.direct_meter is not None:
-        counts = control.read_direct_meter_counts(*entry_id)
-        message.meter_counter_data.CopyFrom(encode_counts(counts))
+        message.meter_counter_data.CopyFrom(
+            encode_counts(control.read_direct_meter_counts(*entry_id))
+        )
 
 
 def fill_opaque(notes: Notes, entry_id: EntryId, message: Any) -> None:
@@ -419,8 +431,9 @@ def write_direct_meter(device: Device, kind: int, message: Any) -> None:
     table, entry_id = _existing(device, "meter", kind, message.table_entry)
     assert table.direct_meter is not None
     reset = check_reset(table.direct_meter, message, "counter_data")
-    config = decode_config(table.direct_meter, message, "config")
-    _write_meter(device, entry_id, config, reset=reset)
+    _write_meter(
+        device, entry_id, decode_config(table.direct_meter, message, "config"), reset=reset
+    )
 
 
 def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
@@ -461,7 +474,10 @@ def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[Tabl
             yield table, _default_id(table, message)
             continue
         found = _select(device, table, message)
-        if message.match and not found:
-            raise NotFound(f"{table.label} has no entry with this match and priority")
+        refuse(
+            message.match and not found,
+            f"{table.label} has no entry with this match and priority",
+            NotFound,
+        )
         for entry in found:
             yield table, (table.name, entry.keys, entry.priority)

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.refusals import exhausted, invalid, out_of_range
 
@@ -46,11 +47,12 @@ class StringMap:
         self._strings: dict[int, str] = {}
         self._next = max((1 << width) - 2, 0)
         for text, number in known.items():
-            if number >> width or number in self._strings:
-                raise invalid(
-                    f"P4Info: type {type_name} maps {text!r} to {number}, which does not fit "
-                    f"bit<{width}> or is given twice"
-                )
+            refuse(
+                number >> width or number in self._strings,
+                f"P4Info: type {type_name} maps {text!r} to {number}, which does not fit "
+                f"bit<{width}> or is given twice",
+                invalid,
+            )
             self._add(text, number)
 
     def _add(self, text: str, number: int) -> int:
@@ -140,20 +142,22 @@ class Translations:
                 return ValueType(data_width, self._map(name, translated.uri, data_width, spec))
             if 0 < translated.sdn_bitwidth <= MOST_BITS:
                 return ValueType(translated.sdn_bitwidth)
-        if not 0 < message.bitwidth <= MOST_BITS:
-            raise invalid(
-                f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}"
-            )
+        refuse(
+            not 0 < message.bitwidth <= MOST_BITS,
+            f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}",
+            invalid,
+        )
         return ValueType(message.bitwidth)
 
     def _map(self, name: str, uri: str, width: int, spec: Any) -> StringMap:
         found = self._maps.get((uri, name, width))
         if found is None:
-            if len(self._maps) >= MOST_TYPES:
-                raise invalid(
-                    f"P4Info: type {name}: {MOST_TYPES} types were translated to strings, which "
-                    "is the limit; restart the switch"
-                )
+            refuse(
+                len(self._maps) >= MOST_TYPES,
+                f"P4Info: type {name}: {MOST_TYPES} types were translated to strings, which "
+                "is the limit; restart the switch",
+                invalid,
+            )
             known = {
                 re.sub(r"\\(.)", r"\1", text): int(number, 0)
                 for mappings in map(_MAPPINGS.match, spec.annotations)

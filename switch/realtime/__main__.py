@@ -14,7 +14,7 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from weft.base.errors import RunError, WeftError
+from weft.base.errors import RunError, WeftError, refuse
 from weft.switch.realtime.config import Config, read_config
 from weft.switch.realtime.link_states import LinkStates
 from weft.switch.realtime.process import SwitchProcess, prepare
@@ -59,8 +59,9 @@ def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
         print("ready", flush=True)
         threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
         ended.get()
-        if process.failure is not None:
-            raise RunError(f"the packet loop failed: {process.failure!r}")
+        refuse(
+            process.failure is not None, f"the packet loop failed: {process.failure!r}", RunError
+        )
 
 
 def _wait_for_stdin(ended: queue.SimpleQueue[None]) -> None:

@@ -100,14 +100,17 @@ def config_of(document: Any, source: str) -> Config:
 
 def _check_special_ports(config: Config) -> None:
     """Raise ``InputError`` if the drop port or a CPU port has the number of another port."""
-    if not 0 <= config.drop_port <= DROP_PORT:
-        raise InputError(f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}")
+    refuse(
+        not 0 <= config.drop_port <= DROP_PORT,
+        f"drop_port {config.drop_port}: ports have 9 bits, 0 to {DROP_PORT}",
+    )
     for switch in config.switches:
         what = f"switch {switch.name!r}, cpu_port {switch.cpu_port}"
-        if switch.cpu_port is not None and not 0 < switch.cpu_port <= MOST_PORT:
-            raise InputError(f"{what}: 1 to {MOST_PORT}, or null for none")
-        if switch.cpu_port == config.drop_port:
-            raise InputError(f"{what} means drop")
+        refuse(
+            switch.cpu_port is not None and not 0 < switch.cpu_port <= MOST_PORT,
+            f"{what}: 1 to {MOST_PORT}, or null for none",
+        )
+        refuse(switch.cpu_port == config.drop_port, f"{what} means drop")
         special = {config.drop_port: "the drop port", switch.cpu_port: "the CPU port"}
         for port in switch.ports:
             if port.number in special:

@@ -66,8 +66,7 @@ class LinkStates:
         poll.register(self._kernel, select.POLLIN)
         poll.register(self._stop, select.POLLIN)
         while True:
-            ready = [descriptor for descriptor, _ in poll.poll()]
-            if self._stop in ready:
+            if self._stop in [descriptor for descriptor, _ in poll.poll()]:
                 return
             try:
                 data = self._kernel.recv(RECEIVE_BYTES)

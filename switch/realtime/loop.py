@@ -259,8 +259,7 @@ def sort_departures(context: Context, io: Words) -> None:
         if packet == NONE:
             return
         row = Packet(context.packets, packet)
-        port = Port(context.ports, row.switch * context.port_count + row.port)
-        number = port.driver
+        number = Port(context.ports, row.switch * context.port_count + row.port).driver
         socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
         if socket[F_HEAD] == NONE:
             pending[io[IO_PENDING_COUNT]] = number
@@ -291,8 +290,7 @@ def send_socket(context: Context, io: Words, socket: Words, time: Words) -> bool
             count += 1
         sent = _sendmmsg(socket[F_DESCRIPTOR], io[IO_SEND], count, MSG_DONTWAIT)
         if sent < 0:
-            code = errno()
-            if code in (EAGAIN, ENOBUFS):
+            if errno() in (EAGAIN, ENOBUFS):
                 return False
             socket[F_SEND_ERRORS] += 1
         now = clock(time) if timed else 0

@@ -91,8 +91,7 @@ class PacketsOut:
 
     def compile(self) -> None:
         """Compile what the packet loop calls for a packet from a controller."""
-        frame = np.frombuffer(b"\0", np.uint8)
-        arguments = (self._dataplane.context, 0, 0, frame, 0)
+        arguments = (self._dataplane.context, 0, 0, np.frombuffer(b"\0", np.uint8), 0)
         receive_frame: Any = pipeline.receive_frame
         kind_of: Any = numba.typeof
         receive_frame.compile(tuple(kind_of(one) for one in arguments))

@@ -179,8 +179,7 @@ def lateness(histogram: NDArray[np.int64], fraction: float) -> int:
     total = int(histogram.sum())
     if total == 0:
         return 0
-    wanted = fraction * total
-    bucket = int(np.searchsorted(np.cumsum(histogram), wanted))
+    bucket = int(np.searchsorted(np.cumsum(histogram), fraction * total))
     if bucket < 32:
         return bucket
     exponent = bucket // 16 - 1

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.errors import InputError, RunError
+from weft.base.errors import InputError, RunError, refuse
 from weft.switch.engine import layout
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.dataplane import Dataplane, Queue
@@ -33,8 +33,7 @@ DROPS = ("no_program", "ingress", "egress", "no_port", "repeats", "too_long")
 
 def prepare() -> None:
     """Compile the packet loop into the cache, so that a process later starts at once (seconds)."""
-    config = Config((), None, 64, 64, 0)
-    process = SwitchProcess(config)
+    process = SwitchProcess(Config((), None, 64, 64, 0))
     process.packets_out.compile()
     process.start()
     process.stop()
@@ -187,8 +186,11 @@ class SwitchProcess:
         if not others:
             _carry_out(*request)
         done = request[1]
-        if wait([done], TAKE_OVER_DEADLINE_S).not_done:
-            raise RunError("the packet loop does not answer: the switch process is broken")
+        refuse(
+            wait([done], TAKE_OVER_DEADLINE_S).not_done,
+            "the packet loop does not answer: the switch process is broken",
+            RunError,
+        )
         done.result()
 
     # -- ``weft.switch.engine.surroundings.Host``
@@ -253,8 +255,10 @@ class SwitchProcess:
 
         What comes in at a port is counted at the time when it is read. Raises ``InputError``.
         """
-        if not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS):
-            raise InputError(f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times")
+        refuse(
+            not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS),
+            f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times",
+        )
         self.between_batches(lambda: self.dataplane.record_loads(start_ns, bin_ns))
 
     def end_loads(self) -> None:
@@ -263,8 +267,10 @@ class SwitchProcess:
 
     def set_link(self, name: str, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail or come back. Raises ``InputError``."""
-        if (name, port) not in self._ports:
-            raise InputError(f"link at port {port} of {name!r}: there is no such port")
+        refuse(
+            (name, port) not in self._ports,
+            f"link at port {port} of {name!r}: there is no such port",
+        )
         far = self._ports[name, port].patch
         if far is None:
             raise InputError(
@@ -284,20 +290,21 @@ class SwitchProcess:
         captures, self.captures = self.captures, None
         self.between_batches(captures.silence)
         captures.close()
-        if captures.failure:
-            raise RunError(f"a capture is not whole: {captures.failure}")
+        refuse(captures.failure, f"a capture is not whole: {captures.failure}", RunError)
         return captures.counts()
 
     def set_rates(self, rates_bps: Mapping[tuple[str, int], int]) -> None:
         """Change the rates of links, which are named by switch and port. Raises ``InputError``."""
         for (name, port), rate_bps in rates_bps.items():
-            if (name, port) not in self._ports:
-                raise InputError(f"rate of port {port} of {name!r}: there is no such port")
-            if not 0 < rate_bps <= MOST_RATE_BPS:
-                raise InputError(
-                    f"rate {rate_bps} bit/s of port {port} of {name!r} is out of range: 1 to "
-                    f"{MOST_RATE_BPS}"
-                )
+            refuse(
+                (name, port) not in self._ports,
+                f"rate of port {port} of {name!r}: there is no such port",
+            )
+            refuse(
+                not 0 < rate_bps <= MOST_RATE_BPS,
+                f"rate {rate_bps} bit/s of port {port} of {name!r} is out of range: 1 to "
+                f"{MOST_RATE_BPS}",
+            )
 
         def change() -> None:
             for place, rate_bps in rates_bps.items():

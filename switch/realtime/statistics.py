@@ -26,7 +26,7 @@ import time
 import traceback
 from typing import Any
 
-from weft.base.errors import InputError, MachineError, WeftError
+from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.private_files import keep_private
 from weft.switch.realtime.process import SwitchProcess
 
@@ -163,12 +163,11 @@ def _request(connection: socket.socket) -> bytes:
         head, newline, _ = part.partition(b"\n")
         size += len(head)
         line += head[: max(0, MOST_REQUEST_BYTES - len(line))]
-    if size > MOST_REQUEST_BYTES:
-        raise InputError(
-            f"the request has {size} bytes or more: a line has at most {MOST_REQUEST_BYTES}"
-        )
-    if line and not newline:
-        raise InputError("the request is cut short: a line ends with a newline")
+    refuse(
+        size > MOST_REQUEST_BYTES,
+        f"the request has {size} bytes or more: a line has at most {MOST_REQUEST_BYTES}",
+    )
+    refuse(line and not newline, "the request is cut short: a line ends with a newline")
     return bytes(line)
 
 
@@ -233,10 +232,10 @@ def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
 
 def _number(what: str, word: str) -> int:
     """Return the whole number that a word is; the process checks whether it makes sense."""
-    if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS):
-        raise InputError(
-            f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"
-        )
+    refuse(
+        not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS),
+        f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits",
+    )
     return int(word)
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.trace import Decoder, Event
@@ -43,8 +43,10 @@ class Traces:
         Raises ``InputError``, ``ProgramError``.
         """
         control = self._control(name)
-        if not 0 < packets <= MOST_PACKETS:
-            raise InputError(f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}")
+        refuse(
+            not 0 < packets <= MOST_PACKETS,
+            f"a trace of {packets} packets of {name!r}: 1 to {MOST_PACKETS}",
+        )
         tracer = Tracer(control, packets)
         self.end(name)
         with self.building:
@@ -58,8 +60,9 @@ class Traces:
         ``lost_records`` found no room. Raises ``InputError`` for a switch that is not traced.
         """
         self._control(name)
-        if name not in self._traces:
-            raise InputError(f"switch {name!r} is not traced: start a trace of it first")
+        refuse(
+            name not in self._traces, f"switch {name!r} is not traced: start a trace of it first"
+        )
         tracer, decoder = self._traces[name]
         taken = []
         self.between_batches(lambda: taken.append(tracer.take()))

@@ -7,6 +7,7 @@ from typing import Any
 from lark import Token, Transformer, Tree, v_args
 from lark.exceptions import VisitError
 
+from weft.base.errors import refuse
 from weft.switch.stf.statements import (
     Add,
     Argument,
@@ -76,8 +77,7 @@ class _Builder(Transformer[Token, Any]):
             text = text.removesuffix("isValid()") + "$valid$"
         place = self.placing(tokens[0])
         if tokens[-1].line == tokens[0].line:
-            length = (tokens[-1].end_column or 1) - (tokens[0].column or 1)
-            place = replace(place, length=length)
+            place = replace(place, length=(tokens[-1].end_column or 1) - (tokens[0].column or 1))
         return Word(text, place)
 
     def value(self, token: Token) -> Value:
@@ -89,8 +89,11 @@ class _Builder(Transformer[Token, Any]):
                 return Value(int(text.replace(":", ""), 16), -1, None, 0, place)
             case "IPV4":
                 octets = [int(part) for part in text.split(".")]
-                if max(octets) > 255:
-                    raise place.error(f"{text} is no IPv4 address: its parts are 0 to 255")
+                refuse(
+                    max(octets) > 255,
+                    f"{text} is no IPv4 address: its parts are 0 to 255",
+                    place.error,
+                )
                 return Value(int.from_bytes(bytes(octets), "big"), -1, None, 0, place)
         bits = _BITS[token.type]
         digits = text[2:]
@@ -102,8 +105,11 @@ class _Builder(Transformer[Token, Any]):
         return part if isinstance(part, Value) else self._word(part)
 
     def _port(self, token: Token) -> int:
-        if int(token) > MOST_PORT:
-            raise self.placing(token).error(f"port {token}: ports are 0 to {MOST_PORT}")
+        refuse(
+            int(token) > MOST_PORT,
+            f"port {token}: ports are 0 to {MOST_PORT}",
+            self.placing(token).error,
+        )
         return int(token)
 
     def priority(self, token: Token) -> int:
@@ -149,11 +155,12 @@ class _Builder(Transformer[Token, Any]):
 
     def packet(self, port: Token, *data: Token) -> Statement:
         digits = "".join(data)
-        if len(digits) % 2:
-            raise self.at.error(
-                f"packet: {len(digits)} hex digits are no whole number of bytes: one is missing, "
-                "or one too many"
-            )
+        refuse(
+            len(digits) % 2,
+            f"packet: {len(digits)} hex digits are no whole number of bytes: one is missing, "
+            "or one too many",
+            self.at.error,
+        )
         return Packet(self.at, self._port(port), bytes.fromhex(digits))
 
     def expect(self, port: Token, *data: Token | None) -> Statement:
@@ -205,5 +212,6 @@ _MADE: dict[str, Callable[..., Statement]] = {
 
 
 def _rates(tokens: tuple[Token, ...]) -> tuple[tuple[float, int], ...]:
-    pairs = [str(token).split(":") for token in tokens]
-    return tuple((float(rate), int(burst)) for rate, burst in pairs)
+    return tuple(
+        (float(rate), int(burst)) for rate, burst in [str(token).split(":") for token in tokens]
+    )

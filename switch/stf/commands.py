@@ -4,6 +4,7 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.engine.attachments import Meter
 from weft.switch.engine.control import (
     AlreadyExists,
@@ -79,8 +80,9 @@ class _Cells:
     def _place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
         if name not in self.direct:
             return name, number_of(index)
-        table = self.tables.program.tables[self.direct[name]]
-        return _place_of(self.tables.numbered_entry(table, index))
+        return _place_of(
+            self.tables.numbered_entry(self.tables.program.tables[self.direct[name]], index)
+        )
 
     def _places(self, name: str) -> list[tuple[Any, ...]]:
         if name not in self.direct:
@@ -180,11 +182,12 @@ def _said(kind: str, name: str, index: Word | Value, got: Any) -> str:
 def _config(command: Command) -> MeterConfig:
     """Return the rates that a command sets; it has them in units of a microsecond, as BMv2's
     command line does."""
-    if len(command.rates) != 2:
-        raise command.place.error(
-            f"{command.command} takes two pairs of RATE:BURST, committed and peak, not "
-            f"{len(command.rates)}; rates are packets or bytes in a microsecond"
-        )
+    refuse(
+        len(command.rates) != 2,
+        f"{command.command} takes two pairs of RATE:BURST, committed and peak, not "
+        f"{len(command.rates)}; rates are packets or bytes in a microsecond",
+        command.place.error,
+    )
     (committed, burst), (peak, peak_burst) = command.rates
     return MeterConfig(round(committed * 1e6), burst, round(peak * 1e6), peak_burst)
 

@@ -8,6 +8,7 @@ import difflib
 import re
 from collections.abc import Iterable, Sequence
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from weft.switch.engine.program import Action, KeyField, Program, Table
 from weft.switch.stf.statements import Argument, Call, Match, Value, Word
@@ -25,10 +26,11 @@ def resolve(word: Word, kind: str, names: Iterable[str], where: str = "the progr
         found = [name for name in found if name.endswith("." + word.text)] or found
     if len(found) == 1:
         return found[0]
-    if found:
-        raise word.place.error(
-            f"{kind} {word.text!r} may be {' or '.join(map(repr, found))}: write more of its name"
-        )
+    refuse(
+        found,
+        f"{kind} {word.text!r} may be {' or '.join(map(repr, found))}: write more of its name",
+        word.place.error,
+    )
     ends = {name[-len(word.text) - at :]: name for name in known for at in (-1, 0, 1)}
     close = difflib.get_close_matches(word.text, [*known, *ends], 1, 0.6)
     hint = f" (did you mean {ends.get(close[0], close[0])!r}?)" if close else ""
@@ -49,21 +51,23 @@ def action_call(actions: Sequence[Action], call: Call, where: str) -> ActionCall
     given: dict[str, Value] = {}
     for place, argument in enumerate(call.arguments):
         name = _parameter(action, argument, place)
-        if name in given:
-            raise argument.value.place.error(
-                f"parameter {name!r} of action {action.name!r} is given twice"
-            )
+        refuse(
+            name in given,
+            f"parameter {name!r} of action {action.name!r} is given twice",
+            argument.value.place.error,
+        )
         if isinstance(argument.value, Word):
             raise argument.value.place.error(
                 f"parameter {name!r} of action {action.name!r} is a number, not a name"
             )
         given[name] = argument.value
     missing = [name for name in action.parameters if name not in given]
-    if missing:
-        raise call.name.place.error(
-            f"action {action.name!r} is not given {', '.join(map(repr, missing))}; its parameters "
-            f"are {_parameters(action)}"
-        )
+    refuse(
+        missing,
+        f"action {action.name!r} is not given {', '.join(map(repr, missing))}; its parameters "
+        f"are {_parameters(action)}",
+        call.name.place.error,
+    )
     values = tuple(
         _fitting(given[name], width, f"parameter {name!r} of action {action.name!r}")
         for name, width in zip(action.parameters, action.widths, strict=True)
@@ -92,13 +96,13 @@ def _parameter(action: Action, argument: Argument, place: int) -> str:
 
 
 def _fitting(value: Value, width: int, what: str) -> int:
-    if value.wildcard_bits:
-        raise value.place.error(f"{what} takes no '*'")
-    if value.value >> width:
-        raise value.place.error(
-            f"{what} has {width} bits: {value.value:#x} does not fit, the greatest is "
-            f"{(1 << width) - 1:#x}"
-        )
+    refuse(value.wildcard_bits, f"{what} takes no '*'", value.place.error)
+    refuse(
+        value.value >> width,
+        f"{what} has {width} bits: {value.value:#x} does not fit, the greatest is "
+        f"{(1 << width) - 1:#x}",
+        value.place.error,
+    )
     return value.value
 
 
@@ -157,10 +161,11 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
     value, most = match.value, (1 << field.width) - 1
     given = {"/": match.prefix_length, "&&&": match.mask, "..": match.high}
     for sign, kinds in (("/", ("lpm", "ternary")), ("&&&", ("ternary",)), ("..", ("range",))):
-        if given[sign] is not None and field.kind not in kinds:
-            raise value.place.error(
-                f"{what} is {field.kind}: {sign!r} is for {' and '.join(kinds)}"
-            )
+        refuse(
+            given[sign] is not None and field.kind not in kinds,
+            f"{what} is {field.kind}: {sign!r} is for {' and '.join(kinds)}",
+            value.place.error,
+        )
     width = field.width
     match field.kind:
         case "exact":
@@ -172,8 +177,7 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
         case "range":
             low = _fitting(value, width, what)
             high = low if match.high is None else _fitting(match.high, width, what)
-            if high < low:
-                raise value.place.error(f"{what}: the range {low}..{high} is empty")
+            refuse(high < low, f"{what}: the range {low}..{high} is empty", value.place.error)
             return Range(low, high)
     if value.value >> field.width:
         _fitting(value, field.width, what)
@@ -185,11 +189,12 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
         return Ternary(value.value & mask, mask)
     length = _prefix_length(field, match, what)
     mask = most >> (field.width - length) << (field.width - length)
-    if match.prefix_length is not None and value.value & ~mask:
-        raise value.place.error(
-            f"{what}: {value.value:#x}/{length} has bits beyond its prefix of {length} of "
-            f"{field.width} bits"
-        )
+    refuse(
+        match.prefix_length is not None and value.value & ~mask,
+        f"{what}: {value.value:#x}/{length} has bits beyond its prefix of {length} of "
+        f"{field.width} bits",
+        value.place.error,
+    )
     if field.kind == "ternary":
         return Ternary(value.value & mask, mask)
     return Lpm(value.value & mask, length)

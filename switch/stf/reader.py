@@ -186,8 +186,7 @@ def _parse(raw: _Raw, lines: list[str], file: str) -> Statement:
             column, found = _whole_word(lines[at - 1], column)
         length = max(len(found), 1)
         first = not lines[at - 1][: column - 1].strip()
-        what = f": unexpected {found!r}" if found else " is not whole"
-        message = raw.keyword + what
+        message = raw.keyword + (f": unexpected {found!r}" if found else " is not whole")
         names = (_TERMINALS.get(name, name) for name in sorted(expected))
         wanted = ", ".join(dict.fromkeys(filter(None, names)))
         message += f"; expected {wanted}" if wanted else ""

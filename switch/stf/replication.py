@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import (
     AlreadyExists,
     CloneSession,
@@ -33,8 +34,7 @@ class Replication:
 
     def create_group(self, group: int) -> None:
         """Make a group without nodes."""
-        if group in self.groups:
-            raise AlreadyExists(f"multicast group {group} exists already")
+        refuse(group in self.groups, f"multicast group {group} exists already", AlreadyExists)
         self.groups[group] = []
 
     def destroy_group(self, group: int) -> None:
@@ -70,8 +70,11 @@ class Replication:
     def dissociate(self, group: int, handle: int) -> None:
         """Take a node out of a group."""
         self._node(handle)
-        if handle not in self._group(group):
-            raise NotFound(f"node {handle} is not of multicast group {group}")
+        refuse(
+            handle not in self._group(group),
+            f"node {handle} is not of multicast group {group}",
+            NotFound,
+        )
         self.groups[group].remove(handle)
 
     def mirror_to_port(self, session: int, port: int) -> None:

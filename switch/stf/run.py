@@ -75,8 +75,7 @@ class _Run:
         self.control = self.dataplane.control(0, "the switch")
         self.control.load_program(bmv2_json, load="save")
         self.control.commit_program()
-        program = self.dataplane.build(bmv2_json).program
-        self.tables = Tables(self.control, program)
+        self.tables = Tables(self.control, self.dataplane.build(bmv2_json).program)
         self.arrays = commands.Arrays(self.tables)
         self.tracer = Tracer(self.control) if trace else None
         if self.tracer is not None:

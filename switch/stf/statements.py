@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ def number_of(index: Word | Value) -> int:
     """Return the number that a value is; raises `InputError` for a name, and for wildcards."""
     if isinstance(index, Word):
         raise index.place.error(f"{index.text!r} is a name: a number is needed here")
-    if index.wildcard_bits:
-        raise index.place.error("a number without wildcards is needed here")
+    refuse(index.wildcard_bits, "a number without wildcards is needed here", index.place.error)
     return index.value
 
 

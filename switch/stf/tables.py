@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from weft.base.errors import refuse
 from weft.switch.engine.control import (
     ActionCall,
     GroupTarget,
@@ -60,8 +61,11 @@ class Tables:
         self.control.insert_entry(entry)
         self.added.append(entry)
         if statement.handle is not None:
-            if statement.handle in self.handles:
-                raise statement.place.error(f"the name {statement.handle!r} is taken already")
+            refuse(
+                statement.handle in self.handles,
+                f"the name {statement.handle!r} is taken already",
+                statement.place.error,
+            )
             self.handles[statement.handle] = entry
 
     def set_default(self, statement: SetDefault) -> None:
@@ -102,10 +106,11 @@ class Tables:
         if isinstance(index, Word):
             return self.entry(index)
         entries = self.control.entries(table.name)
-        if index.value >= len(entries):
-            raise index.place.error(
-                f"table {table.name!r} has {len(entries)} entries: there is none {index.value}"
-            )
+        refuse(
+            index.value >= len(entries),
+            f"table {table.name!r} has {len(entries)} entries: there is none {index.value}",
+            index.place.error,
+        )
         return entries[index.value]
 
     # -- targets
@@ -124,8 +129,11 @@ class Tables:
 
     def _number(self, call: Call, named: dict[str, tuple[str, int]], profile: str) -> int:
         what = call.name.text
-        if len(call.arguments) != 1:
-            raise call.name.place.error(f"{what}(...) takes one argument: its number or name")
+        refuse(
+            len(call.arguments) != 1,
+            f"{what}(...) takes one argument: its number or name",
+            call.name.place.error,
+        )
         return _numbered(call.arguments[0].value, named, profile, what)
 
     def _own_member(self, profile: str, call: ActionCall) -> int:
@@ -137,8 +145,9 @@ class Tables:
     # -- action profiles
 
     def _profile(self, word: Word) -> str:
-        profiles = [profile.name for profile in self.program.profiles.values()]
-        return resolve(word, "action profile", profiles)
+        return resolve(
+            word, "action profile", [profile.name for profile in self.program.profiles.values()]
+        )
 
     def _actions(self, profile: str) -> Sequence[Action]:
         found = {
@@ -152,8 +161,7 @@ class Tables:
     def new_member(self, statement: NewMember) -> None:
         """Create a member; members are numbered from 0 on."""
         profile = self._profile(statement.profile)
-        where = f"action profile {profile!r}"
-        call = action_call(self._actions(profile), statement.call, where)
+        call = action_call(self._actions(profile), statement.call, f"action profile {profile!r}")
         number = self.made.setdefault(f"member {profile}", 0)
         self.control.insert_member(ProfileMember(profile, number + 1, call))
         self.made[f"member {profile}"] += 1
@@ -175,11 +183,13 @@ class Tables:
         member_id = _numbered(member, self.members, profile, "member") + 1
         group_id = _numbered(group, self.groups, profile, "group") + 1
         found = [item for item in self.control.groups(profile) if item.group_id == group_id]
-        if not found:
-            raise NotFound(f"action profile {profile!r} has no group {group_id - 1}")
+        refuse(not found, f"action profile {profile!r} has no group {group_id - 1}", NotFound)
         rest = tuple(pair for pair in found[0].members if pair[0] != member_id)
-        if not join and len(rest) == len(found[0].members):
-            raise NotFound(f"member {member_id - 1} is not of group {group_id - 1}")
+        refuse(
+            not join and len(rest) == len(found[0].members),
+            f"member {member_id - 1} is not of group {group_id - 1}",
+            NotFound,
+        )
         members = (*rest, (member_id, 1)) if join else rest
         self.control.modify_group(ProfileGroup(profile, group_id, members))
 
@@ -202,6 +212,9 @@ def _numbered(
 def _priority(table: Table, given: int | None, place: Place) -> int:
     if not table.needs_priority:
         return 0
-    if given is not None and given >= GREATEST_PRIORITY:
-        raise place.error(f"priority {given}: the greatest is {GREATEST_PRIORITY - 1}")
+    refuse(
+        given is not None and given >= GREATEST_PRIORITY,
+        f"priority {given}: the greatest is {GREATEST_PRIORITY - 1}",
+        place.error,
+    )
     return GREATEST_PRIORITY - LOWEST_BMV2_PRIORITY + (given or 0)

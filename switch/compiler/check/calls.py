@@ -150,8 +150,9 @@ class CallChecker:
 
         fitting = list(filter(fits, candidates))
         if not fitting:
-            counts = sorted({len(self.signatures[id(item)].parameters) for item in candidates})
-            wanted = " or ".join(map(str, counts))
+            wanted = " or ".join(
+                map(str, sorted({len(self.signatures[id(item)].parameters) for item in candidates}))
+            )
             raise self.reporter.fail(
                 node.span, f"'{name}' takes {wanted} argument(s), but {len(names)} are given"
             )
@@ -177,8 +178,9 @@ class CallChecker:
                     node.arguments, node.span, "a table's apply() takes no arguments"
                 )
             case BlockTypeType() if name == "apply":
-                target = Target(kind.kind, kind.name, kind.declaration, base)
-                node.target = self._bind(node, target, scope, None)
+                node.target = self._bind(
+                    node, Target(kind.kind, kind.name, kind.declaration, base), scope, None
+                )
                 node.type = VOID
             case ExternType():
                 self._extern_method(node, callee, kind, scope, expected)
@@ -207,8 +209,9 @@ class CallChecker:
                 callee.name_span, f"{kind} has no method '{callee.name}'{hint}"
             )
         chosen = self._choose(node, callee.name, methods)
-        owner = self.signatures[id(kind.declaration)]
-        bindings: Bindings = dict(zip(owner.variables, kind.arguments, strict=False))
+        bindings: Bindings = dict(
+            zip(self.signatures[id(kind.declaration)].variables, kind.arguments, strict=False)
+        )
         target = Target("extern_method", callee.name, chosen, callee.base, bindings=bindings)
         node.target = self._bind(node, target, scope, expected)
         node.type = node.target.returns
@@ -291,8 +294,9 @@ class CallChecker:
             explicit = dict(zip(variables, kind.arguments, strict=False))
         match kind:
             case ExternType():
-                methods = kind.declaration.methods
-                constructors = [method for method in methods if method.is_constructor]
+                constructors = [
+                    method for method in kind.declaration.methods if method.is_constructor
+                ]
                 self.reporter.fail_if(
                     not constructors, node.span, f"extern {kind.name} has no constructor"
                 )
@@ -505,8 +509,9 @@ class CallChecker:
         name.declaration = symbol
         signature = self.signatures[id(symbol)]
         count = sum(1 for item in signature.parameters if complete or item.direction)
-        partial = _Signature(signature.parameters[:count], signature.types[:count], VOID, [])
-        self.signatures[id(reference)] = partial
+        self.signatures[id(reference)] = _Signature(
+            signature.parameters[:count], signature.types[:count], VOID, []
+        )
         try:
             call.target = self._bind(call, Target("action", symbol.name, reference), scope, None)
         except Abandon:

@@ -167,8 +167,9 @@ class Checker:
 
     def parameters(self, parameters: list[syntax.Parameter], scope: Scope) -> list[Type]:
         """Resolve the types of parameters."""
-        names = [(item.name, item.name_span) for item in parameters]
-        self.context.no_repeats(names, "there are two parameters '{}'")
+        self.context.no_repeats(
+            [(item.name, item.name_span) for item in parameters], "there are two parameters '{}'"
+        )
         types: list[Type] = []
         for item in parameters:
             item.type = self.expressions.types.resolve(item.reference, scope)
@@ -209,8 +210,9 @@ class Checker:
 
     def _extern_object(self, node: syntax.ExternObject, scope: Scope) -> None:
         variables, inner = self.context.type_variables(node.type_parameters, scope)
-        kind = ExternType(node.name, tuple(variables), node)
-        self.context.declare(scope, node, TypeEntry(kind, node, variables))
+        self.context.declare(
+            scope, node, TypeEntry(ExternType(node.name, tuple(variables), node), node, variables)
+        )
         self.calls.declare(node, [], [], VOID, variables)
         for method in node.methods:
             own, place = self.context.type_variables(method.prototype.type_parameters, inner)
@@ -225,8 +227,9 @@ class Checker:
 
     def _block_type(self, node: syntax.BlockType | syntax.PackageType, scope: Scope) -> None:
         variables, inner = self.context.type_variables(node.type_parameters, scope)
-        types = self.parameters(node.parameters, inner)
-        self.calls.declare(node, node.parameters, types, VOID, variables)
+        self.calls.declare(
+            node, node.parameters, self.parameters(node.parameters, inner), VOID, variables
+        )
         kind = (
             PackageTypeType(node.name, tuple(variables), node)
             if isinstance(node, syntax.PackageType)

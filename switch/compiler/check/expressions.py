@@ -159,8 +159,7 @@ class ExpressionChecker:
                 f"{len(node.items)} value(s) for the {len(wanted)} field(s) of {expected}",
             )
             filler = node.items.pop()
-            missing = len(wanted) - len(node.items)
-            node.items += [syntax.Dots(filler.span) for _ in range(missing)]
+            node.items += [syntax.Dots(filler.span) for _ in range(len(wanted) - len(node.items))]
         node.items = [
             self.check(item, scope, kind) for item, kind in zip(node.items, wanted, strict=True)
         ]

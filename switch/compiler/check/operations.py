@@ -410,8 +410,7 @@ class OperationChecker:
         )
         node.type = node.then.type
         if node.condition.constant is not None:
-            chosen = node.then if node.condition.constant else node.otherwise
-            node.constant = chosen.constant
+            node.constant = (node.then if node.condition.constant else node.otherwise).constant
 
     def _side(
         self, node: syntax.Expression, scope: Scope, expected: Type | None

@@ -120,8 +120,9 @@ class ParserChecker:
             node.reference.span,
             f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
         )
-        size = self.expressions.constant_integer(node.size, scope)
-        node.size = syntax.known_integer(node.size.span, size)
+        node.size = syntax.known_integer(
+            node.size.span, self.expressions.constant_integer(node.size, scope)
+        )
         node.type = SetType(element)
         self.context.declare(scope, node)
 

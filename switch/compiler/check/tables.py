@@ -195,8 +195,9 @@ class TableChecker:
             try:
                 entry.keyset = check_keyset(self.expressions, entry.keyset, scope, types)
                 if entry.priority is not None:
-                    value = self.expressions.constant_integer(entry.priority, scope)
-                    entry.priority.constant = value
+                    entry.priority.constant = self.expressions.constant_integer(
+                        entry.priority, scope
+                    )
                     self.reporter.error_if(
                         node.entries_are_constant,
                         entry.priority.span,

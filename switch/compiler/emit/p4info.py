@@ -307,8 +307,9 @@ class InfoEmitter:
         if table.default_constant:
             message.const_default_action_id = number
         message.initial_default_action.action_id = number
-        parameters = self.numbered(action.parameters)
-        for value, (parameter, number) in zip(table.default_arguments, parameters, strict=True):
+        for value, (parameter, number) in zip(
+            table.default_arguments, self.numbered(action.parameters), strict=True
+        ):
             width = max(self.type_info.width(parameter.type) or 0, parameter.width)
             message.initial_default_action.arguments.add(
                 param_id=number, value=value.to_bytes((width + 7) // 8, "big")
@@ -336,8 +337,9 @@ class InfoEmitter:
         for name in sorted(_OF_PROFILE):
             annotation = find(profile.annotations, name)
             if annotation is not None:
-                text = f"@{name} is ignored: '{profile.name}' has no selector"
-                self.reporter.warning(annotation.span, text)
+                self.reporter.warning(
+                    annotation.span, f"@{name} is ignored: '{profile.name}' has no selector"
+                )
 
     def selector(self, message: Any, profile: ir.ActionProfile) -> None:
         """Write what annotations say about the sizes of groups."""

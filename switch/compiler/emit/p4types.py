@@ -131,8 +131,9 @@ class TypeInfo:
 
     def _describe_new_type(self, entry: Any, kind: NewType) -> None:
         bare = resolved(kind)
-        notes = getattr(kind.declaration, "annotations", [])
-        self.annotations.write(entry, notes, frozenset({_TRANSLATION}))
+        self.annotations.write(
+            entry, getattr(kind.declaration, "annotations", []), frozenset({_TRANSLATION})
+        )
         translation = self._translation(kind)
         if translation is None:
             entry.original_type.CopyFrom(self.specification(bare))

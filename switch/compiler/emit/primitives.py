@@ -28,8 +28,9 @@ class _Flattener:
 
     def aim(self, place: int, destination: int) -> None:
         jump = self.primitives[place]
-        operands = (*jump.operands[:-1], ir.Number(destination))
-        self.primitives[place] = replace(jump, operands=operands)
+        self.primitives[place] = replace(
+            jump, operands=(*jump.operands[:-1], ir.Number(destination))
+        )
 
     def sequence(self, code: list[ir.Code]) -> None:
         for item in code:
@@ -46,8 +47,7 @@ class _Flattener:
                     self.emit("_jump", item.span, ir.Number(start))
                     return
                 case ir.Leave():
-                    place = self.emit("_jump", NOWHERE, ir.Number(0))
-                    self.open_jumps.append((place, item.label))
+                    self.open_jumps.append((self.emit("_jump", NOWHERE, ir.Number(0)), item.label))
                     return
                 case ir.Stop():
                     self.emit("exit", item.span)
@@ -60,8 +60,9 @@ class _Flattener:
                     )
 
     def branch(self, item: ir.Branch) -> None:
-        condition = arithmetic.number(item.condition)
-        test = self.emit("_jump_if_zero", item.span, condition, ir.Number(0))
+        test = self.emit(
+            "_jump_if_zero", item.span, arithmetic.number(item.condition), ir.Number(0)
+        )
         self.sequence(item.then)
         if not item.otherwise:
             self.aim(test, len(self.primitives))

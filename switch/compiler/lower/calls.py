@@ -178,8 +178,7 @@ class CallLowering(Part):
         first = given if any(self.shared.effects.of(argument) for _, argument in given) else []
         for parameter, argument in first:
             if parameter.direction in _WRITTEN:
-                place = self.expressions.place(argument, env)
-                evaluated[id(argument)] = self.places.frozen(place)
+                evaluated[id(argument)] = self.places.frozen(self.expressions.place(argument, env))
             else:
                 evaluated[id(argument)] = self.expressions.kept(argument, env)
         result = self.externs.call(node, target, env)
@@ -241,8 +240,9 @@ class CallLowering(Part):
 
         def body() -> None:
             # The arguments of the parameters with a direction are in the table's scope.
-            copies = self.bind(target, env, callee, isolated=True)
-            self.in_line(declaration.body.statements, callee, copies)
+            self.in_line(
+                declaration.body.statements, callee, self.bind(target, env, callee, isolated=True)
+            )
 
         code = self.writer.captured(body)
         self.writer.context, self.frames = before
@@ -268,8 +268,9 @@ class CallLowering(Part):
             count = target.arguments[0]
             assert count is not None and isinstance(count.constant, int)
             operation = "push" if name == "push_front" else "pop"
-            reference = ir.Reference(stack_kind(base), base.name)
-            self.writer.do(operation, reference, ir.Number(count.constant))
+            self.writer.do(
+                operation, ir.Reference(stack_kind(base), base.name), ir.Number(count.constant)
+            )
         else:
             raise self.writer.fail(node, f"not supported: {name}() here")
         return NOTHING

@@ -252,8 +252,9 @@ class ExpressionLowering:
             )
             return elements[index.value]
         if isinstance(base, StructPlace):
-            places = list(base.members.values())
-            return ChosenPlace(places, self.places.frozen_index(index), type_of(node))
+            return ChosenPlace(
+                list(base.members.values()), self.places.frozen_index(index), type_of(node)
+            )
         if not isinstance(base, StackPlace):
             raise self.writer.fail(node, "not supported: an element of this")
         element = resolved(base.type.element)
@@ -275,8 +276,9 @@ class ExpressionLowering:
         assert isinstance(high, int) and isinstance(low, int)
         if isinstance(base, _SLICEABLE):
             return SlicePlace(base, high, low, type_of(node))
-        expression = self.places.expression_of(base, node)
-        return arithmetic.slice_of(expression, high, low, type_of(node.base))
+        return arithmetic.slice_of(
+            self.places.expression_of(base, node), high, low, type_of(node.base)
+        )
 
     def _moving_slice(
         self, node: syntax.Slice, base: Value, begin: ir.Expression, width: int
@@ -285,8 +287,9 @@ class ExpressionLowering:
         index = arithmetic.choose(ir.OperatorCall("<", begin, total), begin, total)
         if isinstance(base, _SLICEABLE):
             return MovingSlicePlace(base, index, width, type_of(node))
-        expression = self.places.expression_of(base, node)
-        return arithmetic.moving_slice(expression, index, width, type_of(node.base))
+        return arithmetic.moving_slice(
+            self.places.expression_of(base, node), index, width, type_of(node.base)
+        )
 
     # Composites
 
@@ -294,13 +297,15 @@ class ExpressionLowering:
         names = [str(index) for index in range(len(node.items))]
         if not isinstance(resolved(type_of(node)), ListType):
             names = list(member_types(type_of(node)))
-        values = self.in_order(node.items, env)
-        return Composite(type_of(node), dict(zip(names, values, strict=True)))
+        return Composite(
+            type_of(node), dict(zip(names, self.in_order(node.items, env), strict=True))
+        )
 
     def _record(self, node: syntax.RecordExpression, env: Environment) -> Value:
         values = self.in_order([item for _, item in node.fields], env)
-        names = [name for name, _ in node.fields]
-        return Composite(type_of(node), dict(zip(names, values, strict=True)))
+        return Composite(
+            type_of(node), dict(zip([name for name, _ in node.fields], values, strict=True))
+        )
 
     def default(self, kind: Type, node: syntax.Node) -> Value:
         """Return the value of ``...`` (section "Default values")."""
@@ -318,8 +323,9 @@ class ExpressionLowering:
 
     def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
         """Return the values of expressions, evaluated from left to right."""
-        acting = [index for index, node in enumerate(nodes) if self.shared.effects.of(node)]
-        last = max(acting, default=-1)
+        last = max(
+            [index for index, node in enumerate(nodes) if self.shared.effects.of(node)], default=-1
+        )
         return [
             self.kept(node, env) if index < last else self.value(node, env)
             for index, node in enumerate(nodes)
@@ -397,8 +403,9 @@ class ExpressionLowering:
         self.places.assign(temporary, left, node)
         code += self._assigning(temporary, right, node)
         known = self.places.read(temporary, node)
-        condition = known if is_and else arithmetic.negate(known)
-        self.writer.code.append(ir.Branch(condition, code, [], node.span))
+        self.writer.code.append(
+            ir.Branch(known if is_and else arithmetic.negate(known), code, [], node.span)
+        )
         return temporary
 
     # Values as lists of numbers, which hashes, checksums, digests and selects take
@@ -412,10 +419,11 @@ class ExpressionLowering:
             members: Mapping[str, Value] = (
                 header_members(value) if isinstance(value, HeaderPlace) else value.members
             )
-            types = member_types(kind)
             return [
                 number
-                for member, member_type in zip(members.values(), types.values(), strict=True)
+                for member, member_type in zip(
+                    members.values(), member_types(kind).values(), strict=True
+                )
                 for number in self._numbers(member, member_type, node)
             ]
         width = scalar_width(kind)

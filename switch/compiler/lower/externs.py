@@ -194,8 +194,9 @@ class ExternLowering(Part):
         digest = self._digest_of(type_of(data), [width for _, width in items], data)
         for field, (expression, width) in zip(digest.fields, items, strict=True):
             # Always a copy: BMv2 reads the fields only at the end of the pipeline.
-            place = FieldPlace(field.header, field.name, BitType(width))
-            self.places.assign(place, expression, call.node)
+            self.places.assign(
+                FieldPlace(field.header, field.name, BitType(width)), expression, call.node
+            )
         self.writer.do("generate_digest", call.number("receiver"), ir.Number(digest.id))
 
     def _digest_of(self, kind: Type, widths: list[int], node: syntax.Node) -> ir.Digest:
@@ -236,8 +237,9 @@ class ExternLowering(Part):
     # Packets that are sent again, with fields that are preserved
 
     def _given_list(self, call: _Call) -> ir.Expression:
-        argument = call.target.argument("index")
-        index = self.expressions.known(argument, call.env, "the index of a field list")
+        index = self.expressions.known(
+            call.target.argument("index"), call.env, "the index of a field list"
+        )
         return ir.Number(self._field_list(index))
 
     def _listed_data(self, call: _Call) -> ir.Expression:

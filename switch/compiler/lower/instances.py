@@ -47,8 +47,9 @@ class InstanceLowering(Part):
     def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
         assert node.call is not None
         before, self.writer.span = self.writer.span, node.span
-        name = full_name(env.path, node)
-        env.bind(node, self.construct(node.call, name, node, env, node.annotations))
+        env.bind(
+            node, self.construct(node.call, full_name(env.path, node), node, env, node.annotations)
+        )
         self.writer.span = before
 
     def construct(
@@ -96,8 +97,9 @@ class InstanceLowering(Part):
                 ir.Parameter(local_name(item), kind, scalar_width(kind) or 0, item.annotations)
                 for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
             ]
-        name = full_name(env.path, node)
-        model = ir.ValueSet(name, node.annotations, node.span, node.size.constant, fields)
+        model = ir.ValueSet(
+            full_name(env.path, node), node.annotations, node.span, node.size.constant, fields
+        )
         model.order = self.shared.order(node, env)
         self.shared.program.value_sets.append(model)
         return model

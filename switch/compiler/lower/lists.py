@@ -194,15 +194,17 @@ class ListLowering:
 
     def deparser(self, instance: BlockInstance, arguments: list[Value]) -> None:
         position = len(self.writer.code)
-        env = self.environment(instance, arguments)
-        for call, scope in self.calls(instance, env, "the deparser"):
+        for call, scope in self.calls(
+            instance, self.environment(instance, arguments), "the deparser"
+        ):
             if call.target.name in _IN_DEPARSER and call.target.kind == "extern_function":
                 self.writer.span = call.span
                 self.body.externs.call(call, call.target, scope)
             elif call.target.name == "emit":
                 argument = call.target.argument("hdr")
-                value = self.body.expressions.value(argument, scope)
-                self.program.deparser += self._emitted(value, argument)
+                self.program.deparser += self._emitted(
+                    self.body.expressions.value(argument, scope), argument
+                )
             else:
                 self.reporter.error(
                     call.span,

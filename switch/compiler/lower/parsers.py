@@ -168,10 +168,12 @@ class ParserLowering:
     ) -> ir.State:
         """Lower ``if``: put its condition into a variable that the transition selects on."""
         field = self.writer.temporary_field(BOOL, "condition").field
-        condition = arithmetic.number(item.condition)
-        current.operations.append(ir.Do("assign", (field, condition), item.span))
-        sides = ("true", "false", "after")
-        names = [unique(f"{current.name}_{side}", self.names) for side in sides]
+        current.operations.append(
+            ir.Do("assign", (field, arithmetic.number(item.condition)), item.span)
+        )
+        names = [
+            unique(f"{current.name}_{side}", self.names) for side in ("true", "false", "after")
+        ]
         join = ir.State(names[2])
         current.key = [(field, 1)]
         current.cases = [
@@ -233,8 +235,9 @@ class ParserLowering:
         """Return the state for selects of which no case matches; it signals error.NoMatch."""
         name = "no_match"
         if not any(state.name == name for state in self.states):
-            number = self.shared.program.errors.index("NoMatch")
-            verify = ir.Do("verify", (ir.Truth(False), ir.Number(number)))
+            verify = ir.Do(
+                "verify", (ir.Truth(False), ir.Number(self.shared.program.errors.index("NoMatch")))
+            )
             self.states.append(ir.State(name, [verify], [], [ir.TransitionCase("default", None)]))
         return name
 
@@ -263,8 +266,9 @@ class ParserLowering:
             if isinstance(item, syntax.AnyKeyset):
                 alternatives += [[(0, 0)] for _ in group]
             elif not isinstance(item, _SETS) and scalar_width(type_of(item)) is None:
-                numbers = self.body.expressions.numbers(item, env)
-                for (number, _), width in zip(numbers, group, strict=True):
+                for (number, _), width in zip(
+                    self.body.expressions.numbers(item, env), group, strict=True
+                ):
                     if not isinstance(number, ir.Number):
                         raise self.writer.fail(item, "this must be known at compile time")
                     full = arithmetic.mask_of(width)

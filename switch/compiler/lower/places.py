@@ -75,8 +75,9 @@ class Places:
                 return arithmetic.slice_of(self.read(place.base, node), place.high, place.low, kind)
             case MovingSlicePlace():
                 kind = getattr(place.base, "type", place.type)
-                whole = self.read(place.base, node)
-                return arithmetic.moving_slice(whole, place.index, place.width, kind)
+                return arithmetic.moving_slice(
+                    self.read(place.base, node), place.index, place.width, kind
+                )
             case ChosenPlace():
                 expression = self.read(place.choices[-1], node)
                 for number, choice in reversed(list(enumerate(place.choices[:-1]))):
@@ -165,8 +166,9 @@ class Places:
         members = header_members(right)
         for name, place in header_members(left).items():
             same = arithmetic.both(same, self.equal(place, members[name], node))
-        neither = arithmetic.both(arithmetic.negate(one), arithmetic.negate(other))
-        return arithmetic.either(neither, same)
+        return arithmetic.either(
+            arithmetic.both(arithmetic.negate(one), arithmetic.negate(other)), same
+        )
 
     def _equal_header(
         self, header: HeaderPlace | ElementPlace, value: Composite, node: syntax.Binary
@@ -342,8 +344,9 @@ class Places:
         """Return the same place with its index saved, so that the variables in it may change."""
         match place:
             case MovingSlicePlace():
-                base = self.frozen(place.base)
-                return replace(place, base=base, index=self.frozen_index(place.index))
+                return replace(
+                    place, base=self.frozen(place.base), index=self.frozen_index(place.index)
+                )
             case SlicePlace():
                 return replace(place, base=self.frozen(place.base))
             case ElementPlace() | OffsetPlace() | ChosenPlace() if place.index is not None:

@@ -47,8 +47,7 @@ class Shared:
 
     def order(self, declaration: syntax.Node | None, environment: Environment) -> tuple[int, ...]:
         """Return the place of something that is declared in the block of an environment."""
-        last = len(self.places)
-        return (*environment.order, self.places.get(id(declaration), last))
+        return (*environment.order, self.places.get(id(declaration), len(self.places)))
 
     def is_global(self, declaration: syntax.Node) -> bool:
         return id(declaration) in self.global_declarations

@@ -183,10 +183,10 @@ def header_field(header: str, name: str, kind: Type) -> Place:
     """Return the place of a header's field, which may be a struct."""
     bare = resolved(kind)
     if isinstance(bare, StructType):
-        members = {
-            key: header_field(header, f"{name}.{key}", item) for key, item in bare.fields.items()
-        }
-        return StructPlace(kind, members)
+        return StructPlace(
+            kind,
+            {key: header_field(header, f"{name}.{key}", item) for key, item in bare.fields.items()},
+        )
     return FieldPlace(header, name, kind)
 
 

@@ -147,8 +147,9 @@ def _named_type(c: Children) -> syntax.TypeReference:
 
 def _of_type(c: Children, reference: syntax.TypeReference) -> syntax.Expression:
     """``type.name``."""
-    base = syntax.TypeExpression(reference.span, reference)
-    return syntax.MemberAccess(span_of_all(c), base, c[2].text, c[2].span)
+    return syntax.MemberAccess(
+        span_of_all(c), syntax.TypeExpression(reference.span, reference), c[2].text, c[2].span
+    )
 
 
 def _slice(c: Children) -> syntax.Expression:
@@ -225,8 +226,9 @@ _EXPRESSIONS: Rules = {
 
 
 def _variable(c: Children) -> syntax.Variable:
-    reference = first(c, syntax.TypeReference)
-    return syntax.Variable(*declared(c), reference, c[-1] if has_token(c, "ASSIGN") else None)
+    return syntax.Variable(
+        *declared(c), first(c, syntax.TypeReference), c[-1] if has_token(c, "ASSIGN") else None
+    )
 
 
 def _variable_declaration(c: Children) -> syntax.Variable:
@@ -238,8 +240,9 @@ def _variable_declaration(c: Children) -> syntax.Variable:
 def _instantiation(c: Children) -> syntax.Instantiation:
     body = [list(items) for items in plain_items(c)]
     reference = take(c, syntax.TypeReference)[0]
-    arguments = take(c, syntax.Argument)
-    return syntax.Instantiation(*declared(c), reference, arguments, body[0] if body else [])
+    return syntax.Instantiation(
+        *declared(c), reference, take(c, syntax.Argument), body[0] if body else []
+    )
 
 
 def _parameter(c: Children) -> syntax.Parameter:
@@ -371,8 +374,9 @@ def _listed_action(c: Children) -> syntax.ActionReference:
 
 
 def _action_reference(c: Children) -> syntax.ActionReference:
-    call = syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
-    return syntax.ActionReference(span_of_all(c), call)
+    return syntax.ActionReference(
+        span_of_all(c), syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
+    )
 
 
 def _entries(c: Children) -> Entries:
@@ -422,8 +426,9 @@ _BLOCKS: Rules = {
 def _direct_application(c: Children) -> syntax.CallStatement:
     base = syntax.TypeExpression(c[0].span, c[0])
     member = syntax.MemberAccess(span_of_all(c[:3]), base, str(c[2]), span_of(c[2]))
-    call = syntax.Call(span_of_all(c[:-1]), member, [], take(c, syntax.Argument))
-    return syntax.CallStatement(span_of_all(c), call)
+    return syntax.CallStatement(
+        span_of_all(c), syntax.Call(span_of_all(c[:-1]), member, [], take(c, syntax.Argument))
+    )
 
 
 def _assignment(c: Children) -> syntax.Assignment:
@@ -433,8 +438,9 @@ def _assignment(c: Children) -> syntax.Assignment:
 def _for_in(c: Children) -> syntax.ForIn:
     ((name, span),) = names_in(c)
     reference = first(c, syntax.TypeReference)
-    place = reference.span.to(span)
-    variable = syntax.Variable(place, annotations_in(c), name, span, reference, None)
+    variable = syntax.Variable(
+        reference.span.to(span), annotations_in(c), name, span, reference, None
+    )
     collection = c[-3]
     if has_token(c, "RANGE"):
         collection = syntax.RangeKeyset(c[-5].span.to(c[-3].span), c[-5], c[-3])

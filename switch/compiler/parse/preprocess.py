@@ -93,8 +93,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         with contextlib.suppress(OSError, IndexError):
             text = read_source(Path(file))[line - 1]
         column = len(text) - len(text.lstrip()) + 1
-        length = max(1, len(text.strip()))
-        self.diagnostics.append(Diagnostic(file, line, column, message.strip(), text, length))
+        self.diagnostics.append(
+            Diagnostic(file, line, column, message.strip(), text, max(1, len(text.strip())))
+        )
         self.return_code += 1
 
     def note_here(self, message: str, source: str = "") -> None:

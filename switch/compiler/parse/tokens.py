@@ -152,8 +152,9 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
         newlines = value.count("\n")
         end_column = column + len(value) + 1 if not newlines else len(value) - value.rfind("\n")
         span = Span(line.file, line.number, column + 1, line.number + newlines, end_column)
-        kind = _KINDS.get(value) or _OTHER_KINDS[match.lastgroup or ""]
-        tokens.append(RawToken(kind, value, span))
+        tokens.append(
+            RawToken(_KINDS.get(value) or _OTHER_KINDS[match.lastgroup or ""], value, span)
+        )
     return tokens
 
 
@@ -228,8 +229,9 @@ class _Sorter:
         """Let a ``>``, or the first half of a ``>>``, close type arguments."""
         if token.kind == "SHIFT_RIGHT":
             middle = token.span.column + 1
-            second = RawToken("GREATER", ">", token.span._replace(column=middle))
-            self.tokens.insert(index + 1, second)
+            self.tokens.insert(
+                index + 1, RawToken("GREATER", ">", token.span._replace(column=middle))
+            )
             token.text, token.span = ">", token.span._replace(end_column=middle)
         self.angles.pop()
         token.kind = "TYPE_GREATER"
