@@ -94,17 +94,18 @@ def custom_crc(name: str) -> tuple[int, int, int, int, bool] | None:
     polynomial, reflected = "", True
     while parts:
         part = parts.pop(0)
-        if part == "not" and parts[:1] == ["rev"]:
-            parts.pop(0)
-            reflected = False
-        elif part in ("poly", "init", "xout") and parts:
-            text = parts.pop(0)
-            if part == "poly":
-                polynomial = text
-            else:
-                values[part] = number(text)
-        else:
-            return None
+        match part:
+            case "not" if parts[:1] == ["rev"]:
+                parts.pop(0)
+                reflected = False
+            case "poly" | "init" | "xout" if parts:
+                text = parts.pop(0)
+                if part == "poly":
+                    polynomial = text
+                else:
+                    values[part] = number(text)
+            case _:
+                return None
     width = (len(polynomial) - 3) * 4
     if not polynomial.startswith("0x1") or width not in (8, 16, 32, 64):
         return None
@@ -165,11 +166,9 @@ class Calculations:
         function = self.unique(f"hash_{identifier(name)}")
         self.names[name] = self.same[content] = function
         writer = Writer()
-        writer.line("@jit")
-        with writer.indented(f"def {function}(phv, scratch, words, frame):"):
-            writer.line(
-                f'"""The {algorithm} of the fields of {remark(name)}."""', f"at = {BYTES_START}"
-            )
+        about = f"The {algorithm} of the fields of {remark(name)}."
+        with writer.function(f"{function}(phv, scratch, words, frame)", about):
+            writer.line(f"at = {BYTES_START}")
             groups = self.groups(inputs)
             refuse(
                 sum(width_of(piece) for _, pieces in groups for piece in pieces) > 8 * 4096,
@@ -194,28 +193,30 @@ class Calculations:
         for item in inputs:
             owner: Header | None = None
             pieces: list[Piece] = []
-            if item["type"] == "field":
-                header = self.program.header(item["value"][0])
-                owner = None if header.metadata else header
-                pieces = field_pieces(
-                    [self.program.resolve(item["value"])], self.translator.name_of
-                )
-            elif item["type"] == "hexstr":
-                width, value = int(item["bitwidth"]), number(item["value"])
-                refuse(
-                    not 0 < width <= MAX_CONSTANT_BITS,
-                    f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} are supported",
-                    ProgramError,
-                )
-                while width > 0:
-                    part = min(width, 56)
-                    width -= part
-                    pieces.append((hex((value >> width) & ((1 << part) - 1)), part, False))
-            elif item["type"] == "header":
-                owner = self.program.header(item["value"])
-                pieces = field_pieces(owner.fields, self.translator.name_of)
-            elif item["type"] != "payload":
-                raise ProgramError(f"a calculation has an input of type {item['type']!r}")
+            match item["type"]:
+                case "field":
+                    header = self.program.header(item["value"][0])
+                    owner = None if header.metadata else header
+                    pieces = field_pieces(
+                        [self.program.resolve(item["value"])], self.translator.name_of
+                    )
+                case "hexstr":
+                    width, value = int(item["bitwidth"]), number(item["value"])
+                    refuse(
+                        not 0 < width <= MAX_CONSTANT_BITS,
+                        f"calculation input of {width} bits: 1 to {MAX_CONSTANT_BITS} "
+                        "are supported",
+                        ProgramError,
+                    )
+                    while width > 0:
+                        part = min(width, 56)
+                        width -= part
+                        pieces.append((hex((value >> width) & ((1 << part) - 1)), part, False))
+                case "header":
+                    owner = self.program.header(item["value"])
+                    pieces = field_pieces(owner.fields, self.translator.name_of)
+                case _ if item["type"] != "payload":
+                    raise ProgramError(f"a calculation has an input of type {item['type']!r}")
             if groups and groups[-1][0] is owner:
                 groups[-1][1].extend(pieces)
             else:

@@ -96,12 +96,13 @@ class _Encoder:
         """Return the offset of the record that an entry, or a table's default, leads to."""
         table = state.table
         profile = table.profile.name if table.profile else ""
-        if isinstance(target, ActionCall):
-            return self.record(table.actions, target)
-        if isinstance(target, MemberTarget):
-            return self.members[profile, target.member_id]
-        if isinstance(target, GroupTarget):
-            return self.groups[profile, target.group_id]
+        match target:
+            case ActionCall():
+                return self.record(table.actions, target)
+            case MemberTarget():
+                return self.members[profile, target.member_id]
+            case GroupTarget():
+                return self.groups[profile, target.group_id]
         records = [
             (self.record(table.actions, call), weight)
             for call, weight in self.live(target.actions, target.watch_ports)

@@ -91,26 +91,29 @@ class Translator:
     def value(self, node: Json) -> Value:
         """Translate a type-value object; raises ``ProgramError`` for what is not supported."""
         kind, content = node["type"], node.get("value")
-        if kind == "expression":
-            return self.expression(content) if "op" in content else self.value(content)
-        if kind == "field":
-            return self.load(content)
-        if kind == "hexstr":
-            return constant(number(content))
-        if kind == "bool":
-            return Value("True" if content else "False", boolean=True)
-        if kind in ("runtime_data", "local"):
-            if self.action is None or not 0 <= content < len(self.action.widths):
-                raise ProgramError(f"parameter {content} of an action that has no such parameter")
-            place = f"record + {self.action.place(content)}"
-            return load("image", place, self.action.widths[content], False)
-        if kind == "header":
-            header = self.program.header(content)
-            return Value(f"phv[{self.valid_name(header)}]")
-        if kind in ("stack_field", "union_stack_field"):
-            return self.last_field(node)
-        if kind == "register":
-            return self.register(content)
+        match kind:
+            case "expression":
+                return self.expression(content) if "op" in content else self.value(content)
+            case "field":
+                return self.load(content)
+            case "hexstr":
+                return constant(number(content))
+            case "bool":
+                return Value("True" if content else "False", boolean=True)
+            case "runtime_data" | "local":
+                if self.action is None or not 0 <= content < len(self.action.widths):
+                    raise ProgramError(
+                        f"parameter {content} of an action that has no such parameter"
+                    )
+                place = f"record + {self.action.place(content)}"
+                return load("image", place, self.action.widths[content], False)
+            case "header":
+                header = self.program.header(content)
+                return Value(f"phv[{self.valid_name(header)}]")
+            case "stack_field" | "union_stack_field":
+                return self.last_field(node)
+            case "register":
+                return self.register(content)
         raise ProgramError(f"there are no values of type {kind!r} ({content!r})")
 
     def condition(self, node: Json) -> str:
@@ -176,40 +179,43 @@ class Translator:
     def expression(self, node: Json) -> Value:
         """Translate an operation."""
         operator = node["op"]
-        if operator == "access_field":
-            reference, field = self.element({"type": "expression", "value": node})
-            return self.load_field(field, field_place(self, readable(reference), field))
-        if operator == "valid_union":
-            return Value(union_test(self, node["right"]), boolean=True)
-        if operator == "valid":
-            return Value(valid_test(self, node["right"]), boolean=True)
-        if operator in ("d2b", "not", "b2d", "~"):
-            return self.unary(operator, node["right"])
-        if operator in ("last_stack_index", "size_stack"):
-            inner = node["right"] if node.get("right") else node["left"]
-            next_slot, count = self.stack_end(inner)
-            if operator == "size_stack":
-                return Value(f"phv[{next_slot}]", 0, count)
-            return Value(f"((phv[{next_slot}] - 1) & 0xFFFFFFFF)", 0, 0xFFFFFFFF)
-        if operator == "?":
-            chosen, other = self.value(node["left"]), self.value(node["right"])
-            test = self.condition(node["cond"])
-            refuse(
-                chosen.boolean != other.boolean,
-                "the two sides of '?' are a number and a boolean",
-                ProgramError,
-            )
-            low, high = min(chosen.low, other.low), max(chosen.high, other.high)
+        match operator:
+            case "access_field":
+                reference, field = self.element({"type": "expression", "value": node})
+                return self.load_field(field, field_place(self, readable(reference), field))
+            case "valid_union":
+                return Value(union_test(self, node["right"]), boolean=True)
+            case "valid":
+                return Value(valid_test(self, node["right"]), boolean=True)
+            case "d2b" | "not" | "b2d" | "~":
+                return self.unary(operator, node["right"])
+            case "last_stack_index" | "size_stack":
+                inner = node["right"] if node.get("right") else node["left"]
+                next_slot, count = self.stack_end(inner)
+                if operator == "size_stack":
+                    return Value(f"phv[{next_slot}]", 0, count)
+                return Value(f"((phv[{next_slot}] - 1) & 0xFFFFFFFF)", 0, 0xFFFFFFFF)
+            case "?":
+                chosen, other = self.value(node["left"]), self.value(node["right"])
+                test = self.condition(node["cond"])
+                refuse(
+                    chosen.boolean != other.boolean,
+                    "the two sides of '?' are a number and a boolean",
+                    ProgramError,
+                )
+                low, high = min(chosen.low, other.low), max(chosen.high, other.high)
 
-            def either(words: int) -> str:
-                return f"({chosen.at(words)} if {test} else {other.at(words)})"
+                def either(words: int) -> str:
+                    return f"({chosen.at(words)} if {test} else {other.at(words)})"
 
-            if chosen.boolean:
-                return Value(f"({chosen.source} if {test} else {other.source})", low, high, True)
-            return Value(either(1), low, high, wide=either)
-        if operator in ("and", "or"):
-            left, right = self.condition(node["left"]), self.condition(node["right"])
-            return Value(f"({left} {operator} {right})", boolean=True)
+                if chosen.boolean:
+                    return Value(
+                        f"({chosen.source} if {test} else {other.source})", low, high, True
+                    )
+                return Value(either(1), low, high, wide=either)
+            case "and" | "or":
+                left, right = self.condition(node["left"]), self.condition(node["right"])
+                return Value(f"({left} {operator} {right})", boolean=True)
         if node["left"] is None:
             if operator in ("+", "-"):
                 value = self.integer(node["right"])
@@ -226,12 +232,13 @@ class Translator:
 
     def unary(self, operator: str, operand: Json) -> Value:
         """Translate an operation on one operand."""
-        if operator == "not":
-            return Value(f"(not ({self.condition(operand)}))", boolean=True)
-        if operator == "d2b":
-            return Value(f"({self.truth(self.value(operand))})", boolean=True)
-        if operator == "b2d":
-            return Value(f"(1 if {self.condition(operand)} else 0)")
+        match operator:
+            case "not":
+                return Value(f"(not ({self.condition(operand)}))", boolean=True)
+            case "d2b":
+                return Value(f"({self.truth(self.value(operand))})", boolean=True)
+            case "b2d":
+                return Value(f"(1 if {self.condition(operand)} else 0)")
         value = self.integer(operand)
         return Value(
             f"(~{value.source})",

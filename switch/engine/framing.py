@@ -86,12 +86,11 @@ class ParserSource:
                 writer.line("return at - start")
         body = writer.text.lstrip("\n")
         head = Writer()
-        head.line("@jit")
         found = set(re.findall(r"\w+", body))
         self.needs_words = "words" in found
         more = ", words" if self.needs_words else ""
-        with head.indented(f"def parse(phv, data, start, length, state, registers{more}):"):
-            head.line(f'"""Parser {remark(parser["name"])}."""')
+        arguments = f"phv, data, start, length, state, registers{more}"
+        with head.function(f"parse({arguments})", f"Parser {remark(parser['name'])}."):
             head.extend(text for name, text in SURROUNDINGS.items() if name in found)
         return head.text + body
 
@@ -117,51 +116,56 @@ class ParserSource:
         with self.writer.indented(f"if {size} > end - at:"):
             self.fail(self.program.error("PacketTooShort"))
 
+    def need_bits(self, bits: str, size: str) -> None:
+        """Go on only if ``bits`` are whole bytes, and ``size``, which is made of them, is left."""
+        self.writer.line(f"bits = {bits}")
+        with self.writer.indented("if bits & 7 != 0 or bits < 0:"):
+            self.fail(self.program.error("ParserInvalidArgument"))
+        self.need(size)
+
     def operation(self, node: Json) -> None:
         """Write one parser operation."""
         kind, parameters = node["op"], node["parameters"]
         writer = self.writer
-        if kind == "extract":
-            self.extract_to(parameters[0], None)
-        elif kind == "extract_VL":
-            self.extract_to(parameters[0], parameters[1])
-        elif kind == "set":
-            refuse(
-                parameters[0]["type"] != "field",
-                f"the parser sets a {parameters[0]['type']!r}, not a field",
-                ProgramError,
-            )
-            field = self.program.resolve(parameters[0]["value"])
-            if field.varbit:
-                self.primitives.headers.do_assign_VL(writer, parameters)
-                return
-            if parameters[1]["type"] == "lookahead":
-                value = self.lookahead(parameters[1]["value"])
-            else:
-                value = self.translator.value(parameters[1])
-            self.primitives.store(writer, field, self.translator.name_of(field), value)
-        elif kind == "verify":
-            code: Json = parameters[1]
-            with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
-                if isinstance(code, int):
-                    self.fail(code)
+        match kind:
+            case "extract":
+                self.extract_to(parameters[0], None)
+            case "extract_VL":
+                self.extract_to(parameters[0], parameters[1])
+            case "set":
+                refuse(
+                    parameters[0]["type"] != "field",
+                    f"the parser sets a {parameters[0]['type']!r}, not a field",
+                    ProgramError,
+                )
+                field = self.program.resolve(parameters[0]["value"])
+                if field.varbit:
+                    self.primitives.headers.do_assign_VL(writer, parameters)
+                    return
+                source = parameters[1]
+                is_ahead = source["type"] == "lookahead"
+                value = (
+                    self.lookahead(source["value"]) if is_ahead else self.translator.value(source)
+                )
+                self.primitives.store(writer, field, self.translator.name_of(field), value)
+            case "verify":
+                code: Json = parameters[1]
+                with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
+                    known = isinstance(code, int)
+                    self.fail(code if known else self.translator.narrow(code, "a parser error"))
+            case "advance" | "shift":
+                if kind == "shift":
+                    self.need_bits(str(int(parameters[0]) * 8), "bits >> 3")
                 else:
-                    self.fail(self.translator.narrow(code, "a parser error"))
-        elif kind in ("advance", "shift"):
-            if kind == "shift":
-                amount = str(int(parameters[0]) * 8)
-            else:
-                amount = self.translator.narrow(parameters[0], "the amount of advance")
-            writer.line(f"bits = {amount}")
-            with writer.indented("if bits & 7 != 0 or bits < 0:"):
-                self.fail(self.program.error("ParserInvalidArgument"))
-            self.need("bits >> 3")
-            writer.line("at += bits >> 3")
-        elif kind == "primitive":
-            for inner in parameters:
-                self.primitives.write(writer, inner)
-        else:
-            raise ProgramError(f"a parser has no operation {kind!r}")
+                    self.need_bits(
+                        self.translator.narrow(parameters[0], "the amount of advance"), "bits >> 3"
+                    )
+                writer.line("at += bits >> 3")
+            case "primitive":
+                for inner in parameters:
+                    self.primitives.write(writer, inner)
+            case _:
+                raise ProgramError(f"a parser has no operation {kind!r}")
 
     def extract_to(self, target: Json, length: Json) -> None:
         """Extract to a header, or to the next element of a stack of headers or unions.
@@ -169,16 +173,17 @@ class ParserSource:
         ``length``: the expression for the bits of its varbit field, if it has one.
         """
         kind, value = target["type"], target["value"]
-        if kind == "regular":
-            self.extract(self.program.header(value), length)
-        elif kind == "stack":
-            stack = self.program.stack(value)
-            self.extract_next(Family(stack.headers), stack.next_slot, length)
-        elif kind == "union_stack":
-            unions = self.program.groups.union_stack(value[0])
-            self.extract_next(unions.family(unions.member(value[1])), unions.next_slot, length)
-        else:
-            raise ProgramError(f"a parser cannot extract to a {kind!r}")
+        match kind:
+            case "regular":
+                self.extract(self.program.header(value), length)
+            case "stack":
+                stack = self.program.stack(value)
+                self.extract_next(Family(stack.headers), stack.next_slot, length)
+            case "union_stack":
+                unions = self.program.groups.union_stack(value[0])
+                self.extract_next(unions.family(unions.member(value[1])), unions.next_slot, length)
+            case _:
+                raise ProgramError(f"a parser cannot extract to a {kind!r}")
 
     def need_header(self, header: Header, length: Json) -> None:
         """Check that a header is there; of a varbit field leave the length in ``bits``."""
@@ -189,11 +194,9 @@ class ParserSource:
             return
         if length is None:
             raise ProgramError(f"header {header.name!r} has a varbit field: extract_VL is needed")
-        bits = self.translator.narrow(length, "the length of a varbit field")
-        self.writer.line(f"bits = {bits}")
-        with self.writer.indented("if bits & 7 != 0 or bits < 0:"):
-            self.fail(self.program.error("ParserInvalidArgument"))
-        self.need(f"{size} + (bits >> 3)")
+        self.need_bits(
+            self.translator.narrow(length, "the length of a varbit field"), f"{size} + (bits >> 3)"
+        )
         with self.writer.indented(f"if bits > {header.varbit.width}:"):
             self.fail(self.program.error("HeaderTooShort"))
 
@@ -258,12 +261,13 @@ class ParserSource:
             if kind == "default" or transition["value"] == "default":
                 default = following
                 continue
-            if kind == "parse_vset":
-                test = self.in_value_set(transition, widths)
-            elif kind == "hexstr":
-                test = case_test(words, transition["value"], transition.get("mask"))
-            else:
-                raise ProgramError(f"a parser has no transition of type {kind!r}")
+            match kind:
+                case "parse_vset":
+                    test = self.in_value_set(transition, widths)
+                case "hexstr":
+                    test = case_test(words, transition["value"], transition.get("mask"))
+                case _:
+                    raise ProgramError(f"a parser has no transition of type {kind!r}")
             with writer.indented(f"{word} {test}:"):
                 writer.line(f"state_number = {following}")
             word = "elif"
@@ -283,16 +287,17 @@ class ParserSource:
         count = 0
         for part in parts:
             kind = part["type"]
-            if kind == "lookahead":
-                value, width = self.lookahead(part["value"]), part["value"][1]
-            elif kind == "field":
-                value = self.translator.load(part["value"])
-                width = self.program.resolve(part["value"]).width
-            elif kind in ("stack_field", "union_stack_field"):
-                field, place = last_place(self.program, part)
-                value, width = self.translator.load_field(field, place), field.width
-            else:
-                raise ProgramError(f"a transition key has no part of type {kind!r}")
+            match kind:
+                case "lookahead":
+                    value, width = self.lookahead(part["value"]), part["value"][1]
+                case "field":
+                    value = self.translator.load(part["value"])
+                    width = self.program.resolve(part["value"]).width
+                case "stack_field" | "union_stack_field":
+                    field, place = last_place(self.program, part)
+                    value, width = self.translator.load_field(field, place), field.width
+                case _:
+                    raise ProgramError(f"a transition key has no part of type {kind!r}")
             for source in word_sources(value, width):
                 writer.line(f"key_{count} = {source}")
                 count += 1

@@ -149,9 +149,11 @@ class Generator:
         head.append(f"KEY_WORDS = {BYTES_START // 8}\n" + "\n".join(lines) + "\n")
         document = program.document
         used = {action.code for table in program.tables.values() for action in table.actions}
-        for pipeline in document["pipelines"]:
-            for node in pipeline.get("action_calls") or []:
-                used.add(self.by_identifier(node["action_id"]).code)
+        used |= {
+            self.by_identifier(node["action_id"]).code
+            for pipeline in document["pipelines"]
+            for node in pipeline.get("action_calls") or []
+        }
         parser = self.parser_source(program, self.translator, self.primitives)
         # In this order: what comes first gets the names, and what is the same is written once.
         parts = [
@@ -189,8 +191,7 @@ class Generator:
             pipeline = pipeline.replace(call, f"{call}, row")
         rolled.append(tell_digests(pipeline) if program.learn_lists else pipeline)
         head.append(wide_names("".join(rolled)) + more_imports(rolled, self.drop_port))
-        parts = [*head, *rolled]
-        return "\n\n".join(part.strip("\n") + "\n" for part in parts if part)
+        return "\n\n".join(part.strip("\n") + "\n" for part in [*head, *rolled] if part)
 
     def action(self, action: Action) -> str:
         """Return the function of an action."""
@@ -213,9 +214,8 @@ class Generator:
     def checksums(self, function: str, purpose: str) -> str:
         """Return the function that verifies or updates all checksums."""
         writer = Writer()
-        writer.line("@jit")
-        with writer.indented(f"def {function}(phv, scratch, words, frame):"):
-            writer.line(f'"""{purpose.capitalize()} the checksums."""')
+        about = f"{purpose.capitalize()} the checksums."
+        with writer.function(f"{function}(phv, scratch, words, frame)", about):
             if purpose == "verify":
                 writer.line("phv[CHECKSUM_ERROR] = 0")
             for item in self.program.document.get("checksums", []):
@@ -291,17 +291,14 @@ class Generator:
             lists.append((int(item["id"]), slots))
         metadata = self.program.metadata_slots
         writer = Writer()
-        writer.line("@jit")
-        with writer.indented("def keep_fields(phv, source, field_list):"):
-            writer.line('"""Copy the fields of a field list from another packet."""')
+        about = "Copy the fields of a field list from another packet."
+        with writer.function("keep_fields(phv, source, field_list)", about):
             for identifier_, slots in lists:
                 with writer.indented(f"if field_list == {identifier_}:"):
                     writer.extend(f"phv[{slot}] = source[{slot}]" for slot in slots)
-        writer.line()
-        writer.line()
-        writer.line("@jit")
-        with writer.indented("def clear_metadata(phv, field_list):"):
-            writer.line('"""Set all metadata to 0 but for the fields of a field list."""')
+        writer.line("", "")
+        about = "Set all metadata to 0 but for the fields of a field list."
+        with writer.function("clear_metadata(phv, field_list)", about):
             kept = sorted({slot for _, slots in lists for slot in slots})
             writer.extend(f"kept_{slot} = phv[{slot}]" for slot in kept)
             with writer.indented("for slot in range(23):"):
@@ -321,20 +318,19 @@ class Generator:
             (item for item in self.program.document["pipelines"] if item["name"] == name), None
         )
         writer = Writer()
-        writer.line("@jit")
-        with writer.indented(f"def {name}({ARGUMENTS}):"):
-            writer.line(f'"""Control {name!r}."""', "phv[R_EXIT] = 0")
+        with writer.function(f"{name}({ARGUMENTS})", f"Control {name!r}."):
+            writer.line("phv[R_EXIT] = 0")
             if pipeline is None or pipeline["init_table"] is None:
                 return writer.text
-            nodes: dict[str, Json] = {}
-            for kind in ("tables", "conditionals", "action_calls"):
-                for node in pipeline.get(kind, []):
-                    nodes[node["name"]] = (kind, node)
+            nodes: dict[str, Json] = {
+                node["name"]: (kind, node)
+                for kind in ("tables", "conditionals", "action_calls")
+                for node in pipeline.get(kind, [])
+            }
             order, cyclic = topological(
                 pipeline["init_table"], lambda name: self.following(nodes, name)[::-1]
             )
-            numbers: dict[str | None, int] = {node: i for i, node in enumerate(order)}
-            numbers[None] = len(order)
+            numbers: dict[str | None, int] = {node: i for i, node in enumerate([*order, None])}
             writer.line("node = 0")
             if not cyclic:
                 self.nodes(writer, order, nodes, numbers)
@@ -353,13 +349,14 @@ class Generator:
             ProgramError,
         )
         kind, node = nodes[name]
-        if kind == "conditionals":
-            found = [node.get("true_next"), node.get("false_next")]
-        elif kind == "action_calls":
-            found = [node.get("next_node")]
-        else:
-            table = self.program.tables[name]
-            found = [*table.next_nodes.values(), table.miss_next]
+        match kind:
+            case "conditionals":
+                found = [node.get("true_next"), node.get("false_next")]
+            case "action_calls":
+                found = [node.get("next_node")]
+            case _:
+                table = self.program.tables[name]
+                found = [*table.next_nodes.values(), table.miss_next]
         return [item for item in found if item is not None]
 
     def nodes(
@@ -373,23 +370,24 @@ class Generator:
         for position, node_name in enumerate(order):
             kind, node = nodes[node_name]
             with writer.indented(f"if node == {position}:  # {remark(node_name)}"):
-                if kind == "conditionals":
-                    yes = numbers[node.get("true_next")]
-                    no = numbers[node.get("false_next")]
-                    test = self.translator.condition(node["expression"])
-                    self.branch(writer, node, test, f"{yes} if {{}} else {no}")
-                elif kind == "action_calls":
-                    action = self.by_identifier(node["action_id"])
-                    refuse(
-                        action.widths,
-                        f"{node_name!r} calls action {action.name!r}, which has parameters",
-                        ProgramError,
-                    )
-                    writer.line(self.calls[action.code])
-                    self.leave_on_exit(writer, (action,))
-                    writer.line(f"node = {numbers[node.get('next_node')]}")
-                else:
-                    self.table(writer, self.program.tables[node_name], numbers)
+                match kind:
+                    case "conditionals":
+                        yes = numbers[node.get("true_next")]
+                        no = numbers[node.get("false_next")]
+                        test = self.translator.condition(node["expression"])
+                        self.branch(writer, node, test, f"{yes} if {{}} else {no}")
+                    case "action_calls":
+                        action = self.by_identifier(node["action_id"])
+                        refuse(
+                            action.widths,
+                            f"{node_name!r} calls action {action.name!r}, which has parameters",
+                            ProgramError,
+                        )
+                        writer.line(self.calls[action.code])
+                        self.leave_on_exit(writer, (action,))
+                        writer.line(f"node = {numbers[node.get('next_node')]}")
+                    case _:
+                        self.table(writer, self.program.tables[node_name], numbers)
 
     def branch(self, writer: Writer, node: Json, test: str, following: str) -> None:
         """Go on as a condition says: ``following`` has braces where the test is to stand."""
@@ -419,8 +417,8 @@ class Generator:
                 writer.line(f"record = image[image[{FIRST_TABLE + table.index}] + D_DEFAULT]")
             writer.line(self.calls[action.code])
             self.leave_on_exit(writer, (action,))
-            by_action = following.get(action.name)
-            writer.line(f"node = {numbers[following.get('__MISS__', by_action)]}")
+            next_node = following.get("__MISS__", following.get(action.name))
+            writer.line(f"node = {numbers[next_node]}")
             return
         self.lookup(writer, table)
         if table.profile is not None and table.profile.algorithm is not None:
@@ -455,16 +453,13 @@ class Generator:
     def lookup(self, writer: Writer, table: Table) -> None:
         """Leave the entry (or -1) in ``entry`` and its record (or 0) in ``record``."""
         place = FIRST_TABLE + table.index
-        sources = []
-        for key in table.keys:
-            sources += self.translator.key_words(key)
+        sources = [word for key in table.keys for word in self.translator.key_words(key)]
         if not sources:
             writer.line("entry = -1")
         elif len(sources) == 1 and not table.has_range:
             writer.line(f"entry = lookup_word(image, {place}, {sources[0]})")
         else:
-            for position, source in enumerate(sources):
-                writer.line(f"keys[{position}] = {source}")
+            writer.extend(f"keys[{position}] = {source}" for position, source in enumerate(sources))
             writer.line(f"entry = lookup_words(image, {place}, keys)")
         with writer.indented("if entry >= 0:"):
             writer.line("record = image[entry + E_RECORD]")

@@ -94,16 +94,17 @@ class HeaderPrimitives:
         """Return a parameter that is a varbit field: its header, and the field of the first of
         these."""
         node = unwrap(node)
-        if node["type"] == "expression":
-            reference, field = self.translator.element(node)
-        elif node["type"] in ("stack_field", "union_stack_field"):
-            reference, field = last_field(self.program, node)
-        else:
-            header = self.program.header(node["value"][0])
-            reference, field = (
-                HeaderReference(Family((header,))),
-                self.program.resolve(node["value"]),
-            )
+        match node["type"]:
+            case "expression":
+                reference, field = self.translator.element(node)
+            case "stack_field" | "union_stack_field":
+                reference, field = last_field(self.program, node)
+            case _:
+                header = self.program.header(node["value"][0])
+                reference, field = (
+                    HeaderReference(Family((header,))),
+                    self.program.resolve(node["value"]),
+                )
         refuse(
             not field.varbit,
             f"{field.name!r} is given for a varbit field, and is none",

@@ -169,17 +169,13 @@ def modulo64(left: int, right: int) -> int:
 @inline
 def shift_left(value: int, amount: int) -> int:
     """Return ``value << amount`` in 64 bits, which is 0 from 64 on."""
-    if amount < 0 or amount > 63:
-        return 0
-    return value << amount
+    return 0 if amount < 0 or amount > 63 else value << amount
 
 
 @inline
 def shift_right(value: int, amount: int) -> int:
     """Return ``value >> amount``, which keeps the sign."""
-    if amount < 0 or amount > 63:
-        return value >> 63
-    return value >> amount
+    return value >> 63 if amount < 0 or amount > 63 else value >> amount
 
 
 @inline
@@ -187,9 +183,7 @@ def shift_right64(value: int, amount: int) -> int:
     """Return ``value >> amount`` of a number without sign, which is 0 from 64 on."""
     if amount < 0 or amount > 63:
         return 0
-    if amount == 0:
-        return value
-    return (value >> amount) & ((1 << (64 - amount)) - 1)
+    return value if amount == 0 else (value >> amount) & ((1 << (64 - amount)) - 1)
 
 
 @inline

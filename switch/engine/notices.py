@@ -57,9 +57,8 @@ def write_learning(program: Program, name_of: Callable[[Field], str]) -> str:
     if not program.learn_lists:
         return ""
     writer = Writer()
-    writer.line("@jit")
-    with writer.indented("def learn(context, phv, state):"):
-        writer.line('"""Tell the controller of the digest that ingress has chosen."""')
+    about = "Tell the controller of the digest that ingress has chosen."
+    with writer.function("learn(context, phv, state)", about):
         for learn_list in program.learn_lists.values():
             identifier, count = learn_list.identifier, learn_list.words
             with writer.indented(f"if phv[R_DIGEST] == {identifier}:  # {remark(learn_list.name)}"):

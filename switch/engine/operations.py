@@ -48,13 +48,14 @@ def arithmetic(operator: str, left: Value, right: Value) -> Value:
             name = "multiply"
         return f"wide_{name}({left.at(words)}, {right.at(words)})"
 
-    if operator == "+":
-        low, high = left.low + right.low, left.high + right.high
-    elif operator == "-":
-        low, high = left.low - right.high, left.high - right.low
-    else:
-        ends = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
-        low, high = min(ends), max(ends)
+    match operator:
+        case "+":
+            low, high = left.low + right.low, left.high + right.high
+        case "-":
+            low, high = left.low - right.high, left.high - right.low
+        case _:
+            ends = [x * y for x in (left.low, left.high) for y in (right.low, right.high)]
+            low, high = min(ends), max(ends)
     return Value(f"({left.source} {operator} {right.source})", low, high, wide=wide)
 
 
@@ -84,14 +85,13 @@ def bitwise(operator: str, left: Value, right: Value) -> Value:
         return f"wide_{name}({left.at(words)}, {right.at(words)})"
 
     source = f"({left.source} {operator} {right.source})"
+    bits = max(side.bit_length() for side in (left.low, left.high, right.low, right.high))
     if operator == "&" and (left.low >= 0 or right.low >= 0):
         high = min(side.high for side in (left, right) if side.low >= 0)
         return Value(source, 0, high, wide=wide)
     if operator == "&":
         # Two numbers of one sign may have no bit in common but the sign.
-        bits = max(side.bit_length() for side in (left.low, left.high, right.low, right.high))
         return Value(source, -(1 << bits), max(left.high, right.high), wide=wide)
-    bits = max(side.bit_length() for side in (left.low, left.high, right.low, right.high))
     low = -(1 << bits) if left.low < 0 or right.low < 0 else 0
     return Value(source, low, (1 << bits) - 1, wide=wide)
 

@@ -124,14 +124,15 @@ class Primitives:
                 writer.line(f"if step <= {position}:")
                 writer.depth = depth + 1
                 writer.line("pass")
-            if node["op"] == "_jump":
-                self.jump(writer, node, position, len(primitives))
-            elif node["op"] == "_jump_if_zero":
-                test = self.translator.condition(node["parameters"][0])
-                with writer.indented(f"if not ({test}):"):
+            match node["op"]:
+                case "_jump":
                     self.jump(writer, node, position, len(primitives))
-            else:
-                self.write(writer, node)
+                case "_jump_if_zero":
+                    test = self.translator.condition(node["parameters"][0])
+                    with writer.indented(f"if not ({test}):"):
+                        self.jump(writer, node, position, len(primitives))
+                case _:
+                    self.write(writer, node)
         writer.depth = depth
         if back:
             writer.line("break")
@@ -162,13 +163,14 @@ class Primitives:
 
             self.headers.picked(writer, reference, store_in)
             return
-        if node["type"] == "field":
-            field = self.program.resolve(node["value"])
-            place = self.translator.name_of(field)
-        elif node["type"] in ("stack_field", "union_stack_field"):
-            field, place = last_place(self.program, node)
-        else:
-            raise ProgramError(f"a value cannot be assigned to a {node['type']!r}")
+        match node["type"]:
+            case "field":
+                field = self.program.resolve(node["value"])
+                place = self.translator.name_of(field)
+            case "stack_field" | "union_stack_field":
+                field, place = last_place(self.program, node)
+            case _:
+                raise ProgramError(f"a value cannot be assigned to a {node['type']!r}")
         self.store(writer, field, place, value)
 
     def store(self, writer: Writer, field: Field, place: str, value: Value) -> None:

@@ -128,9 +128,7 @@ def drop(context: Context, switch: int, reason: int, packet: int) -> None:
 def copy_packet(context: Context, switch: int, packet: int) -> int:
     """Return a packet with the same PHV that shares the buffer, or NONE."""
     row = Packet(context.packets, packet)
-    copy = NONE
-    if context.free_packet_count > context.reserve:
-        copy = take_packet(context, row.buffer)
+    copy = take_packet(context, row.buffer) if context.free_packet_count > context.reserve else NONE
     if copy == NONE:
         context.no_buffer += 1
         return NONE

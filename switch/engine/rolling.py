@@ -140,12 +140,13 @@ def _loop(lines: list[_Line], start: int, length: int, count: int) -> list[str]:
         parts = list(one.shape)
         for position, word in enumerate(one.words):
             step = two.numbers[position] - one.numbers[position]
-            if step == 0:
-                source = word
-            elif step == 1:
-                source = f"({word} + {LOOP_VARIABLE})"
-            else:
-                source = f"({word} + {step} * {LOOP_VARIABLE})"
+            match step:
+                case 0:
+                    source = word
+                case 1:
+                    source = f"({word} + {LOOP_VARIABLE})"
+                case _:
+                    source = f"({word} + {step} * {LOOP_VARIABLE})"
             if parts[2 * position].endswith("[") and parts[2 * position + 2].startswith("]"):
                 source = source.strip("()")
             parts[2 * position + 1] = source

@@ -192,9 +192,7 @@ def random_between(state: Switch, low: int, high: int) -> int:
     """Return a random number from ``low`` to ``high``, both included (unsigned words, low <=
     high)."""
     span = word64(high - low + 1)
-    if span == 0:
-        return unsigned64(draw(state))
-    return low + modulo64(draw(state), unsigned64(span))
+    return unsigned64(draw(state)) if span == 0 else low + modulo64(draw(state), unsigned64(span))
 
 
 def reflected_table(polynomial: int) -> list[int]:

@@ -37,6 +37,14 @@ class Writer:
             self.line("pass")
         self.depth -= 1
 
+    @contextmanager
+    def function(self, header: str, about: str) -> Iterator[None]:
+        """Write the head of a compiled function; what is written in this context is its body."""
+        self.line("@jit")
+        with self.indented(f"def {header}:"):
+            self.line(f'"""{about}"""')
+            yield
+
     @property
     def text(self) -> str:
         """All lines as one text."""

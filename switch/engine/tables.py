@@ -248,12 +248,13 @@ def prefix_mask(length: int, width: int) -> int:
 def encode_key(key: Key, width: int) -> tuple[int, int]:
     """Return a key field as (value, mask), or (low, high) of a range."""
     most = (1 << width) - 1
-    if isinstance(key, Exact):
-        return key.value, most
-    if isinstance(key, Lpm):
-        return key.value, prefix_mask(key.prefix_length, width)
-    if isinstance(key, Ternary):
-        return key.value, key.mask
+    match key:
+        case Exact():
+            return key.value, most
+        case Lpm():
+            return key.value, prefix_mask(key.prefix_length, width)
+        case Ternary():
+            return key.value, key.mask
     return key.low, key.high
 
 
@@ -292,15 +293,16 @@ def const_entry(table: Table, entry: ConstEntry, last: int) -> TableEntry:
 
 def _const_key(node: Any, key_field: KeyField) -> Key:
     kind = node["match_type"]
-    if kind == "valid":
-        return Exact(int(bool(node["key"])))
-    if kind == "exact":
-        return Exact(number(node["key"]))
-    if kind == "lpm":
-        length = int(node["prefix_length"])
-        return Lpm(number(node["key"]) & prefix_mask(length, key_field.width), length)
-    if kind == "range":
-        return Range(number(node["start"]), number(node["end"]))
+    match kind:
+        case "valid":
+            return Exact(int(bool(node["key"])))
+        case "exact":
+            return Exact(number(node["key"]))
+        case "lpm":
+            length = int(node["prefix_length"])
+            return Lpm(number(node["key"]) & prefix_mask(length, key_field.width), length)
+        case "range":
+            return Range(number(node["start"]), number(node["end"]))
     mask = number(node["mask"]) if node.get("mask") else (1 << key_field.width) - 1
     if kind == "optional" and node.get("key") is None:
         return Ternary(0, 0)

@@ -307,26 +307,28 @@ def split_key(table: Table, words: Sequence[int]) -> dict[str, str]:
 
 def describe_key(key: Key) -> str:
     """Return a key field of an entry: 0x1, 0xa000000/8, 0x800&&&0xff00, 0x1..0x5."""
-    if isinstance(key, Exact):
-        return hex(key.value)
-    if isinstance(key, Lpm):
-        return f"{key.value:#x}/{key.prefix_length}"
-    if isinstance(key, Ternary):
-        return f"{key.value:#x}&&&{key.mask:#x}"
+    match key:
+        case Exact():
+            return hex(key.value)
+        case Lpm():
+            return f"{key.value:#x}/{key.prefix_length}"
+        case Ternary():
+            return f"{key.value:#x}&&&{key.mask:#x}"
     assert isinstance(key, Range)
     return f"{key.low:#x}..{key.high:#x}"
 
 
 def describe_target(program: Program, target: object) -> str:
     """Return what an entry leads to."""
-    if isinstance(target, MemberTarget):
-        return f"member {target.member_id}"
-    if isinstance(target, GroupTarget):
-        return f"group {target.group_id}"
-    if isinstance(target, ActionCall):
-        action = next(one for one in program.actions if one.name == target.action)
-        pairs = zip(action.parameters, target.params, strict=True)
-        return f"{target.action}({', '.join(f'{name}={value:#x}' for name, value in pairs)})"
+    match target:
+        case MemberTarget():
+            return f"member {target.member_id}"
+        case GroupTarget():
+            return f"group {target.group_id}"
+        case ActionCall():
+            action = next(one for one in program.actions if one.name == target.action)
+            pairs = zip(action.parameters, target.params, strict=True)
+            return f"{target.action}({', '.join(f'{name}={value:#x}' for name, value in pairs)})"
     return "a set of actions"
 
 

@@ -52,16 +52,17 @@ def set_config(device: Device, request: Any) -> None:
     )
     refuse(not request.HasField("config"), f"{_SET.Action.Name(action)} needs a config", invalid)
     config, text = _read_config(device, request.config)
-    if action == _SET.VERIFY:
-        device.switch.load_program(text, load="verify")
-    elif action == _SET.RECONCILE_AND_COMMIT and device.running is not None:
-        _reconcile(device, config, text)
-    else:
-        device.switch.load_program(text, load="save")
-        if action == _SET.VERIFY_AND_SAVE:
-            device.staged = Staged(config, stand_in(device.switch, text, config.info))
-        else:
-            _commit(device, config)
+    match action:
+        case _SET.VERIFY:
+            device.switch.load_program(text, load="verify")
+        case _SET.RECONCILE_AND_COMMIT if device.running is not None:
+            _reconcile(device, config, text)
+        case _:
+            device.switch.load_program(text, load="save")
+            if action == _SET.VERIFY_AND_SAVE:
+                device.staged = Staged(config, stand_in(device.switch, text, config.info))
+            else:
+                _commit(device, config)
 
 
 def _commit(device: Device, config: Config) -> None:

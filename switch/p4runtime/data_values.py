@@ -134,9 +134,7 @@ def _named(known: Any, name: str) -> Any:
 def _original(types: Any, name: str) -> Any | None:
     """Return what a new type is made of; None if it is translated, and so reads as its number."""
     spec = _named(types.new_types, name)
-    if spec.WhichOneof("representation") == "original_type":
-        return spec.original_type
-    return None
+    return spec.original_type if spec.WhichOneof("representation") == "original_type" else None
 
 
 def _member(spec: Any, kind: str, types: Any, word: int) -> str:

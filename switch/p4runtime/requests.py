@@ -117,15 +117,16 @@ def write(device: Device, request: Any, role: Scope = FULL) -> Outcomes:
         exhausted,
     )
     done: list[bytes] = []
-    if request.atomicity == _WRITE.CONTINUE_ON_ERROR:
-        outcomes = Outcomes()
-        for update in request.updates:
-            outcomes.add(_outcome(device, update, role, done))
-        device.control.publish()
-    elif request.atomicity in (_WRITE.ROLLBACK_ON_ERROR, _WRITE.DATAPLANE_ATOMIC):
-        outcomes = _write_all_or_none(device, request.updates, role, done)
-    else:
-        raise invalid(f"atomicity {request.atomicity} is none of the three")
+    match request.atomicity:
+        case _WRITE.CONTINUE_ON_ERROR:
+            outcomes = Outcomes()
+            for update in request.updates:
+                outcomes.add(_outcome(device, update, role, done))
+            device.control.publish()
+        case _WRITE.ROLLBACK_ON_ERROR | _WRITE.DATAPLANE_ATOMIC:
+            outcomes = _write_all_or_none(device, request.updates, role, done)
+        case _:
+            raise invalid(f"atomicity {request.atomicity} is none of the three")
     if staged is not None:
         staged.keep(done)
     return outcomes

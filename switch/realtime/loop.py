@@ -329,9 +329,7 @@ def wait(context: Context, io: Words, time: Words, last_wake: int) -> int:
         until = now + RETRY_NS if until == NONE else min(until, now + RETRY_NS)
     sleep = IDLE_NS
     if until != NONE:
-        sleep = 0
-        if until > now:
-            sleep = min(max(until, last_wake + io[IO_COALESCE_NS]) - now, IDLE_NS)
+        sleep = min(max(until, last_wake + io[IO_COALESCE_NS]) - now, IDLE_NS) if until > now else 0
     time[2] = sleep // 1_000_000_000
     time[3] = sleep % 1_000_000_000
     return _ppoll(io[IO_POLL], io[IO_COUNT] + 1, time.ctypes.data + 16, 0)  # type: ignore[no-any-return]

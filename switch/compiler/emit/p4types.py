@@ -37,9 +37,7 @@ def type_name(kind: Type) -> str | None:
 def control_name(kind: Type) -> str:
     """Return a type's name in the control plane, which ``@name`` may change."""
     declaration = getattr(kind, "declaration", None)
-    if declaration is not None:
-        return local_name(declaration)
-    return str(getattr(kind, "name", kind))
+    return local_name(declaration) if declaration is not None else str(getattr(kind, "name", kind))
 
 
 def _field_name(kind: StructType, path: str) -> str:
