@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_cached
 from weft.switch.stf import Report, read_test, run_test
-from weft.switch.stf.compare import Output, compare_port
 from weft.switch.stf.reader import RULES, parse_test
+from weft.switch.stf.report import Output, compare_port
 from weft.switch.stf.statements import Expect, Packet, Place
 
 ROOT = Path(__file__).parent.parent

@@ -1,6 +1,11 @@
-"""From what a controller has set on a switch to the image that packets look it up in."""
+"""From what a controller has set on a switch to the image that packets look it up in.
 
-from collections.abc import Sequence
+An image has tables, groups and replication lists in one array of words, for compiled look-up
+(``weft.switch.engine.runtime`` says what is where). It is built anew for every published version.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -8,12 +13,177 @@ from numpy.typing import NDArray
 
 from weft.switch.engine.contents import Contents
 from weft.switch.engine.control import ActionCall, GroupTarget, MemberTarget, Target
-from weft.switch.engine.groups import ValueSetUse
-from weft.switch.engine.image import ImageBuilder, Row, key_flags, key_pairs
-from weft.switch.engine.layout import FIRST_TABLE
+from weft.switch.engine.headers import ValueSetUse
+from weft.switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
 from weft.switch.engine.program import Action
+from weft.switch.engine.runtime import (
+    D_DEFAULT,
+    D_GROUPS,
+    D_KEYS,
+    D_LINEAR,
+    D_LINEAR_OFFSET,
+    D_RANGES,
+    DIRECTORY_WORDS,
+    ENTRY_WORDS,
+    GROUP,
+    GROUP_WORDS,
+    RANGE,
+    RANGE_GOES_ON,
+)
 from weft.switch.engine.tables import TableState, check_call, encode_key, rank
-from weft.switch.engine.words import split_words
+from weft.switch.engine.words import WORD, signed, split_words, words_of
+
+MULTIPLIER = 0x9E3779B97F4A7C15
+
+
+def hash_words(words: Iterable[int]) -> int:
+    """Return what ``runtime.hash_word`` computes over the words of a key, as an unsigned number."""
+    state = 0
+    for word in words:
+        mixed = ((state ^ word) & WORD) * MULTIPLIER & WORD
+        state = mixed ^ (mixed >> 29)
+    return state
+
+
+def key_pairs(
+    keys: Sequence[tuple[int, int]], widths: Sequence[int]
+) -> tuple[tuple[int, int], ...]:
+    """Keys, one (value, mask) or (low, high) pair a field, as a pair for each of their words."""
+    return tuple(
+        pair
+        for (first, second), width in zip(keys, widths, strict=True)
+        for pair in zip(split_words(first, width), split_words(second, width), strict=True)
+    )
+
+
+def key_flags(ranges: Sequence[bool], widths: Sequence[int]) -> list[int]:
+    """Return what each word of a key is, from whether each of its fields is a range."""
+    return [
+        (RANGE_GOES_ON if word else RANGE) if flag else 0
+        for flag, width in zip(ranges, widths, strict=True)
+        for word in range(words_of(width))
+    ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers,
+    a pair for each word of the key.
+
+    ``rank`` is the priority, or the prefix length in a table without priorities.
+    """
+
+    keys: tuple[tuple[int, int], ...]
+    rank: int
+    record: int
+    index: int
+
+
+class ImageBuilder:
+    """Collects words; ``finish`` gives the array."""
+
+    def __init__(self, tables: int, value_set_uses: int = 0) -> None:
+        self.tables = tables
+        self.words: list[int] = [0] * (FIRST_TABLE + tables + value_set_uses)
+
+    def record(self, words: Sequence[int]) -> int:
+        """Append a record ([action, parameters]); return its offset."""
+        offset = len(self.words)
+        self.words.extend(signed(word) for word in words)
+        return offset
+
+    def group(self, records: Sequence[int]) -> int:
+        """Append a group of records; return its offset."""
+        return self.record([GROUP, len(records), *records])
+
+    def table(
+        self, place: int, key_words: int, ranges: Sequence[int], rows: list[Row], default: int
+    ) -> None:
+        """Append a table's directory and entries; word ``place`` of the image points to it.
+
+        ``ranges``: for each key word 0, or RANGE where one begins, or RANGE_GOES_ON.
+        """
+        linear = sorted(rows, key=lambda row: -row.rank) if any(ranges) else []
+        groups: dict[tuple[int, ...], list[Row]] = {}
+        if not linear:
+            for row in rows:
+                groups.setdefault(tuple(mask for _, mask in row.keys), []).append(row)
+        ordered = sorted(groups.items(), key=lambda item: -max(row.rank for row in item[1]))
+        directory = self.record([0] * (DIRECTORY_WORDS + len(ordered) * (GROUP_WORDS + key_words)))
+        self.words[place] = directory
+        self.words[directory + D_DEFAULT] = default
+        self.words[directory + D_KEYS] = key_words
+        self.words[directory + D_GROUPS] = len(ordered)
+        self.words[directory + D_LINEAR] = len(linear)
+        self.words[directory + D_RANGES] = self.record(ranges) if linear else 0
+        self.words[directory + D_LINEAR_OFFSET] = len(self.words)
+        for row in linear:
+            for first, second in row.keys:
+                self.words += [signed(first), signed(second)]
+            self.words += [row.rank, row.record, row.index]
+        at = directory + DIRECTORY_WORDS
+        for masks, members in ordered:
+            bits, slots = self._slots(key_words, members)
+            header = [bits, slots, max(row.rank for row in members)]
+            header += [signed(mask) for mask in masks]
+            self.words[at : at + len(header)] = header
+            at += len(header)
+
+    def _slots(self, key_words: int, rows: list[Row]) -> tuple[int, int]:
+        """Append the hash table of the rows with one mask; return the bits of its size, and its
+        offset."""
+        best: dict[tuple[int, ...], Row] = {}
+        for row in rows:
+            key = tuple(value for value, _ in row.keys)
+            if key not in best or best[key].rank < row.rank:
+                best[key] = row
+        bits = max(1, (2 * len(best) - 1).bit_length())
+        size = key_words + ENTRY_WORDS
+        offset = len(self.words)
+        self.words += [0] * (size << bits)
+        for key, row in best.items():
+            slot = hash_words(key) >> (64 - bits)
+            while self.words[offset + slot * size + key_words + 1]:
+                slot = (slot + 1) & ((1 << bits) - 1)
+            at = offset + slot * size
+            words = [*(signed(value) for value in key), row.rank, row.record, row.index]
+            self.words[at : at + size] = words
+        return bits, offset
+
+    def replication(
+        self, groups: dict[int, tuple[int, list[tuple[int, int]]]], *, clones: bool
+    ) -> None:
+        """Append the multicast groups or clone sessions: id -> (bytes kept, (port, instance)s)."""
+        rows = []
+        for identifier, (keep, copies) in groups.items():
+            flat = [number for copy in copies for number in copy]
+            rows.append(Row(((identifier, WORD),), 0, self.record([len(copies), keep, *flat]), 0))
+        self.table(I_CLONE if clones else I_MULTICAST, 1, [False], rows, 0)
+
+    def value_sets(
+        self,
+        uses: Sequence[ValueSetUse],
+        encoded: Mapping[str, tuple[Sequence[Sequence[tuple[int, int]]], Sequence[bool]]],
+    ) -> None:
+        """Append the value sets of a parser, which ``encoded`` has by name: of each member a
+        (value, mask) or (low, high) pair for every part of the key, and which parts are ranges."""
+        first = FIRST_TABLE + self.tables
+        for position, use in enumerate(uses):
+            members, parts = encoded[use.value_set]
+            rows = []
+            for member in members:
+                keys = [
+                    pair if flag else (pair[0] & pair[1] & mask, pair[1] & mask)
+                    for pair, flag, mask in zip(member, parts, use.masks, strict=True)
+                ]
+                rows.append(Row(key_pairs(keys, use.widths), 0, 1, 0))
+            flags = key_flags(parts, use.widths)
+            self.table(first + position, len(flags), flags, rows, 0)
+
+    def finish(self) -> NDArray[np.int64]:
+        """Return the image."""
+        return np.array(self.words, dtype=np.int64)
+
 
 Weighted = TypeVar("Weighted")
 

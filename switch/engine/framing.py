@@ -7,8 +7,7 @@ from typing import Any
 from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
-from weft.switch.engine.groups import Family, ValueSetUse
-from weft.switch.engine.headers import Field, Header, named
+from weft.switch.engine.headers import Family, Field, Header, ValueSetUse, named
 from weft.switch.engine.layout import FIRST_TABLE
 from weft.switch.engine.primitives import ENVIRONMENT, Primitives
 from weft.switch.engine.program import Program, number

@@ -7,8 +7,7 @@ from typing import Any
 from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
-from weft.switch.engine.groups import Family
-from weft.switch.engine.headers import Field, Header
+from weft.switch.engine.headers import Family, Field, Header
 from weft.switch.engine.program import Program
 from weft.switch.engine.references import (
     HeaderReference,

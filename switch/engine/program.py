@@ -8,8 +8,7 @@ from typing import Any
 
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.groups import Groups
-from weft.switch.engine.headers import Field, Header, named
+from weft.switch.engine.headers import Field, Groups, Header, named
 from weft.switch.engine.words import words_of
 
 Json = Any

@@ -11,8 +11,7 @@ from weft.base.errors import refuse
 from weft.switch.engine.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.groups import Family, in_order, read_groups
-from weft.switch.engine.headers import WIDE_WORDS, Field, Header
+from weft.switch.engine.headers import WIDE_WORDS, Family, Field, Header, in_order, read_groups
 from weft.switch.engine.layout import FIRST_FIELD, PRIORITY, STANDARD_FIELDS
 from weft.switch.engine.program import (
     Action,

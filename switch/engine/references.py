@@ -11,8 +11,7 @@ from typing import Any, Protocol
 
 from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.groups import Family
-from weft.switch.engine.headers import Field, Header
+from weft.switch.engine.headers import Family, Field, Header
 from weft.switch.engine.operations import compare
 from weft.switch.engine.program import Program
 from weft.switch.engine.values import Value

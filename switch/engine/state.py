@@ -23,7 +23,7 @@ from weft.switch.engine import layout as at
 from weft.switch.engine import meters
 from weft.switch.engine.attachments import Meter
 from weft.switch.engine.build import Pipeline
-from weft.switch.engine.contents import Contents, contents_of
+from weft.switch.engine.contents import Contents, ProfileState, ValueSetState, contents_of
 from weft.switch.engine.control import (
     ActionCall,
     CloneSession,
@@ -48,7 +48,6 @@ from weft.switch.engine.control import (
     TableEntry,
 )
 from weft.switch.engine.encoding import encode
-from weft.switch.engine.profiles import ProfileState
 from weft.switch.engine.program import Cells, Program
 from weft.switch.engine.surroundings import Surroundings
 from weft.switch.engine.tables import (
@@ -60,7 +59,6 @@ from weft.switch.engine.tables import (
     normal_keys,
 )
 from weft.switch.engine.tracer import Tracer, Version
-from weft.switch.engine.value_sets import ValueSetState
 from weft.switch.engine.words import join_words, signed, split_words
 
 Parameters = ParamSpec("Parameters")

@@ -11,8 +11,7 @@ from weft.switch.engine import trace_layout as at
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.framing import ParserSource
 from weft.switch.engine.generate import PIPELINE, Generator
-from weft.switch.engine.groups import Family
-from weft.switch.engine.headers import Header
+from weft.switch.engine.headers import Family, Header
 from weft.switch.engine.layout import (
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,

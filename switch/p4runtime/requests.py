@@ -11,8 +11,8 @@ from weft.base.errors import refuse
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import (
     arrays,
-    digest_entries,
     keys,
+    notifications,
     profiles,
     replication,
     tables,
@@ -60,7 +60,7 @@ WRITERS: dict[str, Writer] = {
     "meter_entry": arrays.write_meter,
     "register_entry": arrays.write_register,
     "value_set_entry": keys.write_value_set,
-    "digest_entry": digest_entries.write_digest,
+    "digest_entry": notifications.write_digest,
 }
 
 READERS: dict[str, Reader] = {
@@ -74,7 +74,7 @@ READERS: dict[str, Reader] = {
     "meter_entry": arrays.read_meters,
     "register_entry": arrays.read_registers,
     "value_set_entry": keys.read_value_sets,
-    "digest_entry": digest_entries.read_digests,
+    "digest_entry": notifications.read_digests,
 }
 
 KINDS = {INSERT, MODIFY, DELETE}

@@ -12,8 +12,7 @@ from weft.switch.engine.trace_text import packets_text
 from weft.switch.engine.tracer import Tracer
 from weft.switch.stf import commands
 from weft.switch.stf.build import MOST_PORT
-from weft.switch.stf.compare import Output, compare_port
-from weft.switch.stf.report import Failure, Path, Report
+from weft.switch.stf.report import Failure, Output, Path, Report, compare_port
 from weft.switch.stf.statements import (
     Add,
     Check,
