@@ -131,9 +131,9 @@ class AnnotationWriter:
                 pair = target.kv_pair_list.kv_pairs.add()
                 pair.key = key
                 self._literal(pair.value, value)
-            return
-        for item in self.parse(annotation):
-            self._literal(target.expression_list.expressions.add(), item)
+        else:
+            for item in self.parse(annotation):
+                self._literal(target.expression_list.expressions.add(), item)
 
     def _literal(self, target: Any, node: syntax.Expression) -> None:
         value = node.constant

@@ -238,8 +238,8 @@ class Calculations:
             )
             if owner is None:
                 writer.extend(lines)
-                continue
-            with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
-                writer.extend(lines)
+            else:
+                with writer.indented(f"if phv[{self.translator.valid_name(owner)}] != 0:"):
+                    writer.extend(lines)
         if not whole:
             writer.line("at = (bit + 7) >> 3")

@@ -208,10 +208,10 @@ class ParserSource:
                 byte, skip = divmod(bit, 8)
                 place = f"{name_of(field)}, {field.data_words}, data, at + {byte}, {skip}"
                 writer.line(f"read_varbit(phv, {place}, bits)", "at += bits >> 3")
-                continue
-            for part in field.parts:
-                writer.line(f"phv[{name_of(part)}] = {read_field(part, bit, 'at')}")
-                bit += part.width
+            else:
+                for part in field.parts:
+                    writer.line(f"phv[{name_of(part)}] = {read_field(part, bit, 'at')}")
+                    bit += part.width
 
     def extract(self, header: Header, length: Json) -> None:
         """Extract to a header."""

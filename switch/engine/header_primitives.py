@@ -42,10 +42,10 @@ class HeaderPrimitives:
         """Write ``body`` for a reference, where its index is in bounds."""
         if reference.index is None:
             body(reference)
-            return
-        writer.line(f"{name} = {reference.index}")
-        with writer.indented(f"if 0 <= {name} < {reference.size}:"):
-            body(reference.at(name))
+        else:
+            writer.line(f"{name} = {reference.index}")
+            with writer.indented(f"if 0 <= {name} < {reference.size}:"):
+                body(reference.at(name))
 
     def use_if_wide(self, writer: Writer, header: Header) -> None:
         """With a wide header, have all words of the PHV copied with the packet."""
@@ -80,10 +80,10 @@ class HeaderPrimitives:
             fields = tuple(part for part in fields if part.slot != varbit.length_slot)
         if len(fields) <= 4 or varbit is not None:
             writer.extend(f"phv[{self.place(reference, field)}] = 0" for field in fields)
-            return
-        writer.line(f"first = {self.place(reference, fields[0])}")
-        with writer.indented(f"for slot in range(first, first + {reference.first.words}):"):
-            writer.line("phv[slot] = 0")
+        else:
+            writer.line(f"first = {self.place(reference, fields[0])}")
+            with writer.indented(f"for slot in range(first, first + {reference.first.words}):"):
+                writer.line("phv[slot] = 0")
 
     def size(self, reference: HeaderReference) -> str:
         """Return the source of a header's size in bytes."""

@@ -207,10 +207,10 @@ def same_headers(translator: Translating, one: HeaderReference, other: HeaderRef
                 translator.load_field(theirs, field_place(translator, other, theirs)),
             )
             tests.append(compare("==", *values).source)
-            continue
-        for left, right in zip(mine.parts, theirs.parts, strict=True):
-            places = field_place(translator, one, left), field_place(translator, other, right)
-            tests.append(f"phv[{places[0]}] == phv[{places[1]}]")
+        else:
+            for left, right in zip(mine.parts, theirs.parts, strict=True):
+                places = field_place(translator, one, left), field_place(translator, other, right)
+                tests.append(f"phv[{places[0]}] == phv[{places[1]}]")
     return f"({' and '.join(tests) or 'True'})"
 
 

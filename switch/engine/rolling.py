@@ -87,11 +87,10 @@ def _longest_run(lines: list[_Line], start: int) -> tuple[int, int]:
         last = start + length * LEAST_REPEATS
         if last > len(lines) or lines[start + length - 1].depth < first.depth:
             break
-        if lines[start + length].shape != first.shape:
-            continue
-        count = _repeats(lines, start, length)
-        if count >= LEAST_REPEATS and count * length > best[0] * best[1]:
-            best = (length, count)
+        if lines[start + length].shape == first.shape:
+            count = _repeats(lines, start, length)
+            if count >= LEAST_REPEATS and count * length > best[0] * best[1]:
+                best = (length, count)
     return best
 
 

@@ -172,10 +172,10 @@ class Decoder:
         self.way.key = []
         if words[1] < 0:
             self.tell("table", table=table.name, hit=False, key=key)
-            return
-        entry = self.version.tables.get(table.name, {}).get(words[1])
-        found = describe_entry(self.program, table, entry) if entry is not None else None
-        self.tell("table", table=table.name, hit=True, key=key, entry=found)
+        else:
+            entry = self.version.tables.get(table.name, {}).get(words[1])
+            found = describe_entry(self.program, table, entry) if entry is not None else None
+            self.tell("table", table=table.name, hit=True, key=key, entry=found)
 
     def action(self, words: list[int]) -> None:
         self.way.action = self.program.actions[words[0]], words[1]

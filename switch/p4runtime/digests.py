@@ -40,11 +40,10 @@ class Learner:
 
     def learn(self, values: Values, now_ns: int) -> None:
         """Take a message of the data plane, unless it is buffered or sent already."""
-        if values in self.buffer or values in self.cached:
-            return
-        if not self.buffer:
-            self.first_ns = now_ns
-        self.buffer[values] = None
+        if values not in self.buffer and values not in self.cached:
+            if not self.buffer:
+                self.first_ns = now_ns
+            self.buffer[values] = None
 
     def expire(self, now_ns: int) -> None:
         """Forget the lists that have waited for their acknowledgement long enough."""

@@ -40,10 +40,12 @@ def write_digest(device: Device, kind: int, message: Any) -> None:
     )
     if kind == DELETE:
         del learners[digest.name]
-        return
-    limits = Limits(*(getattr(message.config, one.name) for one in fields(Limits)))
-    refuse(min(astuple(limits)) < 0, f"digest {digest.name}: a negative limit in {limits}", invalid)
-    device.notes.digests.configure(digest.name, limits)
+    else:
+        limits = Limits(*(getattr(message.config, one.name) for one in fields(Limits)))
+        refuse(
+            min(astuple(limits)) < 0, f"digest {digest.name}: a negative limit in {limits}", invalid
+        )
+        device.notes.digests.configure(digest.name, limits)
 
 
 def read_digests(device: Device, query: Any) -> Iterator[Any]:

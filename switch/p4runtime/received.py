@@ -106,11 +106,10 @@ def config_parser() -> Parser:
     def parse(data: bytes) -> Any:
         size = len(data)
         for number, _, start, end in fields(data):
-            if number != config.number:
-                continue
-            for inner, _, begin, after in fields(data[start:end]):
-                if inner == device_config:
-                    size -= after - begin
+            if number == config.number:
+                for inner, _, begin, after in fields(data[start:end]):
+                    if inner == device_config:
+                        size -= after - begin
         _check("P4Info, or this request without its p4_device_config,", size, MOST_P4INFO_BYTES)
         return kind.FromString(data)
 

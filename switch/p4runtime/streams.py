@@ -188,11 +188,11 @@ class Streams:
         kind = request.WhichOneof("update")
         if kind == "arbitration":
             self._arbitrate(client, request.arbitration)
-            return
-        try:
-            self._take_message(client, kind, request)
-        except Exception as error:
-            outbox.put(_stream_error(kind, request, as_refusal(error)))
+        else:
+            try:
+                self._take_message(client, kind, request)
+            except Exception as error:
+                outbox.put(_stream_error(kind, request, as_refusal(error)))
 
     def _take_message(self, client: Client, kind: str | None, request: Any) -> None:
         """Take a message that is no arbitration update. Raises what a ``StreamError`` is to

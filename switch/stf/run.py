@@ -166,14 +166,13 @@ class _Run:
 
     def _note_path(self, packet: Packet) -> None:
         """Keep what the packet went through, for the report and for the frames that came of it."""
-        if self.tracer is None:
-            return
-        text = packets_text(self.decoder.feed(self.tracer.take()))
-        self.result.paths.append(Path(packet.place, text))
-        self.outputs = [
-            replace(output, path=text) if output.cause is packet else output
-            for output in self.outputs
-        ]
+        if self.tracer is not None:
+            text = packets_text(self.decoder.feed(self.tracer.take()))
+            self.result.paths.append(Path(packet.place, text))
+            self.outputs = [
+                replace(output, path=text) if output.cause is packet else output
+                for output in self.outputs
+            ]
 
     def _path_before(self, failure: Failure) -> Failure:
         """Return a failure, with the path of the packet sent last before it if a packet is

@@ -332,11 +332,10 @@ class CallChecker:
         checked: dict[str, syntax.Expression] = {}
         for parameter, formal in zip(signature.parameters, signature.types, strict=True):
             argument = given.get(parameter.name)
-            if argument is None or argument.value is None:
-                continue
-            checked[parameter.name] = self._check_argument(
-                argument.value, formal, target.bindings, scope
-            )
+            if argument is not None and argument.value is not None:
+                checked[parameter.name] = self._check_argument(
+                    argument.value, formal, target.bindings, scope
+                )
         if expected is not None:
             unify(signature.returns, expected, dict(target.bindings))
         for parameter, formal in zip(signature.parameters, signature.types, strict=True):
@@ -376,14 +375,13 @@ class CallChecker:
     ) -> None:
         """Raise an error if a parameter without direction is given a value that is not known at
         compile time."""
-        if parameter.direction or target.kind not in _WITH_STATIC_PARAMETERS:
-            return
-        self.reporter.fail_if(
-            value.constant is None and not is_static(value),
-            value.span,
-            f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
-            "at compile time",
-        )
+        if not parameter.direction and target.kind in _WITH_STATIC_PARAMETERS:
+            self.reporter.fail_if(
+                value.constant is None and not is_static(value),
+                value.span,
+                f"'{parameter.name}' of '{target.name}' has no direction: its value must be known "
+                "at compile time",
+            )
 
     def _explicit_types(
         self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope

@@ -143,8 +143,8 @@ class Checker:
             earlier.type, inner.symbols[name] = underlying, earlier
             if not isinstance(checked.constant, int):
                 self.reporter.error(value.span, "an enum's values must be known at compile time")
-                continue
-            members[name] = checked.constant
+            else:
+                members[name] = checked.constant
         self.context.declare(scope, node, TypeEntry(kind, node))
 
     def _typedef(self, node: syntax.Typedef, scope: Scope) -> None:

@@ -283,11 +283,15 @@ class FlowChecker:
         if key[1] and header in facts.invalid:
             verb = "may not be" if header in facts.valid else "is not"
             self.warn(node.span, f"{_header_of(node)} {verb} valid here", "invalid-header")
-            return
-        missing = [path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset]
-        if missing:
-            what = f"'{'.'.join([_root(node), *key[1]])}'{_listed(missing)}"
-            self.warn(node.span, f"{what} may be read before it has a value", "uninitialized-use")
+        else:
+            missing = [
+                path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset
+            ]
+            if missing:
+                what = f"'{'.'.join([_root(node), *key[1]])}'{_listed(missing)}"
+                self.warn(
+                    node.span, f"{what} may be read before it has a value", "uninitialized-use"
+                )
 
     def call(self, node: syntax.Call, facts: Facts) -> Facts | None:
         """Return the facts after a call; they may also be noted in `facts` itself."""
@@ -334,11 +338,10 @@ class FlowChecker:
         implicit = table.default_action is None
         for reference in table.actions:
             target = reference.call.target
-            if not isinstance(target, Target) or not isinstance(target.declaration, syntax.Action):
-                continue
-            entry = facts.copy()
-            self._pass(target, entry)
-            ways[target.declaration.name] = self._action(target.declaration, entry)
+            if isinstance(target, Target) and isinstance(target.declaration, syntax.Action):
+                entry = facts.copy()
+                self._pass(target, entry)
+                ways[target.declaration.name] = self._action(target.declaration, entry)
         after = joined([*ways.values(), facts.copy() if implicit else None])
         self.by_action = ways
         if after is not None:

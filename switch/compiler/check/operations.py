@@ -382,14 +382,13 @@ class OperationChecker:
         self.reporter.fail_if(
             node.operator in ("/", "%") and right == 0, node.right.span, "division by zero"
         )
-        if not isinstance(left, int) or not isinstance(right, int):
-            return
-        try:
-            node.constant = constants.binary(
-                node.operator, left, right, type_of(node.left), type_of(node.right)
-            )
-        except constants.EvaluationError as problem:
-            raise self.reporter.fail(node.span, str(problem)) from None
+        if isinstance(left, int) and isinstance(right, int):
+            try:
+                node.constant = constants.binary(
+                    node.operator, left, right, type_of(node.left), type_of(node.right)
+                )
+            except constants.EvaluationError as problem:
+                raise self.reporter.fail(node.span, str(problem)) from None
 
     def conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
         node.condition = self.check(node.condition, scope, BOOL)

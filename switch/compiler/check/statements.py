@@ -148,11 +148,13 @@ class StatementChecker:
             self.reporter.fail_if(
                 self.returns != VOID, node.span, f"a value of type {self.returns} must be returned"
             )
-            return
-        self.reporter.fail_if(
-            self.returns == VOID, node.value.span, "nothing is returned here, but there is a value"
-        )
-        node.value = self.expressions.check(node.value, scope, self.returns)
+        else:
+            self.reporter.fail_if(
+                self.returns == VOID,
+                node.value.span,
+                "nothing is returned here, but there is a value",
+            )
+            node.value = self.expressions.check(node.value, scope, self.returns)
 
     def _exit(self, node: syntax.Exit, scope: Scope) -> None:
         self.reporter.fail_if(

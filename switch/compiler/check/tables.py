@@ -179,13 +179,17 @@ class TableChecker:
             and len(reference.call.arguments) == len(action.parameters) - bound
         ):
             reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
-            return
-        for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
-            if given.name is None and wanted.name is None and _differ(given.value, wanted.value):
-                self.reporter.error(
-                    given.span,
-                    "this argument is not the one that the table's list of actions gives",
-                )
+        else:
+            for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
+                if (
+                    given.name is None
+                    and wanted.name is None
+                    and _differ(given.value, wanted.value)
+                ):
+                    self.reporter.error(
+                        given.span,
+                        "this argument is not the one that the table's list of actions gives",
+                    )
 
     def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:

@@ -333,13 +333,13 @@ class InfoEmitter:
         message.size = profile.size
         if profile.algorithm is not None:
             self.selector(message, profile)
-            return
-        for name in sorted(_OF_PROFILE):
-            annotation = find(profile.annotations, name)
-            if annotation is not None:
-                self.reporter.warning(
-                    annotation.span, f"@{name} is ignored: '{profile.name}' has no selector"
-                )
+        else:
+            for name in sorted(_OF_PROFILE):
+                annotation = find(profile.annotations, name)
+                if annotation is not None:
+                    self.reporter.warning(
+                        annotation.span, f"@{name} is ignored: '{profile.name}' has no selector"
+                    )
 
     def selector(self, message: Any, profile: ir.ActionProfile) -> None:
         """Write what annotations say about the sizes of groups."""

@@ -66,11 +66,11 @@ class _Flattener:
         self.sequence(item.then)
         if not item.otherwise:
             self.aim(test, len(self.primitives))
-            return
-        over = self.emit("_jump", item.span, ir.Number(0))
-        self.aim(test, len(self.primitives))
-        self.sequence(item.otherwise)
-        self.aim(over, len(self.primitives))
+        else:
+            over = self.emit("_jump", item.span, ir.Number(0))
+            self.aim(test, len(self.primitives))
+            self.sequence(item.otherwise)
+            self.aim(over, len(self.primitives))
 
     def labelled(self, item: ir.Labelled) -> None:
         self.sequence(item.body)

@@ -89,11 +89,10 @@ class CallLowering(Part):
         acting = any(item and self.shared.effects.of(item) for item in target.arguments)
         written: set[str] = set()
         for parameter, argument in zip(target.parameters, target.arguments, strict=True):
-            if argument is None or parameter.direction not in _WRITTEN or acting:
-                continue
-            value = self.expressions.value(argument, caller)
-            if isinstance(value, PLACES):
-                written |= atoms(value)
+            if argument is not None and parameter.direction in _WRITTEN and not acting:
+                value = self.expressions.value(argument, caller)
+                if isinstance(value, PLACES):
+                    written |= atoms(value)
         isolated = isolated or acting
         copies: list[CopyOut] = []
         outs: set[str] = set()

@@ -131,10 +131,10 @@ class ExternLowering(Part):
         place = self.expressions.place(argument, call.env)
         if isinstance(place, FieldPlace):
             emit(place.field)
-            return
-        temporary = self.writer.temporary_field(type_of(argument))
-        emit(temporary.field)
-        self.places.assign(place, temporary, call.node)
+        else:
+            temporary = self.writer.temporary_field(type_of(argument))
+            emit(temporary.field)
+            self.places.assign(place, temporary, call.node)
 
     # Functions
 
@@ -353,11 +353,11 @@ class ExternLowering(Part):
         if not rest:
             call.fail_if(variable, f"{kind} has a varbit field: extract needs its length in bits")
             self.writer.do("extract", operand)
-            return
-        call.fail_if(not variable, f"{kind} has no varbit field, so extract takes one argument")
-        (length,) = rest
-        assert length is not None
-        self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
+        else:
+            call.fail_if(not variable, f"{kind} has no varbit field, so extract takes one argument")
+            (length,) = rest
+            assert length is not None
+            self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
 
     def _extracted(self, place: Value, call: _Call) -> ir.Expression:
         """Return the header to extract to, as an operand."""

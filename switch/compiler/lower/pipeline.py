@@ -156,12 +156,11 @@ class PipelineBuilder:
         seen: set[str] = set()
         while waiting:
             name = waiting.pop()
-            if name is None or name in seen:
-                continue
-            seen.add(name)
-            node = self.by_name[name]
-            self.pipeline.nodes.append(node)
-            waiting += reversed(successors(node))
+            if name is not None and name not in seen:
+                seen.add(name)
+                node = self.by_name[name]
+                self.pipeline.nodes.append(node)
+                waiting += reversed(successors(node))
 
 
 def is_loop_of_primitives(item: ir.Code) -> bool:

@@ -82,9 +82,9 @@ class StatementLowering(Part):
         condition = self.expressions.truth(node.condition, env)
         if isinstance(condition, ir.Truth):
             self.writer.code += self._code(sides[not condition.value], env)
-            return
-        then, otherwise = (self._code(side, env) for side in sides)
-        self.writer.code.append(ir.Branch(condition, then, otherwise, node.condition.span))
+        else:
+            then, otherwise = (self._code(side, env) for side in sides)
+            self.writer.code.append(ir.Branch(condition, then, otherwise, node.condition.span))
 
     # Switch
 
@@ -115,8 +115,10 @@ class StatementLowering(Part):
             for label in labels:
                 if isinstance(label, syntax.AnyKeyset):
                     apply.otherwise = code
-                    continue
-                apply.cases[apply.table.actions[names[syntax.name_of(label)]].action.name] = code
+                else:
+                    apply.cases[apply.table.actions[names[syntax.name_of(label)]].action.name] = (
+                        code
+                    )
         self.writer.code.append(apply)
 
     def _switch_on_value(self, node: syntax.Switch, env: Environment) -> None:
