@@ -115,12 +115,12 @@ def print_text(outcomes: Sequence[Outcome], console: Console, errors: Console) -
         counts = f"{report.packets} packets sent, {report.expectations} expectations"
         if report.passed:
             say(f"passed  {outcome.file}: {counts}", "green")
-            continue
-        for failure in report.failures:
-            say("\n".join(failure.lines()) + "\n")
-        count = len(report.failures)
-        what = f"{count} failure{'s' if count > 1 else ''}"
-        say(f"FAILED  {outcome.file}: {what}; {counts}", "red")
+        else:
+            for failure in report.failures:
+                say("\n".join(failure.lines()) + "\n")
+            count = len(report.failures)
+            what = f"{count} failure{'s' if count > 1 else ''}"
+            say(f"FAILED  {outcome.file}: {what}; {counts}", "red")
     if len(outcomes) > 1:
         passed = sum(1 for outcome in outcomes if outcome.report and outcome.report.passed)
         say(f"{passed} of {len(outcomes)} tests passed")

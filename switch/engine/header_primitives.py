@@ -250,14 +250,13 @@ class HeaderPrimitives:
         next_slot, size = self.translator.stack_end(node)
         following = f"phv[{next_slot}]"
         count = min(abs(places), size)
-        if count == 0:
-            return
-        move = self.rotate_unions if node["type"] == "header_union_stack" else self.move_headers
-        move(writer, node["value"], count if places > 0 else -count)
-        if places < 0:
-            writer.line(f"{following} = max({following} - {count}, 0)")
-        else:
-            writer.line(f"{following} = min({following} + {count}, {size})")
+        if count != 0:
+            move = self.rotate_unions if node["type"] == "header_union_stack" else self.move_headers
+            move(writer, node["value"], count if places > 0 else -count)
+            if places < 0:
+                writer.line(f"{following} = max({following} - {count}, 0)")
+            else:
+                writer.line(f"{following} = min({following} + {count}, {size})")
 
     def move_headers(self, writer: Writer, name: str, places: int) -> None:
         """Move headers; the places that become free are invalid."""

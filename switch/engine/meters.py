@@ -36,13 +36,12 @@ def cell_at(meters: NDArray[np.void], cell: int) -> MeterCell:
 def set_rates(cell: MeterCell, config: MeterConfig | None, now_us: int) -> None:
     """Give a cell rates, its buckets full, or take them away; what it has marked stays."""
     words_of(cell)[:-MARKS] = 0
-    if config is None:
-        return
-    cell.has_rates = 1
-    cell.last_us = now_us
-    cell.peak.rate, cell.committed.rate = config.pir_per_s, config.cir_per_s
-    for bucket, burst in ((cell.peak, config.peak_burst), (cell.committed, config.burst)):
-        bucket.burst = bucket.tokens = min(burst, MOST_TOKENS)
+    if config is not None:
+        cell.has_rates = 1
+        cell.last_us = now_us
+        cell.peak.rate, cell.committed.rate = config.pir_per_s, config.cir_per_s
+        for bucket, burst in ((cell.peak, config.peak_burst), (cell.committed, config.burst)):
+            bucket.burst = bucket.tokens = min(burst, MOST_TOKENS)
 
 
 def counts_of(cell: MeterCell) -> MeterCounts:

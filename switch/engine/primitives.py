@@ -155,23 +155,21 @@ class Primitives:
     def assign(self, writer: Writer, target: Json, value: Value) -> None:
         """Store a value in a field, or in an element of a stack."""
         node = unwrap(target)
-        if node["type"] == "expression":
-            reference, field = self.translator.element(node)
-
-            def store_in(one: HeaderReference) -> None:
-                self.store(writer, field, field_place(self.translator, one, field), value)
-
-            self.headers.picked(writer, reference, store_in)
-            return
         match node["type"]:
+            case "expression":
+                reference, field = self.translator.element(node)
+
+                def store_in(one: HeaderReference) -> None:
+                    self.store(writer, field, field_place(self.translator, one, field), value)
+
+                self.headers.picked(writer, reference, store_in)
             case "field":
                 field = self.program.resolve(node["value"])
-                place = self.translator.name_of(field)
+                self.store(writer, field, self.translator.name_of(field), value)
             case "stack_field" | "union_stack_field":
-                field, place = last_place(self.program, node)
+                self.store(writer, *last_place(self.program, node), value)
             case _:
                 raise ProgramError(f"a value cannot be assigned to a {node['type']!r}")
-        self.store(writer, field, place, value)
 
     def store(self, writer: Writer, field: Field, place: str, value: Value) -> None:
         """Store a value, cut to a field's width, at a place of the PHV."""

@@ -81,15 +81,15 @@ def batch_parser(kind: Any, field: str) -> Parser:
             begin, after = after, end
             if number != descriptor.number:
                 head.append(data[begin:end])
-                continue
-            count += 1
-            _check(f"{field}[{count - 1}] of this request", end - start, MOST_MESSAGE_BYTES)
-            refuse(
-                count > MOST_ELEMENTS,
-                f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
-                "send several",
-                exhausted,
-            )
+            else:
+                count += 1
+                _check(f"{field}[{count - 1}] of this request", end - start, MOST_MESSAGE_BYTES)
+                refuse(
+                    count > MOST_ELEMENTS,
+                    f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
+                    "send several",
+                    exhausted,
+                )
         rest = b"".join(head)
         _check(f"this request without its {field}", len(rest), MOST_MESSAGE_BYTES)
         return Batch(kind.FromString(rest), _Elements(data, descriptor.number, element, count))

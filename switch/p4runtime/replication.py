@@ -65,17 +65,17 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
     if kind == DELETE:
         does[what, kind](number)
         written.pop((found, number), None)
-        return
-    bytes_kept = getattr(entry, "packet_length_bytes", 0)
-    refuse(bytes_kept < 0, f"{what} {number}: packet length below 0", invalid)
-    replicas = _decode(device, f"{what} {number}", entry.replicas)
-    made = (
-        MulticastGroup(number, replicas)
-        if found == "multicast_group_entry"
-        else CloneSession(number, replicas, bytes_kept)
-    )
-    does[what, kind](made)
-    written[found, number] = deepcopy(entry)
+    else:
+        bytes_kept = getattr(entry, "packet_length_bytes", 0)
+        refuse(bytes_kept < 0, f"{what} {number}: packet length below 0", invalid)
+        replicas = _decode(device, f"{what} {number}", entry.replicas)
+        made = (
+            MulticastGroup(number, replicas)
+            if found == "multicast_group_entry"
+            else CloneSession(number, replicas, bytes_kept)
+        )
+        does[what, kind](made)
+        written[found, number] = deepcopy(entry)
 
 
 def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:

@@ -209,13 +209,12 @@ def read(device: Device, queries: Elements, role: Scope = FULL) -> tuple[list[by
             break
         try:
             for kind, message in _read_one(device, query):
-                if not role.sees(device.info, kind, message):
-                    continue
-                response.entities.add(**{kind: message})
-                if len(response.entities) == ENTITIES_PER_RESPONSE:
-                    responses.append(response.SerializeToString())
-                    response.Clear()
-                    size_bytes += len(responses[-1])
+                if role.sees(device.info, kind, message):
+                    response.entities.add(**{kind: message})
+                    if len(response.entities) == ENTITIES_PER_RESPONSE:
+                        responses.append(response.SerializeToString())
+                        response.Clear()
+                        size_bytes += len(responses[-1])
         except Exception as error:
             outcomes.add(as_refusal(error))
         else:

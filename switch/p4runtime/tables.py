@@ -472,12 +472,12 @@ def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[Tabl
             continue
         if message.is_default_action:
             yield table, _default_id(table, message)
-            continue
-        found = _select(device, table, message)
-        refuse(
-            message.match and not found,
-            f"{table.label} has no entry with this match and priority",
-            NotFound,
-        )
-        for entry in found:
-            yield table, (table.name, entry.keys, entry.priority)
+        else:
+            found = _select(device, table, message)
+            refuse(
+                message.match and not found,
+                f"{table.label} has no entry with this match and priority",
+                NotFound,
+            )
+            for entry in found:
+                yield table, (table.name, entry.keys, entry.priority)

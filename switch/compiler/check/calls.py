@@ -386,16 +386,15 @@ class CallChecker:
     def _explicit_types(
         self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
     ) -> None:
-        if not node.type_arguments:
-            return
-        own = [item for item in signature.variables if item not in target.bindings]
-        self.reporter.fail_if(
-            len(own) != len(node.type_arguments),
-            node.span,
-            f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}",
-        )
-        for variable, reference in zip(own, node.type_arguments, strict=True):
-            target.bindings[variable] = self.expressions.types.resolve(reference, scope)
+        if node.type_arguments:
+            own = [item for item in signature.variables if item not in target.bindings]
+            self.reporter.fail_if(
+                len(own) != len(node.type_arguments),
+                node.span,
+                f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}",
+            )
+            for variable, reference in zip(own, node.type_arguments, strict=True):
+                target.bindings[variable] = self.expressions.types.resolve(reference, scope)
 
     def _match(self, node: syntax.Call, target: Target) -> dict[str, syntax.Argument]:
         """Return the arguments by the names of the parameters that they go to."""

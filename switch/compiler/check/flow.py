@@ -176,12 +176,11 @@ class FlowChecker:
         for part in _indices(node):
             self.read(part, facts)
         key = written_key(node)
-        if key is None:
-            return
-        header = (key[0], key[1][:-1])
-        if key[1] and header in facts.invalid and header not in facts.valid:
-            self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
-        facts.set(key)
+        if key is not None:
+            header = (key[0], key[1][:-1])
+            if key[1] and header in facts.invalid and header not in facts.valid:
+                self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")
+            facts.set(key)
 
     def _if(self, node: syntax.If, facts: Facts) -> Facts | None:
         self.read(node.condition, facts)
@@ -316,12 +315,11 @@ class FlowChecker:
     def _pass(self, target: Target, facts: Facts) -> None:
         """Read the arguments of a call, and note those that get a value from it."""
         for parameter, argument in zip(target.parameters, target.arguments, strict=False):
-            if argument is None or argument is parameter.default:
-                continue
-            if parameter.direction != "out":
-                self.read(argument, facts)
-            if parameter.direction in ("out", "inout"):
-                self._write(argument, facts)
+            if argument is not None and argument is not parameter.default:
+                if parameter.direction != "out":
+                    self.read(argument, facts)
+                if parameter.direction in ("out", "inout"):
+                    self._write(argument, facts)
 
     def _builtin(self, target: Target, facts: Facts) -> Facts:
         key = None if target.base is None else key_of(target.base)

@@ -115,19 +115,20 @@ class StatementChecker:
     def _call(self, node: syntax.CallStatement, scope: Scope) -> None:
         self.expressions.check(node.call, scope)
         target = node.call.target
-        if target is None:
-            return
-        self.reporter.fail_if(target.kind == "constructor", node.span, "an instance needs a name")
-        self.reporter.fail_if(
-            target.kind in ("table", "control") and self.place != "control",
-            node.span,
-            f"a {target.kind} can only be applied in a control's apply block",
-        )
-        self.reporter.fail_if(
-            target.kind == "parser" and self.place != "parser",
-            node.span,
-            "a parser can only be applied in a parser's state",
-        )
+        if target is not None:
+            self.reporter.fail_if(
+                target.kind == "constructor", node.span, "an instance needs a name"
+            )
+            self.reporter.fail_if(
+                target.kind in ("table", "control") and self.place != "control",
+                node.span,
+                f"a {target.kind} can only be applied in a control's apply block",
+            )
+            self.reporter.fail_if(
+                target.kind == "parser" and self.place != "parser",
+                node.span,
+                "a parser can only be applied in a parser's state",
+            )
 
     def _if(self, node: syntax.If, scope: Scope) -> None:
         with suppress(Abandon):

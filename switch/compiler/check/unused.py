@@ -35,12 +35,11 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
                     variables = (i for i in item.statements if isinstance(i, syntax.Variable))
                     declared += [("", variable) for variable in variables]
     for what, found in declared:
-        if id(found) in used or found.name == "main" or _is_kept(found):
-            continue
-        kind = what or _KINDS[type(found)]
-        if isinstance(found, syntax.Instantiation) and isinstance(found.type, BlockTypeType):
-            kind = found.type.kind
-        reporter.warning(found.name_span, f"{kind} '{found.name}' is not used", "unused")
+        if id(found) not in used and found.name != "main" and not _is_kept(found):
+            kind = what or _KINDS[type(found)]
+            if isinstance(found, syntax.Instantiation) and isinstance(found.type, BlockTypeType):
+                kind = found.type.kind
+            reporter.warning(found.name_span, f"{kind} '{found.name}' is not used", "unused")
 
 
 _KINDS: dict[type, str] = {

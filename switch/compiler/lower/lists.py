@@ -108,16 +108,15 @@ class ListLowering:
     def _set_variable(
         self, node: syntax.Node, value: syntax.Expression | None, env: Environment
     ) -> None:
-        if value is None:
-            return
-        position = len(self.writer.code)
-        env.bind(node, self.body.expressions.value(value, env))
-        self.writer.fail_if(
-            len(self.writer.code) > position,
-            value,
-            "not supported: this value in a control that is a list (BMv2)",
-        )
-        self.variables_set.append((node, env))
+        if value is not None:
+            position = len(self.writer.code)
+            env.bind(node, self.body.expressions.value(value, env))
+            self.writer.fail_if(
+                len(self.writer.code) > position,
+                value,
+                "not supported: this value in a control that is a list (BMv2)",
+            )
+            self.variables_set.append((node, env))
 
     def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
         """Report an error if a call changes a field that a variable stands for."""

@@ -128,13 +128,15 @@ class StatementLowering(Part):
         for labels, body in _bodies(node):
             if any(isinstance(label, syntax.AnyKeyset) for label in labels):
                 code = self._code(body, env)
-                continue
-            condition: ir.Expression = ir.Truth(False)
-            for label in labels:
-                comparison = syntax.Binary(label.span, "==", node.subject, label)
-                same = self.places.equal(subject, self.expressions.value(label, env), comparison)
-                condition = arithmetic.either(condition, same)
-            branches.append((condition, self._code(body, env)))
+            else:
+                condition: ir.Expression = ir.Truth(False)
+                for label in labels:
+                    comparison = syntax.Binary(label.span, "==", node.subject, label)
+                    same = self.places.equal(
+                        subject, self.expressions.value(label, env), comparison
+                    )
+                    condition = arithmetic.either(condition, same)
+                branches.append((condition, self._code(body, env)))
         for condition, body_code in reversed(branches):
             if isinstance(condition, ir.Truth):
                 code = body_code if condition.value else code

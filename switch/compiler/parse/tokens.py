@@ -275,13 +275,12 @@ class _Sorter:
             self.declare_parameters(index + 1)
 
     def declare_parameters(self, index: int) -> None:
-        if self.kind_at(index) != "LESS":
-            return
-        position = index + 1
-        while self.kind_at(position) in ("IDENTIFIER", "COMMA"):
-            if self.kind_at(position) == "IDENTIFIER":
-                self.pending[self.tokens[position].text] = True
-            position += 1
+        if self.kind_at(index) == "LESS":
+            position = index + 1
+            while self.kind_at(position) in ("IDENTIFIER", "COMMA"):
+                if self.kind_at(position) == "IDENTIFIER":
+                    self.pending[self.tokens[position].text] = True
+                position += 1
 
     def extern(self, index: int, token: RawToken) -> None:
         position = index + 2
