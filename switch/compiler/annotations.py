@@ -128,8 +128,7 @@ class AnnotationWriter:
             pairs = key_values(annotation, self.parse)
         if pairs is not None:
             for key, value, _ in pairs:
-                pair = target.kv_pair_list.kv_pairs.add()
-                pair.key = key
+                pair = target.kv_pair_list.kv_pairs.add(key=key)
                 self._literal(pair.value, value)
         else:
             for item in self.parse(annotation):

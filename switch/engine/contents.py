@@ -218,11 +218,16 @@ class ValueSetState:
 
 def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
     """Return the value sets of a program, empty."""
-    states = {}
-    for name, value_set in groups.value_sets.items():
-        widths = {use.widths for use in groups.uses if use.value_set == name}
-        states[name] = ValueSetState(value_set, min(widths, default=(value_set.bits,)))
-    return states
+    return {
+        name: ValueSetState(
+            value_set,
+            min(
+                (use.widths for use in groups.uses if use.value_set == name),
+                default=(value_set.bits,),
+            ),
+        )
+        for name, value_set in groups.value_sets.items()
+    }
 
 
 Copied: TypeAlias = MulticastGroup | CloneSession

@@ -207,8 +207,9 @@ class Dataplane:
         """Return a new control side of a switch."""
         rows = self.ports[switch * self.port_count : (switch + 1) * self.port_count]
         ports = tuple(int(port) for port in np.flatnonzero(rows.up))
-        control = SwitchControl(self, switch, name or f"switch {switch}", ports)
-        self._controls[switch] = control
+        control = self._controls[switch] = SwitchControl(
+            self, switch, name or f"switch {switch}", ports
+        )
         return control
 
     # -- programs and tables (``weft.switch.engine.surroundings.Host``)

@@ -124,8 +124,7 @@ class ImageBuilder:
         at = directory + DIRECTORY_WORDS
         for masks, members in ordered:
             bits, slots = self._slots(key_words, members)
-            header = [bits, slots, max(row.rank for row in members)]
-            header += [signed(mask) for mask in masks]
+            header = [bits, slots, max(row.rank for row in members), *map(signed, masks)]
             self.words[at : at + len(header)] = header
             at += len(header)
 

@@ -436,8 +436,7 @@ class Generator:
         with writer.indented("if record > 0:"):
             if only is None:
                 writer.line("action = image[record]")
-            word = "if"
-            for action in table.actions:
+            for position, action in enumerate(table.actions):
                 lines = [self.calls[action.code]]
                 after = numbers[following.get(action.name, table.miss_next)]
                 if not by_result and after != numbers[table.miss_next]:
@@ -445,9 +444,9 @@ class Generator:
                 if only is not None:
                     writer.extend(lines)
                 else:
+                    word = "elif" if position else "if"
                     with writer.indented(f"{word} action == {action.code}:"):
                         writer.extend(lines)
-                    word = "elif"
         self.leave_on_exit(writer, table.actions)
 
     def lookup(self, writer: Writer, table: Table) -> None:

@@ -252,18 +252,21 @@ class Groups:
 def in_order(document: Json, headers: Iterable[Json]) -> list[Json]:
     """Return header instances so that the elements of each stack follow one another."""
     unions = {item["id"]: item["header_ids"] for item in document.get("header_unions") or []}
-    together: dict[int, list[int]] = {}
-    for item in document.get("header_stacks") or []:
-        together.update(dict.fromkeys(item["header_ids"], item["header_ids"]))
+    together: dict[int, list[int]] = {
+        member: item["header_ids"]
+        for item in document.get("header_stacks") or []
+        for member in item["header_ids"]
+    }
     for item in document.get("header_union_stacks") or []:
         whole = [member for union in item["header_union_ids"] for member in unions[union]]
         together.update(dict.fromkeys(whole, whole))
     by_id = {entry["id"]: entry for entry in headers}
-    order: dict[int, Json] = {}
-    for identifier in by_id:
-        for member in together.get(identifier, [identifier]):
-            if member in by_id:
-                order[member] = by_id[member]
+    order: dict[int, Json] = {
+        member: by_id[member]
+        for identifier in by_id
+        for member in together.get(identifier, [identifier])
+        if member in by_id
+    }
     return list(order.values())
 
 

@@ -52,8 +52,10 @@ class SwitchState:
         self.registers = np.zeros(program.register_cells, np.int64)
         self.meters = np.zeros(program.meter_cells, at.MeterCell.dtype)
         self.ageing = Ageing(program.hit_words)
-        self._lead(counters=self.counters, registers=self.registers)
-        self._lead(meters=self.meters, hits=self.ageing.hits)
+        self._lead(
+            counters=self.counters, registers=self.registers, meters=self.meters,
+            hits=self.ageing.hits,
+        )  # fmt: skip
         self.words.fields = program.common_fields
         if program.learn_lists or self.cpu_port is not None:
             self.outbox = Outbox(self.words)

@@ -86,18 +86,18 @@ def unwrap(node: Json) -> Json:
 def is_header(node: Json) -> bool:
     """Return whether a node is a header, not a number."""
     node = unwrap(node)
-    if node["type"] == "header":
-        return True
     operators = (*DEREFERENCE, "access_union_header")
-    return node["type"] == "expression" and node["value"]["op"] in operators
+    return node["type"] == "header" or (
+        node["type"] == "expression" and node["value"]["op"] in operators
+    )
 
 
 def is_union(node: Json) -> bool:
     """Return whether a node is a header union."""
     node = unwrap(node)
-    if node["type"] == "header_union":
-        return True
-    return bool(node["type"] == "expression" and node["value"]["op"] == "dereference_union_stack")
+    return node["type"] == "header_union" or bool(
+        node["type"] == "expression" and node["value"]["op"] == "dereference_union_stack"
+    )
 
 
 def _picked(translator: Translating, family: Family, node: Json, what: str) -> HeaderReference:

@@ -97,9 +97,10 @@ def _longest_run(lines: list[_Line], start: int) -> tuple[int, int]:
 def _repeats(lines: list[_Line], start: int, length: int) -> int:
     """Return how often the block of so many lines comes, one after the other, in equal steps."""
     block = lines[start : start + length]
-    if any(line.depth < block[0].depth for line in block):
-        return 0
-    if any(len(line.shape) == 1 and not line.shape[0].strip() for line in block):
+    if any(
+        line.depth < block[0].depth or (len(line.shape) == 1 and not line.shape[0].strip())
+        for line in block
+    ):
         return 0
     steps: list[tuple[int, ...]] = []
     count = 1

@@ -108,9 +108,9 @@ def wide_names(text: str) -> str:
         "from weft.switch.engine.wide import (",
         *(f"    {name}," for name in functions),
         ")\n",
+        *(f"BITS_{bits} = {bits}" for bits in widths),
+        *(f"W{count} = {count}" for count in words),
     ]
-    lines += [f"BITS_{bits} = {bits}" for bits in widths]
-    lines += [f"W{count} = {count}" for count in words]
     return "\n".join(lines) + "\n"
 
 

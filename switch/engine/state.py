@@ -12,6 +12,7 @@ switches may be controlled from different threads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from typing import Concatenate, Literal, ParamSpec, TypeVar
 
@@ -151,10 +152,8 @@ class SwitchControl:
 
         def keep(function: Callable[..., None], items: Sequence[tuple[object, ...]]) -> None:
             for item in items:
-                try:
+                with suppress(ControlError):
                     function(*item)
-                except ControlError:
-                    continue
 
         for profile in old.profiles.values():
             keep(self.insert_member, [(member,) for member in profile.members.values()])
@@ -228,8 +227,9 @@ class SwitchControl:
         entries: dict[str, dict[int, TableEntry]] = {}
         for name, state in tables.items():
             cells = dict(state.cells)  # of a whole: another thread may be changing the table
-            known = dict(state.entries).items()
-            entries[name] = {cells[one]: entry for one, entry in known if one in cells}
+            entries[name] = {
+                cells[one]: entry for one, entry in dict(state.entries).items() if one in cells
+            }
         return Version(
             entries,
             {name: state.default_target or state.default for name, state in tables.items()},

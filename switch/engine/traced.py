@@ -247,8 +247,10 @@ class TracedGenerator(Generator):
         """Tell what a condition says."""
         conditions = self.legend.conditions
         source = (node.get("source_info") or {}).get("source_fragment")
-        writer.line(f"holds = 1 if {test} else 0")
-        writer.line(f"note(state, {at.CONDITION}, {len(conditions)}, holds, 0, 0)")
+        writer.line(
+            f"holds = 1 if {test} else 0",
+            f"note(state, {at.CONDITION}, {len(conditions)}, holds, 0, 0)",
+        )
         conditions.append(str(source or node["name"]))
         super().branch(writer, node, "holds != 0", following)
 

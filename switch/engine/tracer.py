@@ -140,7 +140,6 @@ class Tracer:
             self.head.passed,
             self.head.lost,
         )
-        latest = self.head.version
-        for number in [number for number in self._versions if number < latest]:
+        for number in [number for number in self._versions if number < self.head.version]:
             del self._versions[number]
         return taken

@@ -68,8 +68,10 @@ def write_pieces(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[st
             if run:
                 flush()
             length = f"phv[{length_name(piece, name_of)}]"
-            lines.append(f"write_varbit({data}, at, {skip}, phv, {name_of(piece)}, {length})")
-            lines.append(f"at += {length} >> 3")
+            lines += [
+                f"write_varbit({data}, at, {skip}, phv, {name_of(piece)}, {length})",
+                f"at += {length} >> 3",
+            ]
         else:
             run.append(piece)
     if run or not lines:
@@ -86,8 +88,7 @@ def bit_lines(data: str, pieces: Sequence[Piece], name_of: NameOf) -> list[str]:
             length = f"phv[{length_name(piece, name_of)}]"
             lines.append(f"bit = put_varbit({data}, bit, phv, {name_of(piece)}, {length})")
         else:
-            lines.append(f"put_bits({data}, bit, {piece[0]}, {piece[1]})")
-            lines.append(f"bit += {piece[1]}")
+            lines += [f"put_bits({data}, bit, {piece[0]}, {piece[1]})", f"bit += {piece[1]}"]
     return lines
 
 
@@ -101,10 +102,10 @@ def size_source(header: Header, name_of: NameOf) -> str:
 
 def copy_lines(target: Field, place: str, source: Field, origin: str) -> list[str]:
     """Return statements that copy a varbit field, its length included, to another one."""
-    lines = []
-    for i in range(target.data_words):
-        word = f"phv[{origin} + {i}]" if i < source.data_words else "0"
-        lines.append(f"phv[{place} + {i}] = {word}")
+    lines = [
+        f"phv[{place} + {i}] = " + (f"phv[{origin} + {i}]" if i < source.data_words else "0")
+        for i in range(target.data_words)
+    ]
     length = f"phv[{origin} + {source.data_words}]"
     if source.width > target.width:
         length = f"min({length}, {target.width})"

@@ -118,12 +118,11 @@ def wide_read(typingctx: Any, data: Any, at: Any, skip: Any, width: Any, words: 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         start = _pointer(context, builder, signature.args[0], args[0], args[1])
         count = (first + bits + 63) // 64
-        parts = []
-        for i in range(count):
-            place = builder.gep(start, [ir.Constant(WORD, 8 * i)])
-            parts.append(
-                builder.bswap(builder.load(builder.bitcast(place, WORD.as_pointer()), align=1))
-            )
+        places = [builder.gep(start, [ir.Constant(WORD, 8 * i)]) for i in range(count)]
+        parts = [
+            builder.bswap(builder.load(builder.bitcast(place, WORD.as_pointer()), align=1))
+            for place in places
+        ]
         value = _join(builder, parts)
         value = builder.shl(value, ir.Constant(value.type, first))
         value = builder.lshr(value, ir.Constant(value.type, 64 * count - bits))

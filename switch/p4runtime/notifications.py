@@ -107,9 +107,11 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
             case IdleTimeout():
                 idle.append(event.entry)
     idle += _idle_again(device, now_ns)
-    messages += _idle_notifications(device, idle, now_ns, epoch_ns)
-    messages += [Message(*one) for one in digest_lists(device, now_ns, epoch_ns)]
-    return messages
+    return [
+        *messages,
+        *_idle_notifications(device, idle, now_ns, epoch_ns),
+        *(Message(*one) for one in digest_lists(device, now_ns, epoch_ns)),
+    ]
 
 
 def deadline(device: Device) -> int | None:

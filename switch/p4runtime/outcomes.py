@@ -100,8 +100,9 @@ class Outcomes:
 
     def status(self, what: str) -> Any:
         """Return the google.rpc.Status of a batch of ``what`` in which something failed."""
-        status = status_pb2.Status(code=code_pb2.UNKNOWN)
-        status.message = f"{self.failed} of {len(self)} {what} failed"
+        status = status_pb2.Status(
+            code=code_pb2.UNKNOWN, message=f"{self.failed} of {len(self)} {what} failed"
+        )
         left = DETAILS_BYTES - status.ByteSize() - _FRAME_BYTES
         left -= sum(_bare_bytes(code) * self._codes.count(code) for code in set(self._codes))
         if left < _LEAST_TEXT_BYTES:

@@ -69,8 +69,9 @@ def write_group(device: Device, kind: int, message: Any) -> None:
     else:
         for old in device.control.groups(group.profile):
             if old.group_id == group.group_id and old.max_size != group.max_size:
-                sizes = f"from {old.max_size} to {group.max_size}"
-                raise invalid(f"{what}: max_size cannot change {sizes}")
+                raise invalid(
+                    f"{what}: max_size cannot change from {old.max_size} to {group.max_size}"
+                )
         device.control.modify_group(group)
     device.notes.groups.pop((profile.name, group.group_id), None)
     if watched:

@@ -150,9 +150,9 @@ def _write_all_or_none(
                 code_pb2.ABORTED, f"update {number + 1} of the batch failed: none took effect"
             )
             outcomes = Outcomes()
-            outcomes.add(aborted, number)
-            outcomes.add(outcome)
-            outcomes.add(aborted, len(updates) - number - 1)
+            after = len(updates) - number - 1
+            for refusal, times in ((aborted, number), (outcome, 1), (aborted, after)):
+                outcomes.add(refusal, times)
             return outcomes
         outcomes.add(None)
     control.publish(device.take_deferred())

@@ -36,9 +36,10 @@ class LinkStates:
         """``listeners`` has one for each switch, in the order of the configuration."""
         self._listeners = listeners
         self._up: dict[tuple[int, int], bool] = {}
-        self._ports: dict[int, tuple[int, int]] = {}
-        for number, port, interface in process.sockets.ports:
-            self._ports[socket.if_nametoindex(interface)] = (number, port)
+        self._ports: dict[int, tuple[int, int]] = {
+            socket.if_nametoindex(interface): (number, port)
+            for number, port, interface in process.sockets.ports
+        }
         process.on_link = self._tell
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._kernel.bind((0, RTMGRP_LINK))

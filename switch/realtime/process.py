@@ -54,8 +54,8 @@ class SwitchProcess:
         self._ports = {
             (switch.name, port.number): port for switch in config.switches for port in switch.ports
         }
-        numbers = [number for _, number in self._ports]
-        numbers += [switch.cpu_port or 0 for switch in config.switches]
+        cpu_ports = [switch.cpu_port or 0 for switch in config.switches]
+        numbers = [*(number for _, number in self._ports), *cpu_ports]
         ports_each = 1 + max(numbers, default=0)
         self.dataplane = Dataplane(
             max(len(config.switches), 1),

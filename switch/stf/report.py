@@ -44,8 +44,10 @@ class Difference:
                 " " if other and digit in ("*", other) else "^"
                 for digit, other in zip_longest(wanted, found, fillvalue="")
             )
-            rows.append(f"  {row * BYTES_PER_ROW:04x}  expected  {_spaced(wanted)}".rstrip())
-            rows.append(f"        got       {_spaced(found)}".rstrip())
+            rows += [
+                f"  {row * BYTES_PER_ROW:04x}  expected  {_spaced(wanted)}".rstrip(),
+                f"        got       {_spaced(found)}".rstrip(),
+            ]
             if marks.strip():
                 rows.append(f"                  {_spaced(marks)}".rstrip())
         if last > middle + ROWS_AROUND:

@@ -5,10 +5,10 @@ Specification, sections "Method invocations and function calls", "Constructor in
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Overloads, Scope, TypeEntry, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.order import is_static
@@ -54,18 +54,12 @@ class _Signature:
 _SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 
 
-class CallChecker:
+@dataclass(eq=False)
+class CallChecker(ExpressionUser):
     """Checks calls. `specialize` makes the function for given types out of a generic one."""
 
-    def __init__(
-        self, expressions: ExpressionChecker,
-        specialize: Callable[[syntax.Function, Bindings], syntax.Function],
-    ) -> None:  # fmt: skip
-        self.context = expressions.context
-        self.reporter = expressions.reporter
-        self.expressions = expressions
-        self.specialize = specialize
-        self.signatures: dict[int, _Signature] = {}
+    specialize: Callable[[syntax.Function, Bindings], syntax.Function]
+    signatures: dict[int, _Signature] = field(default_factory=dict, init=False)
 
     def declare(
         self, node: syntax.Node, parameters: list[syntax.Parameter], types: list[Type],
@@ -391,7 +385,8 @@ class CallChecker:
             self.reporter.fail_if(
                 len(own) != len(node.type_arguments),
                 node.span,
-                f"'{target.name}' takes {len(own)} type argument(s), not {len(node.type_arguments)}",
+                f"'{target.name}' takes {len(own)} type argument(s), "
+                f"not {len(node.type_arguments)}",
             )
             for variable, reference in zip(own, node.type_arguments, strict=True):
                 target.bindings[variable] = self.expressions.types.resolve(reference, scope)

@@ -5,6 +5,7 @@ that needs an implicit cast is replaced by a `Cast`.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.check.members import MemberChecker
@@ -206,3 +207,14 @@ def _note_constant(node: syntax.Expression, items: list[syntax.Expression]) -> N
     values = [item.constant for item in items]
     if items and None not in values:
         node.constant = tuple(values)
+
+
+@dataclass(eq=False)
+class ExpressionUser:
+    """A part of the checker that checks expressions, too."""
+
+    expressions: ExpressionChecker
+
+    def __post_init__(self) -> None:
+        self.context = self.expressions.context
+        self.reporter = self.context.reporter

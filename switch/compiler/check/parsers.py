@@ -1,9 +1,10 @@
 """Checks of parsers' states, select expressions, key sets and value sets."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.expressions import ExpressionChecker, ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import Abandon, Span
@@ -101,12 +102,9 @@ def _flattened(types: list[Type]) -> list[Type]:
     return found
 
 
-class ParserChecker:
-    def __init__(self, expressions: ExpressionChecker, statements: StatementChecker) -> None:
-        self.context = expressions.context
-        self.reporter = expressions.reporter
-        self.expressions = expressions
-        self.statements = statements
+@dataclass(eq=False)
+class ParserChecker(ExpressionUser):
+    statements: StatementChecker
 
     def value_set(self, node: syntax.ValueSet, scope: Scope) -> None:
         element = self.expressions.types.resolve(node.reference, scope)

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.syntax import type_of
@@ -27,16 +28,16 @@ from weft.switch.compiler.types import (
 _COMPOUND = ("*=", "/=", "%=", "+=", "-=", "|+|=", "|-|=", "<<=", ">>=", "&=", "|=", "^=")
 
 
-class StatementChecker:
+@dataclass(eq=False)
+class StatementChecker(ExpressionUser):
     """Checks the statements of one place: a parser, an action, a function or a control's body."""
 
-    def __init__(self, expressions: ExpressionChecker) -> None:
-        self.context = expressions.context
-        self.reporter = expressions.reporter
-        self.expressions = expressions
-        self.place = "control"  # or parser, action, function
-        self.returns: Type = VOID
-        self.loops = 0  # that the statement is inside of
+    place: str = field(default="control", init=False)  # or parser, action, function
+    returns: Type = field(default=VOID, init=False)
+    loops: int = field(default=0, init=False)  # that the statement is inside of
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._methods: dict[type[syntax.Node], Callable[..., None]] = {
             syntax.Block: lambda node, scope: self.check_all(node.statements, Scope(scope)),
             syntax.Empty: lambda node, scope: None,
@@ -248,9 +249,10 @@ class StatementChecker:
         for case in _labelled(node):
             name = syntax.name_of(case.label)
             if name not in names:
-                message = f"expected an action of table {kind.declaration.name}: "
-                message += ", ".join(sorted(names)) + closest(name, names)
-                self.reporter.error(case.label.span, message)
+                known = ", ".join(sorted(names)) + closest(name, names)
+                self.reporter.error(
+                    case.label.span, f"expected an action of table {kind.declaration.name}: {known}"
+                )
             elif name in seen:
                 self.reporter.error(case.label.span, f"there are two cases for '{name}'")
             seen.add(name)

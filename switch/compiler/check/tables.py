@@ -1,11 +1,12 @@
 """Checks of tables (specification, section "Tables")."""
 
 from contextlib import suppress
+from dataclasses import dataclass
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.calls import CallChecker
-from weft.switch.compiler.check.expressions import ExpressionChecker
+from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.parsers import check_keyset
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon, Span
@@ -30,12 +31,9 @@ _PROPERTIES = {
 }  # fmt: skip
 
 
-class TableChecker:
-    def __init__(self, expressions: ExpressionChecker, calls: CallChecker) -> None:
-        self.context = expressions.context
-        self.reporter = expressions.reporter
-        self.expressions = expressions
-        self.calls = calls
+@dataclass(eq=False)
+class TableChecker(ExpressionUser):
+    calls: CallChecker
 
     def check(self, node: syntax.Table, scope: Scope) -> None:
         types = [self._key(key, scope) for key in node.keys]
