@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.switch.compiler import CompiledProgram, CompileError, Diagnostic, compile_program
 from weft.switch.compiler.diagnostics import WARNINGS
 from weft.switch.compiler.outputs import p4info_bytes, write_file
@@ -14,9 +14,11 @@ from weft.switch.compiler.outputs import p4info_bytes, write_file
 def check_kinds(option: str, kinds: Sequence[str]) -> frozenset[str]:
     """Return the kinds of warnings that an option names; "all" stands for all of them."""
     for kind in kinds:
-        if kind != "all" and kind not in WARNINGS:
-            known = ", ".join(["all", *WARNINGS])
-            raise InputError(f"{option} {kind!r} is not a kind of warning: there are {known}")
+        known = ", ".join(["all", *WARNINGS])
+        refuse(
+            kind != "all" and kind not in WARNINGS,
+            f"{option} {kind!r} is not a kind of warning: there are {known}",
+        )
     return frozenset(WARNINGS) if "all" in kinds else frozenset(kinds)
 
 

@@ -30,6 +30,8 @@ from weft.switch.realtime.config import Config, config_of
 
 if TYPE_CHECKING:
     from weft.switch.engine.trace import Event
+    from weft.switch.p4runtime.device import Device
+    from weft.switch.p4runtime.server import Credentials
     from weft.switch.realtime.process import SwitchProcess
 
 STEP_S = 0.1
@@ -123,11 +125,6 @@ def _open(file: str | None) -> TextIO | None:
     with files.told_as_input(f"cannot write the trace {file!r}"):
         return open(files.create(Path(file)), "w", encoding="utf-8")
 
-
-if TYPE_CHECKING:
-    from weft.switch.p4runtime.device import Device
-    from weft.switch.p4runtime.server import Credentials
-    from weft.switch.realtime.process import SwitchProcess
 
 _log = logging.getLogger("weft.command")
 

@@ -223,9 +223,8 @@ def _tls(given: Any) -> TlsFiles | None:
     values = {name: getattr(given, f"grpc_server_{name}") for name in names}
     if not given.grpc_server_ssl:
         for name, value in values.items():
-            if value:
-                option = f"--grpc-server-{name.replace('_', '-')}"
-                raise InputError(f"{option} is for TLS: say --grpc-server-ssl as well")
+            option = f"--grpc-server-{name.replace('_', '-')}"
+            refuse(value, f"{option} is for TLS: say --grpc-server-ssl as well")
         return None
     needed = ("cert", "key", "cacert") if values["with_client_auth"] else ("cert", "key")
     for name in needed:
@@ -253,9 +252,8 @@ def _program(given: Any) -> Path | None:
 
 def check_program(program: Path) -> None:
     """Raise InputError for a program that is no regular file."""
-    if not program.is_file():
-        why = "it is no regular file" if program.exists() else "there is no such file"
-        raise InputError(f"program {str(program)!r}: {why}")
+    why = "it is no regular file" if program.exists() else "there is no such file"
+    refuse(not program.is_file(), f"program {str(program)!r}: {why}")
 
 
 def _whole(text: str, what: str, most: int) -> int:
@@ -273,12 +271,11 @@ def _interface(text: str) -> tuple[int, str]:
 
 
 def _check_ports(interfaces: Sequence[tuple[int, str]], cpu_port: int | None) -> None:
+    given = ", ".join(f"{port}@{name}" for port, name in interfaces)
     for place, what in ((0, "port"), (1, "interface")):
         values = [pair[place] for pair in interfaces]
         for value in values:
-            if values.count(value) > 1:
-                given = ", ".join(f"{port}@{name}" for port, name in interfaces)
-                raise InputError(f"{what} {value} is given twice: {given}")
+            refuse(values.count(value) > 1, f"{what} {value} is given twice: {given}")
     refuse(
         cpu_port and any(port == cpu_port for port, _ in interfaces),
         f"--cpu-port {cpu_port} has an interface: the CPU port leads to the controller alone",
@@ -303,9 +300,11 @@ def _queues(texts: Sequence[str], ports: set[int]) -> dict[int | None, dict[str,
         port: int | None = None
         if colon and head != "*":
             port = _whole(head, f"--queue {text!r}: port", MOST_PORT)
-            if port not in ports:
-                known = ", ".join(map(str, sorted(ports))) or "none"
-                raise InputError(f"--queue {text!r}: there is no port {port}; ports are: {known}")
+            known = ", ".join(map(str, sorted(ports))) or "none"
+            refuse(
+                port not in ports,
+                f"--queue {text!r}: there is no port {port}; ports are: {known}",
+            )
         refuse(port in queues, f"--queue {text!r}: the queue of this port is given twice")
         queues[port] = _queue(text, rest if colon else head)
     return queues

@@ -64,9 +64,12 @@ def _read(document: Json) -> Program:
         f"BMv2 JSON version {version[0]}.{version[1]}: only 2.x is supported",
         ProgramError,
     )
-    if document.get("extern_instances"):
-        names = ", ".join(str(item.get("name")) for item in document["extern_instances"])
-        raise ProgramError(f"v1model has no extern instances in BMv2 JSON: {names}")
+    externs = [str(item.get("name")) for item in document.get("extern_instances") or ()]
+    refuse(
+        externs,
+        f"v1model has no extern instances in BMv2 JSON: {', '.join(externs)}",
+        ProgramError,
+    )
     check_counts(document)
     program = Program(document)
     for name, code in document.get("errors", []):

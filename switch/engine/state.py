@@ -257,8 +257,9 @@ class SwitchControl:
     def _named(self, kind: str, items: Mapping[str, Item], name: str) -> Item:
         self._program()
         if name not in items:
-            known = ", ".join(items) or "none"
-            raise NotFound(f"the program has no {kind} {name!r}; it has: {known}")
+            raise NotFound(
+                f"the program has no {kind} {name!r}; it has: {', '.join(items) or 'none'}"
+            )
         return items[name]
 
     def _table(self, name: str) -> TableState:

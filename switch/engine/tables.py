@@ -100,9 +100,9 @@ class TableState:
     def need(self, keys: tuple[Key, ...], priority: int) -> TableEntry:
         """Return the entry with this identity. Raises NotFound."""
         if (keys, priority) not in self.entries:
-            wanted = ", ".join(map(str, keys))
             raise NotFound(
-                f"table {self.table.name!r} has no entry with key ({wanted}), priority {priority}"
+                f"table {self.table.name!r} has no entry with key ({', '.join(map(str, keys))}), "
+                f"priority {priority}"
             )
         return self.entries[keys, priority]
 
@@ -115,10 +115,9 @@ class TableState:
         if self.table.immutable and not self.free:
             raise NotPermitted(f"table {self.table.name!r} has const entries: they cannot change")
         if keys is not None and (keys, priority) in self.fixed:
-            wanted = ", ".join(map(str, keys))
             raise NotPermitted(
-                f"table {self.table.name!r}: the entry with key ({wanted}) is const: it cannot "
-                "change"
+                f"table {self.table.name!r}: the entry with key ({', '.join(map(str, keys))}) is "
+                "const: it cannot change"
             )
 
 

@@ -119,9 +119,11 @@ class Arbitration:
         return self._notices(role, role.clients if was_primary else [client])
 
     def _check(self, client: Client, key: RoleKey, message: Any) -> None:
-        if message.device_id != self.device_id:
-            refusal = failed_precondition if client.joined else not_found
-            raise refusal(f"no device {message.device_id} here; this is device {self.device_id}")
+        refuse(
+            message.device_id != self.device_id,
+            f"no device {message.device_id} here; this is device {self.device_id}",
+            failed_precondition if client.joined else not_found,
+        )
         refuse(
             client.joined and key != client.role,
             f"this stream has role {client.role!r}; open another one for role {key!r}",

@@ -94,13 +94,16 @@ class PortSockets:
         poll = self._array(count + 1)
         for i, (switch, port, _) in enumerate(self.ports):
             descriptor = self.sockets[i].fileno()
-            self.rows[i, loop.F_DESCRIPTOR] = descriptor
-            self.rows[i, loop.F_SWITCH] = switch
-            self.rows[i, loop.F_PORT] = port
-            self.rows[i, loop.F_HEAD] = NONE
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
-            self.rows[i, loop.F_RATE_BPS] = words.rate_bps
+            for place, word in (
+                (loop.F_DESCRIPTOR, descriptor),
+                (loop.F_SWITCH, switch),
+                (loop.F_PORT, port),
+                (loop.F_HEAD, NONE),
+                (loop.F_RATE_BPS, words.rate_bps),
+            ):
+                self.rows[i, place] = word
             poll[i] = descriptor | loop.POLLIN << 32
         poll[count] = self.event | loop.POLLIN << 32
         receive_vectors = self._array(2 * loop.BATCH)

@@ -142,9 +142,11 @@ class Replication:
 
 
 def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
-    if number not in items:
-        known = ", ".join(map(str, items)) or "none"
-        raise NotFound(f"there is no {kind} {number}; {kinds} are: {known}")
+    refuse(
+        number not in items,
+        f"there is no {kind} {number}; {kinds} are: {', '.join(map(str, items)) or 'none'}",
+        NotFound,
+    )
     return items[number]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from weft.base.errors import RunError, WeftError
+from weft.base.errors import RunError, WeftError, refuse
 from weft.switch.engine.control import ControlError
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.trace import Decoder
@@ -153,12 +153,12 @@ class _Run:
             for departure in self.dataplane.transmit(until):
                 self.outputs.append(Output(departure.port, departure.frame, packet))
             lost = int(self.dataplane.context.no_buffer)
-            if lost:
-                room = self.dataplane.memory.packet_count
-                raise RunError(
-                    f"there was no room for {lost} copies of it, with {room} under way: "
-                    "the program multiplies packets"
-                )
+            refuse(
+                lost,
+                f"there was no room for {lost} copies of it, with "
+                f"{self.dataplane.memory.packet_count} under way: the program multiplies packets",
+                RunError,
+            )
             deadline = self.dataplane.deadline()
             if deadline is None or deadline > self.now_ns + SETTLE_NS:
                 return

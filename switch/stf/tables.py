@@ -1,6 +1,7 @@
 """Tables and action profiles, as a test changes them."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from weft.base.errors import refuse
 from weft.switch.engine.control import (
@@ -38,17 +39,17 @@ OWN_MEMBERS = 1 << 20
 tables."""
 
 
+@dataclass
 class Tables:
     """The tables of a switch; entries, members and groups by the names that a test gave them."""
 
-    def __init__(self, control: SwitchControl, program: Program) -> None:
-        self.control = control
-        self.program = program
-        self.handles: dict[str, TableEntry] = {}
-        self.added: list[TableEntry] = []
-        self.members: dict[str, tuple[str, int]] = {}
-        self.groups: dict[str, tuple[str, int]] = {}
-        self.made: dict[str, int] = {}
+    control: SwitchControl
+    program: Program
+    handles: dict[str, TableEntry] = field(default_factory=dict)
+    added: list[TableEntry] = field(default_factory=list)
+    members: dict[str, tuple[str, int]] = field(default_factory=dict)
+    groups: dict[str, tuple[str, int]] = field(default_factory=dict)
+    made: dict[str, int] = field(default_factory=dict)
 
     # -- entries
 

@@ -125,9 +125,8 @@ class CallChecker(ExpressionUser):
         self.reporter.fail_if(
             check.constant is None, node.span, "static_assert needs a value known at compile time"
         )
-        if not check.constant:
-            text = message[0].constant if message and message[0] is not None else "it does not hold"
-            raise self.reporter.fail(node.span, f"static assertion: {text}")
+        text = message[0].constant if message and message[0] is not None else "it does not hold"
+        self.reporter.fail_if(not check.constant, node.span, f"static assertion: {text}")
         node.constant = True
 
     def _choose(

@@ -234,12 +234,14 @@ class TypeResolver:
         self.context.reporter.fail_if(
             not _can_be_in_array(element), reference.span, f"there are no arrays of {element}"
         )
-        if not 1 <= size <= 4096:
-            what = "a header stack" if is_header_stack(StackType(element, size)) else "an array"
-            raise self.context.reporter.fail(
-                reference.size.span, f"{what}'s size must be 1 to 4096, not {size}"
-            )
-        return StackType(element, size)
+        stack = StackType(element, size)
+        what = "a header stack" if is_header_stack(stack) else "an array"
+        self.context.reporter.fail_if(
+            not 1 <= size <= 4096,
+            reference.size.span,
+            f"{what}'s size must be 1 to 4096, not {size}",
+        )
+        return stack
 
     def _named(self, reference: syntax.NamedTypeReference, scope: Scope) -> Type:
         entry = scope.find(reference.name)

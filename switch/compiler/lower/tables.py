@@ -99,9 +99,8 @@ class TableLowering(Part):
         """Return a table's application, in which what depends on its result is still to be filled
         in."""
         context = self.writer.context
-        if context != "control":
-            where = "an action" if context == "action" else f"a {context}"
-            raise self.writer.fail(call, f"a table cannot be applied in {where}")
+        where = "an action" if context == "action" else f"a {context}"
+        self.writer.fail_if(context != "control", call, f"a table cannot be applied in {where}")
         declaration = call.target.declaration
         owner = env.owner()
         key = (id(declaration), id(owner))

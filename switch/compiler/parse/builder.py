@@ -373,12 +373,6 @@ def _listed_action(c: Children) -> syntax.ActionReference:
     return reference
 
 
-def _action_reference(c: Children) -> syntax.ActionReference:
-    return syntax.ActionReference(
-        span_of_all(c), syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
-    )
-
-
 def _entries(c: Children) -> Entries:
     result = Entries(take(c, syntax.Entry), c)
     result.constant = has_token(c, "CONST")
@@ -413,7 +407,9 @@ _BLOCKS: Rules = {
     ),
     "actions_property": lambda c: Actions(take(c, syntax.ActionReference), c),
     "action_list_element": _listed_action,
-    "action_reference": _action_reference,
+    "action_reference": lambda c: syntax.ActionReference(
+        span_of_all(c), syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
+    ),
     "entries_property": _entries,
     "entry": _entry,
     "entry_priority": lambda c: Items([c[3] if len(c) == 6 else _integer([c[2]])], c),
