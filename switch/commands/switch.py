@@ -40,7 +40,15 @@ STEP_S = 0.1
 LOG_LEVEL = 5
 """The log level of BMv2's "trace", which Python's logging does not have."""
 
-_log = logging.getLogger("weft.switch.packets")
+_LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
+
+MOST_PEM_BYTES = 1 << 20
+"""The most bytes of a certificate or a key."""
+
+MOST_P4INFO_BYTES = 64 << 20
+
+_log = logging.getLogger("weft.command")
+_packet_log = logging.getLogger("weft.switch.packets")
 
 
 class TraceLines:
@@ -82,7 +90,7 @@ class TraceLines:
                 if self._ended.wait(STEP_S):
                     return
             self._process.traces.start(self._name)
-            _log.info("packets are logged from here on")
+            _packet_log.info("packets are logged from here on")
         while not self._ended.wait(STEP_S):
             self.write()
 
@@ -94,9 +102,9 @@ class TraceLines:
         self._passed = taken["passed"]
         if self._logged:
             for event in events:
-                _log.log(LOG_LEVEL, log_line(event))
+                _packet_log.log(LOG_LEVEL, log_line(event))
             if missed:
-                _log.warning("%d packets came too fast to be traced", missed)
+                _packet_log.warning("%d packets came too fast to be traced", missed)
         if self._file is not None:
             if self._json:
                 self._file.write(json_lines(events))
@@ -124,17 +132,6 @@ def _open(file: str | None) -> TextIO | None:
         return sys.stdout
     with files.told_as_input(f"cannot write the trace {file!r}"):
         return open(files.create(Path(file)), "w", encoding="utf-8")
-
-
-_log = logging.getLogger("weft.command")
-
-_LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
-
-
-MOST_PEM_BYTES = 1 << 20
-"""The most bytes of a certificate or a key."""
-
-MOST_P4INFO_BYTES = 64 << 20
 
 
 def run_switch(arguments: Sequence[str]) -> None:

@@ -9,14 +9,7 @@ from google.rpc import code_pb2
 
 from weft.base.errors import refuse
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
-from weft.switch.p4runtime import (
-    arrays,
-    keys,
-    notifications,
-    profiles,
-    replication,
-    tables,
-)
+from weft.switch.p4runtime import arrays, groups, keys, notifications, tables
 from weft.switch.p4runtime.arbitration import FULL, Scope
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import Outcomes
@@ -53,9 +46,9 @@ WRITERS: dict[str, Writer] = {
     "table_entry": tables.write_table_entry,
     "direct_counter_entry": tables.write_direct_counter,
     "direct_meter_entry": tables.write_direct_meter,
-    "action_profile_member": profiles.write_member,
-    "action_profile_group": profiles.write_group,
-    "packet_replication_engine_entry": replication.write_replication,
+    "action_profile_member": groups.write_member,
+    "action_profile_group": groups.write_group,
+    "packet_replication_engine_entry": groups.write_replication,
     "counter_entry": arrays.write_counter,
     "meter_entry": arrays.write_meter,
     "register_entry": arrays.write_register,
@@ -67,9 +60,9 @@ READERS: dict[str, Reader] = {
     "table_entry": tables.read_table_entries,
     "direct_counter_entry": tables.read_direct_counters,
     "direct_meter_entry": tables.read_direct_meters,
-    "action_profile_member": profiles.read_members,
-    "action_profile_group": profiles.read_groups,
-    "packet_replication_engine_entry": replication.read_replication,
+    "action_profile_member": groups.read_members,
+    "action_profile_group": groups.read_groups,
+    "packet_replication_engine_entry": groups.read_replication,
     "counter_entry": arrays.read_counters,
     "meter_entry": arrays.read_meters,
     "register_entry": arrays.read_registers,

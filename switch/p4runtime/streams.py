@@ -11,8 +11,7 @@ from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, Scope
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.notifications import Message, acknowledge
-from weft.switch.p4runtime.packets import pack
+from weft.switch.p4runtime.notifications import Message, acknowledge, pack
 from weft.switch.p4runtime.received import Malformed
 from weft.switch.p4runtime.refusals import (
     MOST_MESSAGE,

@@ -33,6 +33,7 @@ from weft.switch.p4runtime.arrays import (
     encode_counts,
 )
 from weft.switch.p4runtime.device import Device, EntryId, Notes, Opaque
+from weft.switch.p4runtime.groups import check_one_shot, copy_watch, decode_watch, refuse_mixing
 from weft.switch.p4runtime.keys import (
     check_scope,
     decode_action,
@@ -41,7 +42,6 @@ from weft.switch.p4runtime.keys import (
     encode_keys,
 )
 from weft.switch.p4runtime.p4info_objects import Profile, Table
-from weft.switch.p4runtime.profiles import check_one_shot, copy_watch, decode_watch, refuse_mixing
 from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
