@@ -15,7 +15,7 @@ from tests.compiler_support import FABRIC, PROGRAMS, check_document, compiled, p
 
 from weft.switch.compiler import compile_cached, compile_program, write_outputs
 from weft.switch.compiler.emit.identifiers import Identifiers, one_at_a_time
-from weft.switch.compiler.ranges import prefixes
+from weft.switch.compiler.lower.parsers import prefixes
 from weft.switch.messages import p4info_pb2
 
 ALL_PROGRAMS = [FABRIC, *sorted(PROGRAMS.glob("*.p4"))]

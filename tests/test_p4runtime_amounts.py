@@ -28,7 +28,7 @@ from weft.controller.entities import Action, Exact, entry
 from weft.controller.plan import Update
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import arrays, configs, received, requests
-from weft.switch.p4runtime.device import Device
+from weft.switch.p4runtime.device import Device, TurnLock
 from weft.switch.p4runtime.local import LocalError, LocalSwitch, answered
 from weft.switch.p4runtime.outcomes import DETAILS_BYTES, Outcomes
 from weft.switch.p4runtime.received import (
@@ -41,7 +41,6 @@ from weft.switch.p4runtime.received import (
 )
 from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, fitting, not_found
 from weft.switch.p4runtime.server import P4RuntimeServer
-from weft.switch.p4runtime.turns import TurnLock
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 

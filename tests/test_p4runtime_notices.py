@@ -37,9 +37,8 @@ from weft.switch.p4runtime.data_values import decode_data, encode_data
 from weft.switch.p4runtime.digests import Digests, Limits
 from weft.switch.p4runtime.local import LocalError, LocalSwitch
 from weft.switch.p4runtime.notifications import pack, unpack
-from weft.switch.p4runtime.p4info_objects import PacketHeader, Param
+from weft.switch.p4runtime.p4info_objects import PacketHeader, Param, StringMap, ValueType
 from weft.switch.p4runtime.refusals import Refusal
-from weft.switch.p4runtime.translation import StringMap, ValueType
 
 CPU_PORT = 8
 S = 10**9

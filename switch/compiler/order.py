@@ -63,8 +63,7 @@ class Effects:
         """Return how deeply the operations in an expression are nested."""
         known = self._depths.get(id(node))
         if known is None:
-            known = 1 + max((self.depth(item) for item in operands(node)), default=0)
-            self._depths[id(node)] = known
+            known = self._depths[id(node)] = 1 + max(map(self.depth, operands(node)), default=0)
         return known
 
     def of(self, node: syntax.Expression) -> bool:
@@ -75,6 +74,5 @@ class Effects:
                 and node.target.kind in _ACTING
                 and node.target.name not in _HARMLESS
             )
-            known = acts or any([self.of(item) for item in operands(node)])
-            self._known[id(node)] = known
+            known = self._known[id(node)] = acts or any([self.of(item) for item in operands(node)])
         return known

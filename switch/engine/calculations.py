@@ -156,8 +156,7 @@ class Calculations:
 
     def write(self, name: str, algorithm: str, inputs: list[Json]) -> str:
         """Return the function ``hash_NAME(phv, scratch, words, frame)``."""
-        data = f"scratch, {BYTES_START}, at - {BYTES_START}"
-        call = function_call(name, algorithm, data)
+        call = function_call(name, algorithm, f"scratch, {BYTES_START}, at - {BYTES_START}")
         self.bits[name] = result_bits(algorithm)
         content = json.dumps([algorithm, inputs])
         if content in self.same:

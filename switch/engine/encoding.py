@@ -145,8 +145,7 @@ class ImageBuilder:
             while self.words[offset + slot * size + key_words + 1]:
                 slot = (slot + 1) & ((1 << bits) - 1)
             at = offset + slot * size
-            words = [*(signed(value) for value in key), row.rank, row.record, row.index]
-            self.words[at : at + size] = words
+            self.words[at : at + size] = [*map(signed, key), row.rank, row.record, row.index]
         return bits, offset
 
     def replication(

@@ -131,8 +131,7 @@ class Generator:
         self.drop_port = drop_port
         names = Names()
         names.update(re.findall(r"[A-Z][A-Z0-9_]+", HEADER), ("KEY_WORDS",), MORE_NAMES)
-        constants = field_constants(program, names)
-        self.constants = constants
+        constants = self.constants = field_constants(program, names)
         self.translator = Translator(program, lambda field: constants[field.slot])
         self.calculations = Calculations(program, self.translator, names.unique)
         self.primitives = Primitives(program, self.translator, self.calculations.names)

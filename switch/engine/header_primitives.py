@@ -1,6 +1,7 @@
 """Source of the primitives that make headers valid or not, copy them, and shift stacks."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partialmethod
 from typing import Any
 
@@ -25,12 +26,12 @@ from weft.switch.engine.varbits import copy_lines, size_source
 Json = Any
 
 
+@dataclass(eq=False)
 class HeaderPrimitives:
     """What a primitive on headers does to the PHV, as BMv2's headers.cpp and stacks.cpp do it."""
 
-    def __init__(self, program: Program, translator: Translator) -> None:
-        self.program = program
-        self.translator = translator
+    program: Program
+    translator: Translator
 
     def picked(
         self,

@@ -299,8 +299,7 @@ def read_groups(document: Json, headers: dict[int, Header], next_slots: dict[str
         for position in range(len(names)):
             stack.family(position).check(name)
     for index, item in enumerate(document.get("parse_vsets") or []):
-        bits = int(item["compressed_bitwidth"])
         groups.value_sets[item["name"]] = ValueSet(
-            item["name"], index, bits, int(item.get("max_size") or 1024)
+            item["name"], index, int(item["compressed_bitwidth"]), int(item.get("max_size") or 1024)
         )
     return groups

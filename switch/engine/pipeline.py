@@ -425,8 +425,7 @@ def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_n
         drop_buffer(context, buffer)
         context.no_buffer += 1
         return
-    place = context.buffers + buffer * context.buffer_stride + HEADROOM
-    memcpy(place, frame.ctypes.data, length)
+    memcpy(context.buffers + buffer * context.buffer_stride + HEADROOM, frame.ctypes.data, length)
     words = Packet(context.packets, packet)
     words.frame = HEADROOM
     words.frame_length = length

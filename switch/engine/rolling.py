@@ -114,8 +114,7 @@ def _repeats(lines: list[_Line], start: int, length: int) -> int:
         ]
         if not steps:
             steps = change
-        expected = [tuple(count * step for step in line) for line in steps]
-        if change != expected:
+        if change != [tuple(count * step for step in line) for line in steps]:
             break
         count += 1
     end = start + count * length
@@ -132,8 +131,7 @@ def _apart(line: _Line) -> bool:
 
 def _loop(lines: list[_Line], start: int, length: int, count: int) -> list[str]:
     """Return the loop that does what ``count`` blocks do."""
-    depth = lines[start].depth
-    result = [" " * depth + f"for {LOOP_VARIABLE} in range({count}):"]
+    result = [" " * lines[start].depth + f"for {LOOP_VARIABLE} in range({count}):"]
     for one, two in zip(
         lines[start : start + length], lines[start + length : start + 2 * length], strict=True
     ):

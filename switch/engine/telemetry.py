@@ -26,8 +26,7 @@ def count_depth(context: Context, port_index: int, waiting_bytes: int) -> None:
         units >>= 1
         exponent += 1
     bucket = min(8 * exponent + units, DEPTH_BUCKETS - 1)
-    place = context.depths + port_index * DEPTH_BUCKETS * 8
-    int64_view(place, DEPTH_BUCKETS)[bucket] += 1
+    int64_view(context.depths + port_index * DEPTH_BUCKETS * 8, DEPTH_BUCKETS)[bucket] += 1
 
 
 @jit

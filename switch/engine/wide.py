@@ -241,8 +241,7 @@ wide_shift_right_unsigned = _shift("wide_shift_right_unsigned", "lshr")
 
 def _cut(name: str, instruction: str) -> Any:
     def emit(builder: Any, signature: Any, value: Any, width: Any) -> Any:
-        bits = _count(signature.args[1])
-        amount = ir.Constant(value.type, max(value.type.width - bits, 0))
+        amount = ir.Constant(value.type, max(value.type.width - _count(signature.args[1]), 0))
         return getattr(builder, instruction)(builder.shl(value, amount), amount)
 
     return _operation(name, emit, lambda value, width: value(value, width))

@@ -176,8 +176,7 @@ class Arbitration:
                 update.role.name = client.role
             if role.highest is not None:
                 update.election_id.high, update.election_id.low = divmod(role.highest, 1 << 64)
-            standing = _PRIMARY if client is primary else others
-            update.status.code, update.status.message = standing
+            update.status.code, update.status.message = _PRIMARY if client is primary else others
             message = p4runtime_pb2.StreamMessageResponse(arbitration=update)
             notices.append(Notice(client, message, client is primary))
         return notices

@@ -13,9 +13,9 @@ from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
 from weft.switch.p4runtime.device import Config, Device, Notes, Staged
 from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.received import bmv2_json
 from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
 from weft.switch.p4runtime.requests import write_one
-from weft.switch.p4runtime.wire import bmv2_json
 
 _SET = p4runtime_pb2.SetForwardingPipelineConfigRequest
 _GET = p4runtime_pb2.GetForwardingPipelineConfigRequest

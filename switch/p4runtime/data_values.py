@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.p4info_objects import MOST_BITS
 from weft.switch.p4runtime.refusals import invalid, unimplemented
-from weft.switch.p4runtime.translation import MOST_BITS
 
 MOST_DEPTH = 16
 """The most levels of types within types; a P4Info may have types that contain themselves."""

@@ -1,8 +1,14 @@
-"""One switch as the server sees it: its control, its programs, and what P4Runtime alone knows."""
+"""One switch as the server sees it: its control, its programs, and what P4Runtime alone knows.
+
+Its lock goes round: the thread that has waited longest gets it next. A thread that frees a
+``threading.Lock`` and takes it again mostly gets it, whoever waits.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import threading
+from collections import deque
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field
@@ -12,9 +18,45 @@ from weft.switch.engine.control import ControlError, Key
 from weft.switch.engine.state import SwitchControl
 from weft.switch.p4runtime.digests import Digests
 from weft.switch.p4runtime.p4info import ProgramInfo
+from weft.switch.p4runtime.p4info_objects import Translations
 from weft.switch.p4runtime.refusals import failed_precondition
-from weft.switch.p4runtime.translation import Translations
-from weft.switch.p4runtime.turns import TurnLock
+
+
+class TurnLock:
+    """A lock for ``with`` statements."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        """Held for moments, while the two below are used."""
+        self._held = False
+        self._waiting: deque[threading.Lock] = deque()
+
+    def __enter__(self) -> None:
+        turn = threading.Lock()
+        turn.acquire()
+        with self._guard:
+            if not self._held:
+                self._held = True
+                return
+            self._waiting.append(turn)
+        try:
+            turn.acquire()  # until ``__exit__`` of the one before
+        except BaseException:
+            with self._guard:
+                waits = turn in self._waiting
+                if waits:
+                    self._waiting.remove(turn)
+            if not waits:
+                self.__exit__()
+            raise
+
+    def __exit__(self, *exception: object) -> None:
+        with self._guard:
+            if self._waiting:
+                self._waiting.popleft().release()
+            else:
+                self._held = False
+
 
 EntryId = tuple[str, tuple[Key, ...] | None, int]
 """The table, key and priority of an entry; key None stands for the default entry."""

@@ -21,10 +21,10 @@ from weft.switch.p4runtime.p4info_objects import (
     Profile,
     Register,
     Table,
+    Translations,
     ValueSet,
 )
 from weft.switch.p4runtime.refusals import Refusal, invalid, listed
-from weft.switch.p4runtime.translation import Translations
 
 PACKET_HEADERS = ("packet_in", "packet_out")
 

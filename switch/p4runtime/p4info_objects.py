@@ -1,10 +1,22 @@
-"""The objects that a P4Info describes, as the server needs them.
+"""The objects that a P4Info describes, as the server needs them, and values as clients write them.
 
-Names are P4Info's ``preamble.name``, which the BMv2 JSON uses too.
+Names are P4Info's ``preamble.name``, which the BMv2 JSON uses too. A value is a bytestring, or a
+string of a translated type (P4Runtime specification, sections "Bytestrings", "User-defined types"
+and "PSA Metadata Translation"). A type with ``@p4runtime_translation(uri, string)`` is a string
+towards clients and a number in the data plane. No mapping comes from outside, so the server makes
+one, for each type:
+
+- what ``@p4runtime_translation_mappings({{"name", number}, ...})`` at the type says;
+- a decimal number stands for itself, as long as nothing else has that number;
+- any other string gets the greatest number that is free and was free of use so far.
+
+A number without string reads back as its decimal digits. A type with a numeric translation
+(``@p4runtime_translation(uri, bit<W>)``) keeps its values; only the width differs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
@@ -12,8 +24,154 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from weft.base.errors import refuse
 from weft.switch.messages import p4info_pb2
-from weft.switch.p4runtime.refusals import invalid, listed
-from weft.switch.p4runtime.translation import ValueType
+from weft.switch.p4runtime import bytestrings
+from weft.switch.p4runtime.refusals import exhausted, invalid, listed, out_of_range
+
+MOST_BITS = 1 << 16
+"""The most bits of one value: no program that a switch runs has more."""
+
+MOST_STRING_BYTES = 1024
+"""The most bytes of one translated string: all strings of a device are kept."""
+
+MOST_STRINGS = 1 << 17
+"""The most strings of one type."""
+
+MOST_TYPES = 1 << 12
+"""The most types of a device that are translated to strings, in all programs that it was given."""
+
+_MAPPINGS = re.compile(r"@p4runtime_translation_mappings\s*\((.*)\)\s*$", re.DOTALL)
+_MAPPING = re.compile(r'\{\s*"((?:[^"\\]|\\.)*)"\s*,\s*(?:\d+w)?(0[xX][0-9a-fA-F]+|\d+)\s*,?\s*\}')
+
+
+class StringMap:
+    """The strings of one translated type and their numbers, both ways."""
+
+    def __init__(self, type_name: str, width: int, known: Mapping[str, int]) -> None:
+        self.type_name = type_name
+        self.width = width
+        self._numbers: dict[str, int] = {}
+        self._strings: dict[int, str] = {}
+        self._next = max((1 << width) - 2, 0)
+        for text, number in known.items():
+            refuse(
+                number >> width or number in self._strings,
+                f"P4Info: type {type_name} maps {text!r} to {number}, which does not fit "
+                f"bit<{width}> or is given twice",
+                invalid,
+            )
+            self._add(text, number)
+
+    def _add(self, text: str, number: int) -> int:
+        self._numbers[text] = number
+        self._strings[number] = text
+        return number
+
+    def number(self, data: bytes, what: str) -> int:
+        """Return the number of a string, and give it one if it has none.
+
+        Raises Refusal for a string that is not UTF-8 or is too long, or if no number is left.
+        """
+        try:
+            text = data.decode()
+        except UnicodeDecodeError:
+            raise invalid(
+                f"{what}: {data!r} is no UTF-8, type {self.type_name} is a string"
+            ) from None
+        if text in self._numbers:
+            return self._numbers[text]
+        if not text or len(data) > MOST_STRING_BYTES:
+            raise out_of_range(
+                f"{what}: a string of {len(data)} bytes; type {self.type_name} takes 1 to "
+                f"{MOST_STRING_BYTES}"
+            )
+        if len(self._numbers) >= MOST_STRINGS:
+            raise exhausted(
+                f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit"
+            )
+        own = int(text) if text.isascii() and text.isdecimal() and len(text) < 40 else -1
+        if str(own) == text and not own >> self.width and own not in self._strings:
+            return self._add(text, own)
+        while self._next >= 0 and self._next in self._strings:
+            self._next -= 1
+        if self._next < 0:
+            raise exhausted(
+                f"{what}: all {1 << self.width} values of type {self.type_name} have strings"
+            )
+        return self._add(text, self._next)
+
+    def string(self, number: int) -> bytes:
+        """Return the string of a number, which is its decimal digits if no client has named it."""
+        return self._strings.get(number, str(number)).encode()
+
+
+@dataclass(frozen=True)
+class ValueType:
+    """The type of a match field, action parameter or packet metadata towards clients."""
+
+    width: int
+    strings: StringMap | None = None
+
+    def decode(self, data: bytes, what: str) -> int:
+        """Return the number that a client means; ``what`` names the field in errors
+        (OUT_OF_RANGE)."""
+        if self.strings is not None:
+            return self.strings.number(data, what)
+        return bytestrings.decode(data, self.width, what)
+
+    def encode(self, value: int) -> bytes:
+        """Return what a client reads for a value."""
+        return bytestrings.encode(value) if self.strings is None else self.strings.string(value)
+
+
+class Translations:
+    """The string maps of a device by type; they outlive programs, so that names stay."""
+
+    def __init__(self) -> None:
+        self._maps: dict[tuple[str, str, int], StringMap] = {}
+
+    def value_type(self, what: str, message: Any, types: Any, data_width: int | None) -> ValueType:
+        """Return the type of something that has ``bitwidth`` and ``type_name`` in a P4Info.
+
+        ``types``: P4Info's ``type_info``; ``data_width``: its width in the BMv2 JSON, if known.
+        Raises Refusal (INVALID_ARGUMENT).
+        """
+        name = message.type_name.name
+        spec = types.new_types.get(name) if name else None
+        if spec is not None and spec.WhichOneof("representation") == "translated_type":
+            translated = spec.translated_type
+            if translated.WhichOneof("sdn_type") == "sdn_string":
+                if not data_width:
+                    raise invalid(
+                        f"P4Info: {what} has type {name}, translated to strings, but is not in "
+                        "p4_device_config; compile both together"
+                    )
+                return ValueType(data_width, self._map(name, translated.uri, data_width, spec))
+            if 0 < translated.sdn_bitwidth <= MOST_BITS:
+                return ValueType(translated.sdn_bitwidth)
+        refuse(
+            not 0 < message.bitwidth <= MOST_BITS,
+            f"P4Info: {what} has bit width {message.bitwidth}; it is 1 to {MOST_BITS}",
+            invalid,
+        )
+        return ValueType(message.bitwidth)
+
+    def _map(self, name: str, uri: str, width: int, spec: Any) -> StringMap:
+        found = self._maps.get((uri, name, width))
+        if found is None:
+            refuse(
+                len(self._maps) >= MOST_TYPES,
+                f"P4Info: type {name}: {MOST_TYPES} types were translated to strings, which "
+                "is the limit; restart the switch",
+                invalid,
+            )
+            known = {
+                re.sub(r"\\(.)", r"\1", text): int(number, 0)
+                for mappings in map(_MAPPINGS.match, spec.annotations)
+                if mappings
+                for text, number in _MAPPING.findall(mappings.group(1))
+            }
+            found = self._maps[uri, name, width] = StringMap(name, width, known)
+        return found
 
 
 class MatchKind(Enum):

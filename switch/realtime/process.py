@@ -55,8 +55,7 @@ class SwitchProcess:
             (switch.name, port.number): port for switch in config.switches for port in switch.ports
         }
         cpu_ports = [switch.cpu_port or 0 for switch in config.switches]
-        numbers = [*(number for _, number in self._ports), *cpu_ports]
-        ports_each = 1 + max(numbers, default=0)
+        ports_each = 1 + max([*(number for _, number in self._ports), *cpu_ports], default=0)
         self.dataplane = Dataplane(
             max(len(config.switches), 1),
             ports_each,

@@ -147,8 +147,7 @@ def _split(lines: list[str], file: str, wrong: list[str]) -> Iterator[_Raw]:
         elif keyword:
             kept.append(code)
         elif code.strip():
-            start = len(code) - len(code.lstrip())
-            at = Place(file, number, start + 1, line, len(code.split()[0]))
+            at = Place(file, number, len(code) - len(code.lstrip()) + 1, line, len(code.split()[0]))
             wrong.append(at.describe(_not_a_statement(code.split()[0])))
     if keyword:
         yield _Raw(keyword, place, "\n".join(kept))

@@ -263,8 +263,7 @@ def _rejoin(
 
     def flush() -> None:
         missing = [expect for expect, _ in stretch if expect is not None]
-        extra = [output for _, output in stretch if output is not None]
-        joined.extend(zip_longest(missing, extra))
+        joined.extend(zip_longest(missing, [output for _, output in stretch if output is not None]))
         stretch.clear()
 
     for pair in pairs:

@@ -58,15 +58,15 @@ class Overloads:
 Symbol = TypeEntry | Overloads | syntax.Declaration
 
 
+@dataclass(eq=False)
 class Scope:
     """Names declared in one block; names not found here are looked for in the parent."""
 
-    def __init__(self, parent: Scope | None = None, *, hides_parameters: bool = False) -> None:
-        self.parent = parent
-        self.hides_parameters = hides_parameters
-        """Whether a variable in this scope may have the name of a parameter outside of it. As with
-        p4c that is so among what a parser or control declares, and in the head of a loop."""
-        self.symbols: dict[str, Symbol] = {}
+    parent: Scope | None = None
+    hides_parameters: bool = field(default=False, kw_only=True)
+    """Whether a variable in this scope may have the name of a parameter outside of it. As with p4c
+    that is so among what a parser or control declares, and in the head of a loop."""
+    symbols: dict[str, Symbol] = field(default_factory=dict, init=False)
 
     def find(self, name: str) -> Symbol | None:
         symbol = self.symbols.get(name)

@@ -43,10 +43,8 @@ def control_name(kind: Type) -> str:
 def _field_name(kind: StructType, path: str) -> str:
     """Return a field's name, which ``@name`` may change; `path` is dotted in structs inside
     headers."""
-    for item in getattr(kind.declaration, "fields", ()):
-        if item.name == path:
-            return local_name(item)
-    return path
+    fields = getattr(kind.declaration, "fields", ())
+    return next((local_name(item) for item in fields if item.name == path), path)
 
 
 _NAMED = {
@@ -121,8 +119,7 @@ class TypeInfo:
                 for item in kind.members:
                     entry.members.add().name = item
             case SerializableEnumType():
-                width = scalar_width(kind) or 0
-                entry.underlying_type.bitwidth = width
+                width = entry.underlying_type.bitwidth = scalar_width(kind) or 0
                 for item, value in kind.members.items():
                     bits = (value & ((1 << width) - 1)).to_bytes((width + 7) // 8, "big")
                     entry.members.add(name=item, value=bits)
@@ -148,8 +145,7 @@ class TypeInfo:
             entry.translated_type.sdn_bitwidth = translation[1]
 
     def _describe_struct(self, entry: Any, kind: StructType) -> None:
-        fields = header_fields(kind) if kind.kind == "header" else kind.fields.items()
-        for path, item in fields:
+        for path, item in header_fields(kind) if kind.kind == "header" else kind.fields.items():
             member = entry.members.add(name=_field_name(kind, path))
             match kind.kind:
                 case "header":

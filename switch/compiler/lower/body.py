@@ -67,8 +67,9 @@ class StatementLowering(Part):
             value = self.expressions.value(node.value, env)
             self.places.assign(self.expressions.place(node.target, env), value, node)
             return
-        place = self.places.frozen(self.expressions.place(node.target, env))
-        self.expressions.evaluated[id(node.target)] = place  # which ``target += x`` reads
+        place = self.expressions.evaluated[id(node.target)] = self.places.frozen(
+            self.expressions.place(node.target, env)
+        )  # which ``target += x`` reads
         value = self.expressions.value(node.value, env)
         del self.expressions.evaluated[id(node.target)]
         self.places.assign(place, value, node)

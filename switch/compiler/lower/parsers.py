@@ -1,7 +1,8 @@
 """Lowering of parsers to BMv2's parse states.
 
 A parser state becomes one parse state, or several where it has an ``if`` or runs another parser.
-Select expressions become values and masks over byte-padded keys (docs/JSON_format.md, "parsers").
+Select expressions become values and masks over byte-padded keys (docs/JSON_format.md, "parsers"),
+ranges of numbers among them.
 """
 
 from dataclasses import dataclass
@@ -12,10 +13,27 @@ from weft.switch.compiler.lower.body import BodyLowering
 from weft.switch.compiler.lower.expressions import Numbers
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import BlockInstance, Environment, Value, applied, unique
-from weft.switch.compiler.ranges import prefixes
 from weft.switch.compiler.simplify import leaves, simplify
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import BOOL, is_signed, scalar_width
+
+
+def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
+    """Return the fewest (value, mask) pairs that cover `low` to `high`, both included, in `width`
+    bits.
+
+    There are none if `low` is larger than `high`.
+    """
+    full = (1 << width) - 1
+    result: list[tuple[int, int]] = []
+    while low <= high:
+        size = (low & -low) or (1 << width)
+        while size > high - low + 1:
+            size >>= 1
+        result.append((low, full & ~(size - 1)))
+        low += size
+    return result
+
 
 MAXIMUM_CASES = 4096
 

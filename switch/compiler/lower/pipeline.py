@@ -132,8 +132,9 @@ class PipelineBuilder:
                 case = None if item.cases is None else item.cases.get(choice.action.name)
                 if case is not None and id(case) not in shared:
                     shared[id(case)] = self._sequence(case, following, labels)
-                successor = otherwise if case is None else shared[id(case)]
-                node.next_by_action[choice.action.name] = successor
+                node.next_by_action[choice.action.name] = (
+                    otherwise if case is None else shared[id(case)]
+                )
             if table.default_action is not None:
                 node.default_next = node.next_by_action[table.default_action.name]
             else:
