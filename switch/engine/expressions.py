@@ -8,6 +8,7 @@ same result (sums that a mask cuts again, as p4c emits them), through the unsign
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from weft.base.errors import refuse
@@ -43,13 +44,13 @@ __all__ = ["Translator", "Value", "constant", "store"]
 Json = Any
 
 
+@dataclass(eq=False)
 class Translator:
     """Translates the expressions of one program; ``action`` says what *local* values are."""
 
-    def __init__(self, program: Program, name_of: Callable[[Field], str]) -> None:
-        self.program = program
-        self.name_of = name_of
-        self.action: Action | None = None
+    program: Program
+    name_of: Callable[[Field], str]
+    action: Action | None = None
 
     def valid_name(self, header: Header) -> str:
         """Return the constant that names a packet header's validity in the PHV."""

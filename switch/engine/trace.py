@@ -6,6 +6,7 @@ hexadecimal.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from weft.switch.engine import trace_layout as at
@@ -41,17 +42,17 @@ MOST_WAYS = 1 << 16
 """How many copies of packets whose end has not come are remembered."""
 
 
+@dataclass(eq=False)
 class _Way:
     """What is known of one copy of a packet while its records come."""
 
-    def __init__(self, copy: int) -> None:
-        self.copy = copy
-        self.frame = bytearray()
-        self.key: list[int] = []
-        self.action: tuple[Action, int] | None = None
-        self.words: list[int] = []
-        self.kept: dict[int, list[int]] = {}
-        """The last record of each kind that the next one goes on with."""
+    copy: int
+    frame: bytearray = field(default_factory=bytearray)
+    key: list[int] = field(default_factory=list)
+    action: tuple[Action, int] | None = None
+    words: list[int] = field(default_factory=list)
+    kept: dict[int, list[int]] = field(default_factory=dict)
+    """The last record of each kind that the next one goes on with."""
 
 
 class Decoder:

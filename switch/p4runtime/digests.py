@@ -89,12 +89,12 @@ class Learner:
         return min(times, default=None)
 
 
+@dataclass(eq=False)
 class Digests:
     """All digests of a switch, by name."""
 
-    def __init__(self) -> None:
-        self.learners: dict[str, Learner] = {}
-        self._list_id = 0
+    learners: dict[str, Learner] = field(default_factory=dict, init=False)
+    _list_id: int = field(default=0, init=False)
 
     def configure(self, name: str, limits: Limits) -> None:
         """Switch a digest on, or change its limits."""

@@ -42,9 +42,8 @@ class LocalError(grpc.RpcError):
 class _Call:
     """What a handler uses of gRPC's context."""
 
-    def __init__(self) -> None:
-        self._code: Any = None
-        self._metadata: tuple[tuple[str, Any], ...] = ()
+    _code: Any = None
+    _metadata: tuple[tuple[str, Any], ...] = ()
 
     def code(self) -> Any:
         return self._code

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Literal, TypeVar
 
@@ -123,11 +123,11 @@ class ValueType:
         return bytestrings.encode(value) if self.strings is None else self.strings.string(value)
 
 
+@dataclass(eq=False)
 class Translations:
     """The string maps of a device by type; they outlive programs, so that names stay."""
 
-    def __init__(self) -> None:
-        self._maps: dict[tuple[str, str, int], StringMap] = {}
+    _maps: dict[tuple[str, str, int], StringMap] = field(default_factory=dict, init=False)
 
     def value_type(self, what: str, message: Any, types: Any, data_width: int | None) -> ValueType:
         """Return the type of something that has ``bitwidth`` and ``type_name`` in a P4Info.

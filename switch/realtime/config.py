@@ -113,10 +113,10 @@ def _check_special_ports(config: Config) -> None:
         refuse(switch.cpu_port == config.drop_port, f"{what} means drop")
         special = {config.drop_port: "the drop port", switch.cpu_port: "the CPU port"}
         for port in switch.ports:
-            if port.number in special:
-                raise InputError(
-                    f"switch {switch.name!r}: port {port.number} is {special[port.number]}"
-                )
+            refuse(
+                port.number in special,
+                f"switch {switch.name!r}: port {port.number} is {special.get(port.number)}",
+            )
 
 
 def _check_ports(switch: SwitchConfig) -> None:
@@ -144,8 +144,8 @@ def _check_patches(switches: tuple[SwitchConfig, ...]) -> None:
         if port.patch is not None
     }
     for (name, number), far in leads.items():
-        if leads.get(far) != (name, number) or far == (name, number):
-            raise InputError(
-                f"switch {name!r}, port {number} is patched to port {far[1]} of {far[0]!r}, which "
-                "is not patched to it: each end of a patch link names the other"
-            )
+        refuse(
+            leads.get(far) != (name, number) or far == (name, number),
+            f"switch {name!r}, port {number} is patched to port {far[1]} of {far[0]!r}, which "
+            "is not patched to it: each end of a patch link names the other",
+        )

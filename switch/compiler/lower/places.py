@@ -276,8 +276,10 @@ class Places:
     def _assign_union(self, place: UnionPlace, value: Value, node: syntax.Node) -> None:
         match value:
             case UnionPlace():
-                operands = [ir.Reference("header_union", item.name) for item in (place, value)]
-                self.writer.do("assign_union", *operands)
+                self.writer.do(
+                    "assign_union",
+                    *(ir.Reference("header_union", item.name) for item in (place, value)),
+                )
             case Composite() if not value.valid:
                 self.invalidate(place)
             case _:

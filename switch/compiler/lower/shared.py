@@ -1,6 +1,7 @@
 """What all parts of the lowering share."""
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from itertools import count
 
 from weft.switch.compiler import ir, syntax
@@ -79,14 +80,14 @@ class Shared:
         return model
 
 
+@dataclass(eq=False)
 class CodeWriter:
     """Collects code. `context` tells what it is the code of: control, action or parser."""
 
-    def __init__(self, shared: Shared, context: str) -> None:
-        self.shared = shared
-        self.context = context
-        self.code: list[ir.Code] = []
-        self.span: Span = NOWHERE  # of the statement that is being lowered
+    shared: Shared
+    context: str
+    code: list[ir.Code] = field(default_factory=list, init=False)
+    span: Span = field(default=NOWHERE, init=False)  # of the statement that is being lowered
 
     def do(self, operation: str, *operands: ir.Expression) -> None:
         self.code.append(ir.Do(operation, operands, self.span))
