@@ -234,14 +234,14 @@ class HeaderPrimitives:
         value = self.translator.integer(parameters[1])
         if value.constant is not None:
             self.shift_by(writer, parameters[0], direction * value.constant)
-            return
-        _, size = self.translator.stack_end(parameters[0])
-        writer.line(f"places = {value.source}")
-        for count in range(1, size):
-            with writer.indented(f"if places == {count}:"):
-                self.shift_by(writer, parameters[0], direction * count)
-        with writer.indented(f"if places >= {size}:"):
-            self.shift_by(writer, parameters[0], direction * size)
+        else:
+            _, size = self.translator.stack_end(parameters[0])
+            writer.line(f"places = {value.source}")
+            for count in range(1, size):
+                with writer.indented(f"if places == {count}:"):
+                    self.shift_by(writer, parameters[0], direction * count)
+            with writer.indented(f"if places >= {size}:"):
+                self.shift_by(writer, parameters[0], direction * size)
 
     do_pop = partialmethod(shift, direction=-1)
     do_push = partialmethod(shift, direction=1)

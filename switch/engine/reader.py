@@ -370,20 +370,20 @@ def _learn_lists(program: Program) -> dict[int, LearnList]:
         for element in item["elements"]:
             if element["type"] == "hexstr":
                 elements.append(number(element["value"]))
-                continue
-            refuse(
-                element["type"] != "field",
-                f"digest {item['name']!r} has a {element['type']!r}, "
-                "neither a field nor a constant",
-                ProgramError,
-            )
-            field = program.resolve(element["value"])
-            refuse(
-                field.varbit,
-                f"digest {item['name']!r} has a varbit field, {field.name!r}",
-                ProgramError,
-            )
-            elements.append(field)
+            else:
+                refuse(
+                    element["type"] != "field",
+                    f"digest {item['name']!r} has a {element['type']!r}, "
+                    "neither a field nor a constant",
+                    ProgramError,
+                )
+                field = program.resolve(element["value"])
+                refuse(
+                    field.varbit,
+                    f"digest {item['name']!r} has a varbit field, {field.name!r}",
+                    ProgramError,
+                )
+                elements.append(field)
         identifier = int(item["id"])
         refuse(
             not 0 < identifier < 1 << 16,

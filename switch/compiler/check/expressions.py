@@ -178,24 +178,24 @@ class ExpressionChecker:
         if not isinstance(bare, StructType) or is_union(bare):
             node.fields = [(name, self.check(value, scope)) for name, value in node.fields]
             node.type = RecordType(tuple((name, type_of(value)) for name, value in node.fields))
-            return
-        for name, value in node.fields:
-            if name not in bare.fields:
-                raise self.reporter.fail(
-                    value.span, f"{bare} has no field '{name}'{closest(name, set(bare.fields))}"
-                )
-        missing = [name for name in bare.fields if name not in given]
-        self.reporter.fail_if(
-            missing and not node.defaults,
-            node.span,
-            f"no value for field(s) {', '.join(missing)} of {bare}",
-        )
-        node.fields = [
-            (name, self.check(given.get(name) or syntax.Dots(node.span), scope, kind))
-            for name, kind in bare.fields.items()
-        ]
-        node.type = expected
-        _note_constant(node, [value for _, value in node.fields])
+        else:
+            for name, value in node.fields:
+                if name not in bare.fields:
+                    raise self.reporter.fail(
+                        value.span, f"{bare} has no field '{name}'{closest(name, set(bare.fields))}"
+                    )
+            missing = [name for name in bare.fields if name not in given]
+            self.reporter.fail_if(
+                missing and not node.defaults,
+                node.span,
+                f"no value for field(s) {', '.join(missing)} of {bare}",
+            )
+            node.fields = [
+                (name, self.check(given.get(name) or syntax.Dots(node.span), scope, kind))
+                for name, kind in bare.fields.items()
+            ]
+            node.type = expected
+            _note_constant(node, [value for _, value in node.fields])
 
 
 def _set(node: syntax.Expression, kind: Type, constant: syntax.Value | None = None) -> None:

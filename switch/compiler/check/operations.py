@@ -220,18 +220,18 @@ class OperationChecker:
             node.type = BOOL
             if isinstance(node.operand.constant, bool):
                 node.constant = not node.operand.constant
-            return
-        self._no_new_type(node.operand, node.operator)
-        node.operand = self.coercer.to_underlying(node.operand)
-        kind = numeric(self.reporter, node.operand, f"the operand of '{node.operator}'")
-        self.reporter.fail_if(
-            node.operator == "~" and isinstance(kind, IntegerType),
-            node.span,
-            "'~' needs a number with a width, such as 8w1",
-        )
-        node.type = kind
-        if isinstance(node.operand.constant, int):
-            node.constant = constants.unary(node.operator, node.operand.constant, kind)
+        else:
+            self._no_new_type(node.operand, node.operator)
+            node.operand = self.coercer.to_underlying(node.operand)
+            kind = numeric(self.reporter, node.operand, f"the operand of '{node.operator}'")
+            self.reporter.fail_if(
+                node.operator == "~" and isinstance(kind, IntegerType),
+                node.span,
+                "'~' needs a number with a width, such as 8w1",
+            )
+            node.type = kind
+            if isinstance(node.operand.constant, int):
+                node.constant = constants.unary(node.operator, node.operand.constant, kind)
 
     def _no_new_type(self, node: syntax.Expression, operator: str) -> None:
         if isinstance(node.type, NewType):
@@ -311,20 +311,20 @@ class OperationChecker:
         if type_of(node.left) == STRING and type_of(node.right) == STRING:
             node.type = STRING
             node.constant = f"{node.left.constant}{node.right.constant}"
-            return
-        node.left = self.coercer.to_underlying(node.left)
-        node.right = self.coercer.to_underlying(node.right)
-        left, right = type_of(node.left), type_of(node.right)
-        for side, kind in ((node.left, left), (node.right, right)):
-            self.reporter.fail_if(
-                not isinstance(kind, (BitType, IntType)),
-                side.span,
-                f"an operand of '++' must be a number with a width, not {kind}",
-            )
-        assert isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType))
-        total = left.width + right.width
-        node.type = BitType(total) if isinstance(left, BitType) else IntType(total)
-        self._fold(node)
+        else:
+            node.left = self.coercer.to_underlying(node.left)
+            node.right = self.coercer.to_underlying(node.right)
+            left, right = type_of(node.left), type_of(node.right)
+            for side, kind in ((node.left, left), (node.right, right)):
+                self.reporter.fail_if(
+                    not isinstance(kind, (BitType, IntType)),
+                    side.span,
+                    f"an operand of '++' must be a number with a width, not {kind}",
+                )
+            assert isinstance(left, (BitType, IntType)) and isinstance(right, (BitType, IntType))
+            total = left.width + right.width
+            node.type = BitType(total) if isinstance(left, BitType) else IntType(total)
+            self._fold(node)
 
     def _arithmetic(self, node: syntax.Binary) -> None:
         self.coercer.unify_operands(node, f"the operands of '{node.operator}'")

@@ -327,16 +327,16 @@ def _collect(output: str, main_file: str, main_text: str) -> Preprocessed:
                 text = text.replace(hidden, shown)
             result.lines.append(Line(text, file, number))
             number += 1
-            continue
-        skipped = int(marker[1]) - number
-        if marker[2] == file and 0 < skipped < _LINES_WITHOUT_MARKER:
-            result.lines += [Line("", file, number + place) for place in range(skipped)]
-        number, file = int(marker[1]), marker[2]
-        if file not in result.sources:
-            try:
-                result.sources[file] = read_source(Path(file))
-            except OSError:
-                result.sources[file] = []
+        else:
+            skipped = int(marker[1]) - number
+            if marker[2] == file and 0 < skipped < _LINES_WITHOUT_MARKER:
+                result.lines += [Line("", file, number + place) for place in range(skipped)]
+            number, file = int(marker[1]), marker[2]
+            if file not in result.sources:
+                try:
+                    result.sources[file] = read_source(Path(file))
+                except OSError:
+                    result.sources[file] = []
     return result
 
 
