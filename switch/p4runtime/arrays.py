@@ -212,24 +212,20 @@ def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
         return None
     given = getattr(message, field)
     figures = (given.cir, given.cburst, given.pir, given.pburst, given.eburst)
-    refuse(min(figures) < 0, f"{meter.label}: a negative rate or burst", invalid)
-    refuse(
-        given.eburst and meter.type != _THREE_COLOUR,
-        f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one",
-        invalid,
-    )
+    if min(figures) < 0:
+        raise invalid(f"{meter.label}: a negative rate or burst")
+    if given.eburst and meter.type != _THREE_COLOUR:
+        raise invalid(
+            f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one"
+        )
     single = meter.type in (_TWO_COLOUR, _THREE_COLOUR)
-    refuse(
-        single and (given.pir, given.pburst) != (given.cir, given.cburst),
-        f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
-        f"{given.cburst}, as cir and cburst are",
-        invalid,
-    )
-    refuse(
-        given.pir < given.cir,
-        f"{meter.label}: pir {given.pir} is less than cir {given.cir}",
-        invalid,
-    )
+    if single and (given.pir, given.pburst) != (given.cir, given.cburst):
+        raise invalid(
+            f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
+            f"{given.cburst}, as cir and cburst are"
+        )
+    if given.pir < given.cir:
+        raise invalid(f"{meter.label}: pir {given.pir} is less than cir {given.cir}")
     return MeterConfig(given.cir, given.cburst, given.pir, given.pburst + given.eburst)
 
 

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid
 
@@ -151,12 +150,11 @@ def batch_parser(kind: Any, field: str) -> Parser:
             else:
                 count += 1
                 _check(f"{field}[{count - 1}] of this request", end - start, MOST_MESSAGE_BYTES)
-                refuse(
-                    count > MOST_ELEMENTS,
-                    f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
-                    "send several",
-                    exhausted,
-                )
+                if count > MOST_ELEMENTS:
+                    raise exhausted(
+                        f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
+                        "send several"
+                    )
         rest = b"".join(head)
         _check(f"this request without its {field}", len(rest), MOST_MESSAGE_BYTES)
         return Batch(kind.FromString(rest), _Elements(data, descriptor.number, element, count))
@@ -203,7 +201,8 @@ class _Elements:
 
 
 def _check(what: str, size: int, most: int) -> None:
-    refuse(size > most, f"{what} has {size} bytes; {most} is the limit", exhausted)
+    if size > most:
+        raise exhausted(f"{what} has {size} bytes; {most} is the limit")
 
 
 def _never_raising(parse: Parser) -> Parser:
