@@ -212,7 +212,7 @@ class Dataplane:
         )
         return control
 
-    # -- programs and tables (``weft.switch.engine.surroundings.Host``)
+    # -- programs and tables (``weft.switch.engine.surroundings.Surroundings``)
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program, once for all the switches that run it."""

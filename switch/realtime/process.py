@@ -192,7 +192,7 @@ class SwitchProcess:
         )
         done.result()
 
-    # -- ``weft.switch.engine.surroundings.Host``
+    # -- ``weft.switch.engine.surroundings.Surroundings``
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile, one program at a time: the switches of a run mostly share one."""

@@ -169,7 +169,7 @@ class SimulatedWorld:
             load_bin_ns: unless 0, what links carry until all ranks are done is counted in bins of
                 that length, or of a multiple of it; `switch_statistics` has it.
             notice_after_ns: how long after a link between switches went down, or came back, that is
-                known (see `weft.topo.notices`); None: never.
+                known (see `weft.topo.faults.schedule`); None: never.
             noticed: is told then the names of all links that are known to be down, and may change
                 the switches' tables. What `known_from_start` says, the caller knows already.
 
