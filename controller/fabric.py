@@ -1,4 +1,4 @@
-"""What p4/fabric.p4 has, as its P4Info says: full names by short ones, and sizes."""
+"""What p4/fabric.p4 has with its features, as its P4Info says: full names by short ones, sizes."""
 
 from collections import defaultdict
 from functools import cache
@@ -7,8 +7,8 @@ from typing import Any
 from google.protobuf import text_format
 
 from weft.base.errors import refuse
+from weft.controller.feature import featured_program
 from weft.switch.messages import p4info_pb2
-from weft.topo.fabric_program import fabric_program
 
 AGGREGATION_FRAME_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 16 + 4
 """Of a packet without values: Ethernet to the aggregation header, and ICRC."""
@@ -45,10 +45,7 @@ def size(short: str) -> int:
 
 @cache
 def _p4info() -> Any:
-    from weft.switch.compiler import compile_cached  # planning alone does without
-
-    text = compile_cached(fabric_program()).p4info.read_text()
-    return text_format.Parse(text, p4info_pb2.P4Info())
+    return text_format.Parse(featured_program().p4info.read_text(), p4info_pb2.P4Info())
 
 
 @cache

@@ -3,13 +3,18 @@
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from weft.base import files
 from weft.base.cache import cache_dir
 from weft.base.entry_points import brought
 from weft.base.errors import refuse
 from weft.controller.entities import Entity
+from weft.topo.fabric_program import AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.network import Topology
+
+if TYPE_CHECKING:
+    from weft.switch.compiler import ProgramFiles
 
 
 class Feature:
@@ -42,6 +47,20 @@ def brought_features() -> list[Feature]:
     """Return all that other packages bring, by name."""
     found = brought("weft.p4_features", "include", "plan")
     return [found[name] for name in sorted(found)]
+
+
+def featured_program(values: int = AGGREGATION_VALUES) -> "ProgramFiles":
+    """Return the fabric's program with all features, compiled, for aggregation packets of so many
+    values.
+
+    Raises `InputError` for a feature whose file is not there, `CompileError` for one that is wrong.
+    """
+    from weft.switch.compiler import compile_cached  # planning alone does without
+
+    folders, macros = program_options()
+    return compile_cached(
+        fabric_program(), include_dirs=folders, defines={**fabric_macros(values), **macros}
+    )
 
 
 def program_options() -> tuple[list[Path], dict[str, str | None]]:

@@ -1,10 +1,11 @@
 """``./weft compare``: benchmarks of this checkout and of another one, in turn, and their ratios.
 
-Both run on the same machine, one after the other, pair by pair, so that what slows the machine down
-slows both. For each figure the median of the pairs' ratios is printed, this checkout's over the
-other's, with an interval that holds the true median with at least 95 % confidence whatever the
-distribution (order statistics of the sign test: J. D. Gibbons, S. Chakraborti, Nonparametric
-Statistical Inference, section "Confidence interval for a population quantile").
+Both run on the same machine, one after the other, pair by pair, each first in every other pair, so
+that what slows the machine down slows both. For each figure the median of the pairs' ratios is
+printed, this checkout's over the other's, with an interval that holds the true median with at least
+95 % confidence whatever the distribution (order statistics of the sign test: J. D. Gibbons, S.
+Chakraborti, Nonparametric Statistical Inference, section "Confidence interval for a population
+quantile").
 """
 
 from __future__ import annotations
@@ -113,8 +114,10 @@ def main() -> None:
             pairs = []
             with Progress(console) as progress, progress.stage(benchmark, benchmark) as advance:
                 for number in range(asked.pairs):
-                    mine = measured(ROOT, benchmark)
-                    pairs.append((mine, measured(asked.checkout.resolve(), benchmark)))
+                    checkouts = [ROOT, asked.checkout.resolve()]
+                    in_turn = checkouts if number % 2 else checkouts[::-1]
+                    found = {each: measured(each, benchmark) for each in in_turn}
+                    pairs.append((found[checkouts[0]], found[checkouts[1]]))
                     advance((number + 1) / asked.pairs)
             Console().print(table_of(benchmark, pairs))
     except (InputError, RunError) as error:

@@ -99,7 +99,7 @@ def imports(file: Path, *, at_once: bool = False) -> Iterator[tuple[int, str]]:
             above = package[: len(package) - node.level + 1] if node.level else ()
             origin = ".".join([*above, *filter(None, [node.module])])
             yield node.lineno, origin
-            if at_once:
+            if at_once or origin == "weft":
                 yield from ((node.lineno, f"{origin}.{name.name}") for name in node.names)
 
 

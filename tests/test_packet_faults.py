@@ -9,6 +9,7 @@ from weft.topo.clos import leaf_spine
 from weft.topo.faults import (
     OPCODE_KINDS,
     Fault,
+    Line,
     LinkLoss,
     Outage,
     PacketFault,
@@ -16,7 +17,8 @@ from weft.topo.faults import (
     parse_faults,
     slow_rates_bps,
 )
-from weft.topo.faults.packets import EVERY
+from weft.topo.faults import fault as fault_module
+from weft.topo.faults.packets import EVERY, PacketKind
 
 
 def test_a_packet_fault_names_a_packet_of_a_direction() -> None:
@@ -154,3 +156,28 @@ def test_places_are_links_directions_tiers_or_everywhere() -> None:
     assert len(PacketMatch("h0>leaf0").directions(network)) == 1
     assert len(PacketMatch("host_up").directions(network)) == 8
     assert len(PacketMatch("*").directions(network)) == 32
+
+
+class Scratch(Fault):
+    """Of another package: nothing that a world knows."""
+
+
+class ScratchKind:
+    name = "scratch"
+
+    def read(self, line: Line) -> Fault:
+        return Scratch()
+
+
+def test_a_fault_that_no_world_carries_out_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would be a run without a fault, and nobody told."""
+    monkeypatch.setattr(fault_module, "brought", lambda *_, **__: {"scratch": ScratchKind()})
+    with pytest.raises(InputError, match=r"'h0:scratch': 'scratch' of another package makes a Scr"):
+        Fault.parse("h0:scratch")
+
+
+def test_a_kind_of_packet_fault_says_what_links_do() -> None:
+    with pytest.raises(InputError, match="packet fault 'scramble': 'scramble' is nothing that"):
+        PacketKind("scramble")
+    read = PacketKind("scramble", action="corrupt").read(Line("h0>leaf0:scramble=2"))
+    assert (read.action, read.first) == ("corrupt", 2)

@@ -185,6 +185,7 @@ FEATURE = '''
 
 from pathlib import Path
 
+from weft.controller import fabric
 from weft.controller.entities import Action, DefaultAction
 from weft.controller.feature import Feature
 
@@ -195,8 +196,8 @@ class AlwaysMark(Feature):
     egress = "AlwaysMark"
 
     def plan(self, topology, seed, without):
-        names = "FabricEgress.always_mark.marking", "FabricEgress.always_mark.mark"
-        mark = DefaultAction(names[0], Action.of(names[1]))
+        call = Action.of(fabric.name("always_mark.mark"))
+        mark = DefaultAction(fabric.name("always_mark.marking"), call)
         return {switch.name: [mark] for switch in topology.switches}
 
 

@@ -25,9 +25,8 @@ from weft.agents.ranks import OperationConfig
 from weft.agents.transport import CompletionKind, Endpoint
 from weft.base.errors import RunError, refuse
 from weft.controller import Controller, fabric_plan
-from weft.switch.compiler import compile_cached
+from weft.controller.feature import featured_program
 from weft.topo.clos import leaf_spine
-from weft.topo.fabric_program import fabric_program
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated.fabric import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
@@ -95,7 +94,7 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
     topology = clos(hosts)
     world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU)
     fabric = world.fabric
-    with Controller(topology, world.switch_addresses, compile_cached(fabric_program())) as owner:
+    with Controller(topology, world.switch_addresses, featured_program()) as owner:
         owner.apply(fabric_plan(topology, seed=seed, groups=[]))
     flows = [
         Flow(Endpoint(host.address, PATH_MTU, rate_bps=RATE_BPS, seed=seed + host.rank))
@@ -152,7 +151,7 @@ def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str,
     below = min(1 << (ranks.bit_length() - 1) // 2, 32)
     topology = leaf_spine(ranks // below, below, below)
     world = SimulatedWorld(topology, path_mtu=PATH_MTU)
-    with Controller(topology, world.switch_addresses, compile_cached(fabric_program())) as owner:
+    with Controller(topology, world.switch_addresses, featured_program()) as owner:
         everybody = [host.name for host in topology.hosts]
         plan = fabric_plan(topology, groups=[everybody] * min(below, ALLGATHER_GROUPS))
         owner.apply(plan)

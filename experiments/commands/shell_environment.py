@@ -1,6 +1,5 @@
 """``weft shell``: p4runtime-shell on a switch of a testbed that is up, and the Python environment
-of
-it, which needs another protobuf than Weft.
+of it, which needs another protobuf than Weft.
 
 ``./weft setup`` makes it in the clone's virtual environment, as ``.venv/shell``. Where Weft came by
 pip, the first ``weft shell`` makes it, in the cache.

@@ -18,7 +18,7 @@ from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
 from weft.controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
-from weft.controller.feature import program_options
+from weft.controller.feature import featured_program
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -26,8 +26,7 @@ from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
-from weft.switch.compiler import ProgramFiles, compile_cached
-from weft.topo.fabric_program import fabric_macros, fabric_program
+from weft.switch.compiler import ProgramFiles
 from weft.topo.faults import LinkLoss
 from weft.topo.faults.schedule import known_from_start
 from weft.topo.network import Topology
@@ -101,12 +100,7 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
 
 def program_of(scenario: Scenario) -> ProgramFiles:
     """Return the program of a scenario's switches, compiled."""
-    folders, macros = program_options()
-    return compile_cached(
-        fabric_program(),
-        include_dirs=folders,
-        defines={**fabric_macros(scenario.program_values), **macros},
-    )
+    return featured_program(scenario.program_values)
 
 
 def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:

@@ -9,10 +9,9 @@ from weft.base.progress import Progress
 def prepare(progress: Progress) -> None:
     """Fill the cache: the P4 program, its machine code, the packet loop and the agents' kernels."""
     with progress.stage("program", "Compile the P4 program"):
-        from weft.switch.compiler import compile_cached
-        from weft.topo.fabric_program import fabric_program
+        from weft.controller.feature import featured_program
 
-        program = compile_cached(fabric_program())
+        program = featured_program()
     with progress.stage("switch", "Compile the switch"):
         from weft.switch.engine.dataplane import Dataplane
         from weft.switch.realtime.process import prepare as prepare_loop

@@ -40,7 +40,9 @@ UNUSED_S = 7 * 24 * 3600
 MOST_BYTES = 256 << 20
 PACKAGES = ("base", "switch", "agents", "topo", "controller", "analysis", "experiments")
 
-READ = {".cm", ".css", ".js", ".json", ".lark", ".p4", ".py", ".stf", ".toml", ".txt"}
+READ = {
+    ".cm", ".css", ".html", ".js", ".json", ".lark", ".p4", ".py", ".stf", ".svg", ".toml", ".txt",
+}  # fmt: skip
 """The kinds of files in packages, p4/ and tests/ that code and tests consist of or read."""
 TOOLS = {("tests", "attack"), ("tests", "mutation")}
 

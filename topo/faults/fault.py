@@ -16,7 +16,13 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class Fault:
-    """Something that goes wrong in a network on purpose."""
+    """Something that goes wrong in a network on purpose.
+
+    The worlds carry out three: `LinkLoss`, `PacketFault` and `Outage`, and classes made of these.
+    """
+
+    carried_out = False
+    """Whether it is one of these."""
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -43,7 +49,13 @@ class Fault:
         kind = fault_kinds().get(line.action)
         if kind is None:
             raise not_understood(line)
-        return kind.read(line)
+        fault = kind.read(line)
+        line.refuse(
+            not getattr(fault, "carried_out", False),
+            f"{line.action!r} of another package makes a {type(fault).__name__}, which no world "
+            "carries out; let it make a LinkLoss, a PacketFault or an Outage",
+        )
+        return fault
 
 
 def parse_faults(lines: Iterable[str], topology: Topology) -> list[Fault]:
@@ -55,7 +67,8 @@ def parse_faults(lines: Iterable[str], topology: Topology) -> list[Fault]:
 
 
 class FaultKind(Protocol):
-    """A kind of faults. Other packages bring theirs by the entry point ``weft.faults``."""
+    """A kind of faults, which makes a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other
+    packages bring theirs by the entry point ``weft.faults``."""
 
     @property
     def name(self) -> str:
@@ -174,6 +187,7 @@ class LinkLoss(Fault):
     """A link by its text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and the
     probability with which it loses a packet. The switches' fault tables lose it, in both worlds."""
 
+    carried_out = True
     link: str
     loss: float
 

@@ -18,6 +18,7 @@ Rates = dict[tuple[str, str], int]
 class Outage(Fault):
     """Something is gone or slow, from ``at_ns`` on or once ``after`` packets matched."""
 
+    carried_out = True
     action: str
     where: str
     at_ns: int | None = None

@@ -3,9 +3,12 @@
 from dataclasses import dataclass, field
 
 from weft.agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
+from weft.base.errors import refuse
 from weft.topo.faults.fault import Fault, Line, register, unknown
 from weft.topo.network import LINK_TIERS, Direction, Topology
 
+PACKET_ACTIONS = ("lose", "duplicate", "corrupt", "delay", "swap")
+"""What links of the simulated world do to packets."""
 EVERY = (1, 1 << 62)
 """The numbers of all packets."""
 DEFAULT_DELAY_NS = 1_000_000
@@ -61,8 +64,10 @@ class PacketMatch:
 
 @dataclass(frozen=True)
 class PacketFault(Fault):
-    """Something happens to packets ``first`` to ``last``, from 1, of those that match."""
+    """Something happens to packets ``first`` to ``last``, from 1, of those that match: one of
+    `PACKET_ACTIONS`."""
 
+    carried_out = True
     action: str
     match: PacketMatch
     first: int = 1
@@ -107,11 +112,23 @@ def _named(opcode: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class PacketKind:
-    """A kind of accident that befalls packets, which the simulated world's links carry out."""
+    """A kind of accident that befalls packets, which the simulated world's links carry out.
+
+    Raises InputError for an action that they do not know.
+    """
 
     name: str
     default_by_ns: int | None = None
     """How long a packet is delayed, or waits, if the line does not say; None: it takes no time."""
+    action: str = ""
+    """What happens to the packets, one of `PACKET_ACTIONS`; by default what it is called."""
+
+    def __post_init__(self) -> None:
+        refuse(
+            (self.action or self.name) not in PACKET_ACTIONS,
+            f"packet fault {self.name!r}: {self.action or self.name!r} is nothing that links do to "
+            f"packets; let its action be one of {', '.join(PACKET_ACTIONS)}",
+        )
 
     def read(self, line: Line) -> PacketFault:
         """See `FaultKind.read`."""
@@ -123,7 +140,8 @@ class PacketKind:
             timed and by_ns == 0,
             f"by={line.values.get('by')} is no delay; write one like by=1ms",
         )
-        return PacketFault(self.name, read_match(line, line.where), first, last, by_ns, line.text)
+        action = self.action or self.name
+        return PacketFault(action, read_match(line, line.where), first, last, by_ns, line.text)
 
 
 def _range(line: Line) -> tuple[int, int]:
@@ -144,5 +162,4 @@ PACKET_KINDS = (
     PacketKind("delay", DEFAULT_DELAY_NS),
     PacketKind("swap", DEFAULT_SWAP_NS),
 )
-PACKET_ACTIONS = tuple(kind.name for kind in PACKET_KINDS)
 register(*PACKET_KINDS)
