@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any
+
 import pytest
 
 from weft import Fault, Scenario, run
 from weft.agents.ranks import RankReport
 from weft.experiments.runs.measured import completion_of
+from weft.experiments.scenario.options import OPTIONS
 
 P, N, B, MTU = 4, 1 << 18, 100_000_000, 4096
 """Ranks, bytes of each, bits a second, bytes of payload a packet."""
@@ -81,3 +85,25 @@ def test_what_is_lost_is_fetched_after_the_papers_five_times_the_expected_time(
     assert hit.phases_ns["data"] == pytest.approx(times * expected_ns, rel=0.1)
     for rank in others:  # they have everything in the expected time
         assert rank.phases_ns["data"] < 1.1 * expected_ns
+
+
+SWITCH = {"collective": "allreduce", "algorithms": ("switch",)}
+
+
+@pytest.mark.parametrize(
+    ("field", "asked"),
+    [
+        ("leaves", {}), ("spines", {}), ("k", {"topology": "fat-tree"}),
+        ("tiers", {"topology": "fat-tree"}), ("rate_bps", {}), ("rate_bps", {"switch": "bmv2"}),
+        ("reorder_packets", {"recovery": "selective"}), ("reorder_packets", {"paths": "spray"}),
+        ("slots", SWITCH), ("values", SWITCH), ("values", {**SWITCH, "switch": "bmv2"}),
+        ("dtype", {}), ("dtype", {"collective": "allreduce"}),
+        ("notice_after_ns", {"notice": "late"}),
+    ],
+)  # fmt: skip
+def test_the_default_that_help_shows_is_what_is_filled_in(
+    field: str, asked: dict[str, Any]
+) -> None:
+    (row,) = (each for each in OPTIONS.values() if each.field == field)
+    filled_in = row.kind.write(getattr(Scenario(**asked), field))
+    assert filled_in in re.findall(r"\w+", row.otherwise or "")
