@@ -244,7 +244,8 @@ def kinds_of(paths: ClosPaths) -> list[IntArray]:
 
 
 def kind_paths(paths: ClosPaths, here: IntArray, there: IntArray) -> BoolArray:
-    """Which paths lead from a leaf of one kind to another leaf of the other, bool [paths]."""
+    """Return which paths lead from a leaf of one kind to another leaf of the other, bool [paths].
+    """
     one, other = int(here[0]), int(there[-1])
     if one == other:  # nothing goes there, or there is but one leaf of the kind
         return np.asarray(paths.leaf_up[one])

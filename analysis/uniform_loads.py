@@ -74,7 +74,7 @@ def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> 
 
 
 def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> int:
-    """How many pieces Ethereal cuts the flows of all hosts into."""
+    """Return how many pieces Ethereal cuts the flows of all hosts into."""
     each = paths.hosts_per_leaf
     total = paths.hosts * (each - 1)
     kinds = kinds_of(paths)
@@ -89,8 +89,8 @@ def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> in
 
 
 def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[int, FloatArray]:
-    """What all hosts of a leaf send to another leaf whose numbers add up to o: bytes that every
-    path has, and float64 [o, path], what it has more."""
+    """Return what all hosts of a leaf send to another leaf whose numbers add up to o: bytes that
+    every path has, and float64 [o, path], what it has more."""
     _, place, _, piece_bytes = cut(np.full(flows, size_bytes, np.int64), paths, unit_bytes)
     load = np.zeros(paths, np.int64)
     np.add.at(load, place, piece_bytes)
@@ -101,8 +101,8 @@ def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[i
 
 
 def _begins(here: IntArray, there: IntArray, paths: int) -> tuple[IntArray, IntArray]:
-    """How often a leaf's number and another's add up to o (modulo ``paths``): int64 [here, o] and
-    [there, o]."""
+    """Return how often a leaf's number and another's add up to o (modulo ``paths``): int64 [here,
+    o] and [there, o]."""
     rows, columns = np.nonzero(here[:, None] != there)
     turn = (here[rows] + there[columns]) % paths
     up, down = (

@@ -129,7 +129,7 @@ def _rows(
 
 
 def _parts(chunk_bytes: int, workers: int) -> list[Part]:
-    """What each of some workers receives."""
+    """Return what each of some workers receives."""
     packet_bytes = min(chunk_bytes, PATH_MTU)
     packets = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes)
     path_mtu = next(mtu for mtu in PATH_MTUS if mtu >= packet_bytes)

@@ -27,8 +27,8 @@ PAPER: dict[str, Any] = {
 
 
 def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """What follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``; and
-    ``offloaded_modelled``."""
+    """Return what follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``;
+    and ``offloaded_modelled``."""
     copied = {row["threads"]: row["gbytes_per_s"] for row in figures["memcpy"]}
     memcpy = fitted(copied, figures["cores"])
     return {

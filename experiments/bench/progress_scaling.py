@@ -92,5 +92,5 @@ class OffloadedThread:
         return self.cycles_per_chunk / self.clock_hz * 1e9
 
     def threads(self, chunks_per_s: float) -> int:
-        """How many a rate takes if each is as quick as one alone."""
+        """Return how many a rate takes if each is as quick as one alone."""
         return math.ceil(chunks_per_s * self.chunk_ns / 1e9)

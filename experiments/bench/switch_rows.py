@@ -110,7 +110,7 @@ class Device:
         self.start_bytes = self.memory_bytes()
 
     def memory_bytes(self) -> int:
-        """What it has in memory now."""
+        """Return what it has in memory now."""
         lines = Path(f"/proc/{self.process.pid}/status").read_text().splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
 
@@ -135,7 +135,7 @@ class Row:
     turns: list[dict[str, float]] = field(default_factory=list)
 
     def counters(self) -> list[str]:
-        """Where the kernel counts what comes to the sinks."""
+        """Return where the kernel counts what comes to the sinks."""
         names = (f"{self.letter}{2 + i}" for i in range(self.copies))
         return [f"/sys/class/net/{name}/statistics/rx_packets" for name in names]
 
@@ -438,7 +438,7 @@ class Bench:
                     row.turns.append(generator.run(row, ports[row.letter], row.window, turn_s))
 
     def figures(self) -> dict[str, Any]:
-        """What was measured, as JSON has it."""
+        """Return what was measured, as JSON has it."""
         return {
             "cores": len(os.sched_getaffinity(0)),
             "skipped": self.skipped,

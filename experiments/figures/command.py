@@ -28,7 +28,7 @@ _SLACK = 1e-9
 
 
 def figures_folder() -> Path:
-    """Where figures are kept. Raises `InputError` where there is no checkout."""
+    """Return where figures are kept. Raises `InputError` where there is no checkout."""
     refuse(
         not DOCS.is_dir(), f"there is no {DOCS}: the pages of the documentation are in a checkout"
     )
@@ -196,8 +196,8 @@ def _simulated(kept: Kept) -> Kept:
 
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:
-    """What of fresh figures is beyond the range of those that are kept, in words; and runs that
-    failed, or no longer do, where the one that was kept of the same seed was otherwise."""
+    """Return what of fresh figures is beyond the range of those that are kept, in words; and runs
+    that failed, or no longer do, where the one that was kept of the same seed was otherwise."""
     found = []
     for row in kept.rows:
         place = f"{kept.name}: {_named(row)}"

@@ -89,7 +89,7 @@ class Row:
         return self.options[option]
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:
-        """Whether options (and ``algorithm``) have the values that are wanted."""
+        """Return whether options (and ``algorithm``) have the values that are wanted."""
         mine = {**self.options, "algorithm": self.algorithm}
         return all(mine.get(name) == value for name, value in wanted.items())
 

@@ -85,7 +85,7 @@ def measure(
 
 
 def _key(scenario: Mapping[str, Any]) -> str:
-    """What tells a point's scenario from the others, whatever its seed is."""
+    """Return what tells a point's scenario from the others, whatever its seed is."""
     return repr(sorted((name, value) for name, value in scenario.items() if name != "seed"))
 
 

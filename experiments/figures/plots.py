@@ -159,7 +159,7 @@ def notes_in(text: str) -> list[PlotNote]:
 
 
 def lines_of(note: PlotNote, kept: Kept) -> Lines:
-    """What a plot shows. Raises `InputError`."""
+    """Return what a plot shows. Raises `InputError`."""
     rows = note.rows_of(kept)
     axis, positions = _axis(note.x, [row.value(note.x) for row in rows])
     found: dict[tuple[str, ...], dict[float, Row]] = {}
@@ -235,7 +235,7 @@ def _number(option: str, text: str) -> float | None:
 
 
 def description_of(note: PlotNote, kept: Kept) -> str:
-    """What a plot shows, as JSON, figures with six digits. Raises `InputError`."""
+    """Return what a plot shows, as JSON, figures with six digits. Raises `InputError`."""
     return json.dumps(_shortened({"of": asdict(note), **asdict(lines_of(note, kept))}))
 
 
@@ -248,7 +248,8 @@ def _shortened(value: Any) -> Any:
 
 
 def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
-    """Whether a picture is there and shows what the kept figures come to. Raises `InputError`."""
+    """Return whether a picture is there and shows what the kept figures come to. Raises
+    `InputError`."""
     try:
         found = _DESCRIPTION.search(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError):

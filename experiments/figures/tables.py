@@ -40,7 +40,7 @@ END = "<!-- end of figures -->"
 
 
 def blocks(kind: str) -> re.Pattern[str]:
-    """What finds a page's notes of that kind, each with what stands below it and its end."""
+    """Return what finds a page's notes of that kind, each with what stands below it and its end."""
     return re.compile(
         rf"^<!-- {kind} (?P<spec>[^\n]*?) -->\n(?P<made>.*?)^{re.escape(END)}$",
         re.MULTILINE | re.DOTALL,
@@ -301,7 +301,7 @@ def caption(
     *,
     divides: bool,
 ) -> str:
-    """What rows are of: the file, seeds, the commit.
+    """Return what rows are of: the file, seeds, the commit.
 
     Args:
         metrics: the figures that are shown.
@@ -325,7 +325,7 @@ _MEAN = ": mean (least to greatest)"
 
 
 def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
-    """How many emulated runs are not ``ok``, in words; nothing where all are."""
+    """Return how many emulated runs are not ``ok``, in words; nothing where all are."""
     verdicts = [verdict for row in rows for verdict in row.verdicts]
     doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
     if not doubtful:
@@ -359,7 +359,7 @@ def _seeds_of(rows: Sequence[Row], metrics: Sequence[str], has_ranges: bool) -> 
 
 
 def is_exact(row: Row, metrics: Sequence[str]) -> bool:
-    """Whether all runs came to the same figures; not where one failed."""
+    """Return whether all runs came to the same figures; not where one failed."""
     spreads = [Spread.of(row.values.get(metric, [])) for metric in metrics]
     return "failed" not in row.verdicts and all(
         spread is None or spread.least == spread.greatest for spread in spreads

@@ -97,7 +97,7 @@ def svg_of(results: Results, spec: PlotSpec) -> bytes:
 
 
 def title_of(spec: PlotSpec) -> str:
-    """What stands above the plot."""
+    """Return what stands above the plot."""
     lines = TITLES.get(spec.y, "").format(
         numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
     )
@@ -342,7 +342,8 @@ def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list
 
 
 def _minor(y: float, wide: bool) -> str:
-    """What stands at 2, 3, 4 times a power of ten: something, where the powers alone are few."""
+    """Return what stands at 2, 3, 4 times a power of ten: something, where the powers alone are
+    few."""
     text = f"{y:g}"
     return "" if wide or text.strip("0.")[:1] not in "235" else text
 

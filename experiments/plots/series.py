@@ -246,7 +246,7 @@ def _over(above: float, below: float) -> float | None:
 
 
 def _speed_up(each: Summary, below: Summary | None) -> float | None:
-    """How many times as fast as the denominator, measured or predicted."""
+    """Return how many times as fast as the denominator, measured or predicted."""
     found = compare(each, below) if below is not None else None
     return found.ratio if found is not None else None
 

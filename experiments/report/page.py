@@ -177,7 +177,8 @@ def _date(text: str) -> str:
 
 
 def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, Any]]:
-    """What says which point it is: each text, and the number that it is sorted by, if any."""
+    """Return what says which point it is: each text, and the number that it is sorted by, if any.
+    """
     values = [summary.scenario.get(field_of(name)) for name in swept]
     return [
         (text, value if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
@@ -195,7 +196,7 @@ def _run_shown(summary: Summary) -> str:
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
-    """What the scenario file has had plotted: titles, and SVG files in base64."""
+    """Return what the scenario file has had plotted: titles, and SVG files in base64."""
     if not results.plots:
         return []
     from weft.experiments.plots.draw import svg_of, title_of

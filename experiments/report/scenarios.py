@@ -28,7 +28,7 @@ def command_line(scenario: Scenario) -> str:
 
 
 def _goes_without_saying(scenario: Scenario, row: Option) -> bool:
-    """Whether leaving an option out means the same."""
+    """Return whether leaving an option out means the same."""
     if getattr(scenario, row.field) == row.default:
         return True
     if row.default not in (None, "", (), 0):

@@ -38,7 +38,7 @@ def headline(points: Sequence[Sequence[Summary]]) -> str | None:
 
 
 def _compared(one: str, other: str, compared: Sequence[Comparison], points: int) -> list[str]:
-    """What measured times say, and what is predicted where they say nothing."""
+    """Return what measured times say, and what is predicted where they say nothing."""
     parts = []
     ratios = [each.ratio for each in compared if each.measured and each.ratio is not None]
     if ratios:

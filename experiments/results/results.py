@@ -363,8 +363,8 @@ def completions_of(runs: Sequence[Run]) -> Spread | None:
 
 
 def is_exact(runs: Sequence[Run]) -> bool:
-    """Whether the completion time of an algorithm at one point is what it is whatever the seed:
-    nothing in the scenario is drawn, and all runs took the same time."""
+    """Return whether the completion time of an algorithm at one point is what it is whatever the
+    seed: nothing in the scenario is drawn, and all runs took the same time."""
     spread = completions_of(runs)
     if spread is None or spread.count < len(runs) or spread.least != spread.greatest:
         return False

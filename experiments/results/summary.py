@@ -64,8 +64,8 @@ class Summary:
         return len(self.runs[0].ranks)
 
     def place_among(self, swept: Sequence[str]) -> list[str]:
-        """What tells the point from the others, but for options of which the number of ranks tells:
-        ``8 ranks``, ``world simulated``."""
+        """Return what tells the point from the others, but for options of which the number of ranks
+        tells: ``8 ranks``, ``world simulated``."""
         told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
         values = {name: self.scenario.get(field_of(name)) for name in swept if name not in told}
         return [
@@ -327,7 +327,8 @@ def operations_of(scenario: Mapping[str, Any]) -> str:
 
 
 def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> str:
-    """What the scenarios' documents have in common, in a line; `swept` may differ between them."""
+    """Return what the scenarios' documents have in common, in a line; `swept` may differ between
+    them."""
     first = scenarios[0]
     varying = {
         name

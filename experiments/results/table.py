@@ -155,7 +155,7 @@ def _error_cells(summary: Summary) -> list[Text]:
 
 
 def _errors(summary: Summary) -> str:
-    """How far rounded sums are from exact ones."""
+    """Return how far rounded sums are from exact ones."""
     found = summary.accuracy
     if found is None:
         return ""
@@ -230,7 +230,8 @@ def _chance(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _paths(summary: Summary) -> str:
-    """How flows shared the links between switches, where somebody asked for more than ECMP."""
+    """Return how flows shared the links between switches, where somebody asked for more than ECMP.
+    """
     figures = summary.paths
     if figures.imbalance is None or not summary.chose_paths:
         return ""

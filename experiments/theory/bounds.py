@@ -183,7 +183,7 @@ def optcast_bound_bytes(
 
 
 def ideal_speedup(algorithm: str, ranks: int, *, values: int = 256, mtu: int = 4096) -> float:
-    """How many times as fast as a ring a large Allreduce of elements of 4 bytes can be.
+    """Return how many times as fast as a ring a large Allreduce of elements of 4 bytes can be.
 
     Optcast: 2 (P - 1) / P, as each rank sends and receives its vector once. Switch: that, times the
     share of elements in its packets over their share in the ring's.

@@ -8,8 +8,8 @@ from weft.topo.network import Topology
 
 
 def chances(scenario: Scenario) -> list[str]:
-    """What in a run of the scenario is drawn, or differs from run to run, in words; empty where
-    nothing does, so that another seed changes the data alone and no time.
+    """Return what in a run of the scenario is drawn, or differs from run to run, in words; empty
+    where nothing does, so that another seed changes the data alone and no time.
 
     Paths count as drawn wherever a scheme draws them and there is more than one: control messages
     take them, too.
@@ -25,6 +25,6 @@ def chances(scenario: Scenario) -> list[str]:
 
 
 def _has_choice(network: Topology) -> bool:
-    """Whether a switch has more than one way up."""
+    """Return whether a switch has more than one way up."""
     ups = Counter(direction.source.node for direction in network.directions_of("fabric_up"))
     return max(ups.values(), default=0) > 1

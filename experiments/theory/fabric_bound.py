@@ -37,7 +37,7 @@ def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
 
 
 def is_oversubscribed(network: Topology) -> bool:
-    """Whether the hosts of some leaf can send more than its uplinks carry."""
+    """Return whether the hosts of some leaf can send more than its uplinks carry."""
 
     def rate_bps(leaf: Switch, kind: str) -> int:
         outward = network.outward(leaf.name)

@@ -52,7 +52,8 @@ def steps_of(
 
 
 def has_steps(collective: str, algorithm: str) -> bool:
-    """Whether an algorithm consists of unicast flows between ranks, so that `steps_of` knows it."""
+    """Return whether an algorithm consists of unicast flows between ranks, so that `steps_of` knows
+    it."""
     known = algorithm in algorithms().get(collective, ())
     return known and algorithm_of(collective, algorithm).unicast
 

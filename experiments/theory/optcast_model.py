@@ -108,7 +108,7 @@ def contributions(
     cursor: int = 0,
     sizing: Sizing = payload,
 ) -> Transfers:
-    """What ranks send to servers in one operation."""
+    """Return what ranks send to servers in one operation."""
     pieces = sizing(optcast.parts(collective, shards)).sum(axis=0)
     rank, server = _with_servers(len(shards), optcast, cursor)
     return Transfers(rank.ravel(), server.ravel(), np.tile(pieces, len(shards)))
@@ -162,7 +162,7 @@ def _between_servers(
 def _results(
     collective: str, shards: Sequence[int], optcast: Optcast, cursor: int, sizing: Sizing
 ) -> Transfers:
-    """What servers send to ranks."""
+    """Return what servers send to ranks."""
     if collective != "reduce-scatter":
         rank, server, size_bytes = contributions(
             collective, shards, optcast, cursor=cursor, sizing=sizing

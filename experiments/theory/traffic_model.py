@@ -51,7 +51,7 @@ def frames_of(scenario: Scenario, algorithm: str) -> Sizing:
 
 
 def task_of(scenario: Scenario, sizing: Sizing = payload) -> Task:
-    """What theory is told of a scenario's operations."""
+    """Return what theory is told of a scenario's operations."""
     shards = np.asarray(scenario.shard_sizes, np.int64)
     block_bytes = scenario.block_bytes or min(1 << 16, -(-int(shards.max()) // 8))
     return Task(
@@ -74,7 +74,7 @@ def member_hosts(scenario: Scenario, job: int = 0) -> list[int]:
 
 
 def optcast_of(scenario: Scenario) -> Optcast:
-    """How a scenario's ranks use reduction servers."""
+    """Return how a scenario's ranks use reduction servers."""
     return Optcast(
         scenario.servers or 0,
         scenario.split or 0,
@@ -85,7 +85,7 @@ def optcast_of(scenario: Scenario) -> Optcast:
 
 
 def switch_traffic(scenario: Scenario, *, frames: bool) -> SwitchTraffic:
-    """What one operation in switches puts on a link."""
+    """Return what one operation in switches puts on a link."""
     if not frames:
         return switch_payload(scenario.collective, scenario.shard_sizes)
     return switch_frames(

@@ -113,7 +113,8 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGra
 
 
 def has_collectives(path: Path) -> bool:
-    """Whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does."""
+    """Return whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does.
+    """
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         data = read_bounded(path, MOST_BYTES)
     return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())
@@ -271,7 +272,7 @@ class _Traces:
             self._end(node, done[node.rank])
 
     def _before(self, node: _Node) -> Events:
-        """What says that all that a node depends on is done."""
+        """Return what says that all that a node depends on is done."""
         events = (self._ended[node.rank, number] for number in node.before)
         return tuple(dict.fromkeys(event for each in events for event in each))
 

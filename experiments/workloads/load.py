@@ -105,6 +105,6 @@ def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> Flow
 
 
 def share(rate_bps: int, slowdown: float) -> float:
-    """What of its bytes is left of a workload that takes `slowdown` times as long at a rate as at
-    `REAL_RATE_BPS`."""
+    """Return what of its bytes is left of a workload that takes `slowdown` times as long at a rate
+    as at `REAL_RATE_BPS`."""
     return slowdown * rate_bps / REAL_RATE_BPS
