@@ -191,7 +191,7 @@ def _in_turn(masks: BoolArray | None, uplinks: int, number: IntArray) -> IntArra
 
 
 def leaf_demand(paths: ClosPaths, flows: Flows) -> IntArray:
-    """Bytes from leaf to leaf, int64 [leaves, leaves]; 0 within a leaf."""
+    """Return the bytes from leaf to leaf, int64 [leaves, leaves]; 0 within a leaf."""
     paths.check_hosts(flows.source, flows.destination)
     demand = np.zeros((paths.leaves, paths.leaves), np.int64)
     ends = paths.leaf_of(flows.source), paths.leaf_of(flows.destination)
@@ -244,8 +244,7 @@ def kinds_of(paths: ClosPaths) -> list[IntArray]:
 
 
 def kind_paths(paths: ClosPaths, here: IntArray, there: IntArray) -> BoolArray:
-    """Return which paths lead from a leaf of one kind to another leaf of the other, bool [paths].
-    """
+    """Return which paths lead from a leaf of one kind to one of the other, bool [paths]."""
     one, other = int(here[0]), int(there[-1])
     if one == other:  # nothing goes there, or there is but one leaf of the kind
         return np.asarray(paths.leaf_up[one])

@@ -23,14 +23,14 @@ from weft.controller.flows import BoolArray, IntArray
 
 
 def uniform_spray(paths: ClosPaths, size_bytes: int) -> LinkLoads:
-    """As `spray_loads` of flows of ``size_bytes`` from every host to every other."""
+    """Return `spray_loads` of flows of ``size_bytes`` from every host to every other."""
     demand = np.full((paths.leaves, paths.leaves), size_bytes * paths.hosts_per_leaf**2, np.int64)
     np.fill_diagonal(demand, 0)
     return demand_loads(paths, demand, _host_loads(paths, size_bytes))
 
 
 def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
-    """As `destination_loads`. All hosts of a leaf send alike."""
+    """Return the same as `destination_loads`. All hosts of a leaf send alike."""
     everybody = np.arange(paths.hosts, dtype=np.int64)
     loads = LinkLoads.zeros(paths)
     for leaf in range(paths.leaves):
@@ -43,7 +43,7 @@ def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
 
 
 def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> LinkLoads:
-    """As `ethereal_loads`, exactly.
+    """Return the same as `ethereal_loads`, exactly.
 
     What paths have alike is counted; what some have more goes round with where sources begin.
     """
@@ -113,7 +113,7 @@ def _begins(here: IntArray, there: IntArray, paths: int) -> tuple[IntArray, IntA
 
 
 def _on_all_paths(usable: BoolArray, counts: IntArray, least: int, more: FloatArray) -> IntArray:
-    """Bytes of each leaf on each path, int64 [leaves, paths]."""
+    """Return the bytes of each leaf on each path, int64 [leaves, paths]."""
     loads = np.zeros((len(counts), len(usable)), np.int64)
     loads[:, usable] = counts.sum(axis=1, keepdims=True) * least
     if more.any():

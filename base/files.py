@@ -134,7 +134,8 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
 
 
 def read_text(path: Path, most_bytes: int, encoding: str = "utf-8", errors: str = "strict") -> str:
-    """As `read_bounded`, of text, its lines' ends made ``\\n``; raises UnicodeDecodeError, too."""
+    """Read as `read_bounded` does, of text, its lines' ends made ``\n``; raises UnicodeDecodeError,
+    too."""
     text = read_bounded(path, most_bytes).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 

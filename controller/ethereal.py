@@ -217,7 +217,8 @@ def _shuffled(seed: int, source: IntArray, leaf: IntArray) -> npt.NDArray[np.uin
 
 
 def lanes(steps: Iterable[tuple[Flows, Pieces]]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """By (source, destination): the paths that its pieces take in any of the steps, ascending.
+    """Return by (source, destination) the paths that its pieces take in any of the steps,
+    ascending.
 
     Each is one lane, a queue pair of its own; of two hosts below one leaf the only lane has path
     `WITHIN_LEAF`.

@@ -50,7 +50,7 @@ def _p4info() -> Any:
 
 @cache
 def _ends() -> defaultdict[str, set[str]]:
-    """By every end of a name, the names that end so."""
+    """Return by every end of a name the names that end so."""
     info = _p4info()
     objects = (info.tables, info.actions, info.action_profiles, info.counters, info.registers,
                info.direct_counters)  # fmt: skip

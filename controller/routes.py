@@ -270,7 +270,7 @@ def _entries_by_destination(
 
 
 def _divisors(topology: Topology) -> dict[int, int]:
-    """By level of switches: how many ways lead up to it from a leaf."""
+    """Return by level of switches how many ways lead up to it from a leaf."""
     divisors = {1: 1}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         uplinks = len(_uplinks(topology, switch))

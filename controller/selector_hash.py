@@ -195,7 +195,8 @@ def source_ports(
     source: int | Sequence[int] | IntArray,
     destination: int | Sequence[int] | IntArray,
 ) -> IntArray:
-    """By path: a UDP source port that the switches' hash sends along it from one host to another.
+    """Return for each path a UDP source port that the switches' hash sends along it from one host
+    to another.
 
     int64 [paths], or [pairs, paths] of several pairs, as wide as the most paths that a pair may
     have. -1: no port leads there, as is so for paths with a failed link and within a leaf. The

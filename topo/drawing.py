@@ -248,7 +248,7 @@ def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
 
 
 def _width(share: float) -> float:
-    """Of a lane that carried a share of the largest load."""
+    """Return the width of a lane that carried a share of the largest load."""
     return 1.0 + 3.2 * share
 
 

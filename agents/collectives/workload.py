@@ -262,8 +262,8 @@ class Workload:
             yield ""
 
     def _check_rounded(self, start: int, result: Array) -> Iterator[str]:
-        """As `_check_reduced`, bit for bit, and against the bound; `errors` are of the slices so
-        far."""
+        """Check as `_check_reduced` does, bit for bit, and against the bound; `errors` are of the
+        slices so far."""
         self.errors = SumErrors()
         bits = f"u{self.request.item_bytes}"
         step = max(PAGE, SLICE_BYTES // self.size)

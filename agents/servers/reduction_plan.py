@@ -75,7 +75,7 @@ class Terms:
 
     @staticmethod
     def decode(data: bytes) -> Terms:
-        """From bytes of a peer.
+        """Make the terms of bytes that a peer has sent.
 
         Raises:
             ProtocolError: they are no terms, or no operation has such.

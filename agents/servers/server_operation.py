@@ -370,7 +370,7 @@ class ServerOperation:
         return incoming.memory + incoming.places[chunk] % self.plan.slots * incoming.slot_bytes
 
     def _contributors(self, chunk: int) -> list[Contributor]:
-        """In an order that begins elsewhere on every server."""
+        """Return whose values are added, in an order that begins elsewhere on every server."""
         others = self._roles[int(self.plan.pieces[chunk])].others(self._members.own)
         first = self._members.index % len(others) if others else 0
         return others[first:] + others[:first]

@@ -50,7 +50,7 @@ class Scaling:
         return self.alone / self.contention if self.contention else None
 
     def rate(self, workers: int) -> float:
-        """Of all workers, by the law."""
+        """Return the rate of all workers, by the law."""
         return workers * self.alone / (1 + self.contention * (workers - 1))
 
     def needed(self, rate: float) -> Needed:

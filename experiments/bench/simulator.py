@@ -78,7 +78,7 @@ def clos(hosts: int) -> Topology:
 
 
 def permutation(size: int, seed: int) -> list[int]:
-    """To whom each sends: everyone to another one, one cycle of all."""
+    """Return to whom each sends: everyone to another one, one cycle of all."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
     following = dict(zip(order, [*order[1:], order[0]], strict=True))

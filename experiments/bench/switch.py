@@ -139,7 +139,8 @@ def summary(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """By `RATIOS` and frame size; those of rows that are not there are not there either."""
+    """Return the ratios by `RATIOS` and frame size; those of rows that are not there are not there
+    either."""
     by_place = {(row["what"], row["traffic"], row["frame_bytes"]): row for row in rows}
     ratios: dict[str, dict[str, float]] = {}
     for name, figure, traffic, *to in RATIOS:

@@ -248,7 +248,7 @@ def pair(a: str, b: str) -> list[str]:
 
 
 def unicast(port: int) -> list[Entity]:
-    """Of fabric.p4: everything in 10/8 leaves by a port."""
+    """Return entries of fabric.p4: everything in 10/8 leaves by a port."""
     call = Action.of(fabric.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
         ProfileMember(fabric.name("ecmp"), port, call),
@@ -259,7 +259,7 @@ def unicast(port: int) -> list[Entity]:
 
 
 def replicated() -> list[Entity]:
-    """Of fabric.p4: a group to four ports."""
+    """Return entries of fabric.p4: a group to four ports."""
     call = Action.of(fabric.name("replicate"), group=1)
     return [
         MulticastGroup(1, tuple(range(2, 2 + FANOUT))),

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 
 def quickest_ns(work: Callable[[], object], attempts: int) -> int:
-    """Of so many attempts, after one that does not count: what has to be loaded is."""
+    """Return the quickest of so many attempts, after one that does not count: what has to be loaded
+    is."""
     work()
     times = []
     for _ in range(attempts):

@@ -218,7 +218,7 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
 
 
 def _failures(row: Row, now: Row) -> list[str]:
-    """Of the seeds under which both were run."""
+    """Say which runs fail now and did not, or no longer do, of the seeds that both have."""
     changes = {True: "fails; it did not", False: "no longer fails"}
     return [
         f"the run under seed {seed} {changes[_fails(now, seed)]}"

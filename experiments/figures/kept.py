@@ -201,7 +201,7 @@ def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str
 
 
 def options_of(scenario: Mapping[str, Any], swept: Sequence[str], ranks: str) -> dict[str, str]:
-    """As `Row.options`, of a scenario's point."""
+    """Return the same as `Row.options`, of a scenario's point."""
     options = {name: _said(name, scenario) for name in swept if name != "seed"}
     return options | {"ranks": ranks, "world": str(scenario.get("world"))}
 

@@ -170,7 +170,7 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
 
 
 def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
-    """Of a legend: what colours, dashes and marks of lines mean."""
+    """Return the part of a legend that says what colours, dashes and marks of lines mean."""
     keys: list[Any] = [
         Patch(color=colour(name), label=label)
         if both
@@ -192,7 +192,7 @@ def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
 
 
 def _sign_keys(shown: Lines, models: bool) -> list[Any]:
-    """Of a legend: what else is drawn, where it is."""
+    """Return the part of a legend that says what else is drawn, where it is."""
     sign: Any = {"color": INK, "ls": "none"}
     lines = shown.lines
     keys = (

@@ -195,7 +195,7 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
         return sum(each.model[tier] for tier in tiers)
 
     def bytes_of(figure: Callable[[Summary], float]) -> tuple[Value, Value]:
-        """In the unit of the axis, and over that of the denominator."""
+        """Return the value in the unit of the axis, and over that of the denominator."""
         return (
             lambda each, _: figure(each) / size,
             lambda each, below: _over(figure(each), figure(below)) if below else None,

@@ -141,7 +141,7 @@ class PlotSpec:
                 choose(name, getattr(self, name), sorted(algorithms))
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in results.json."""
+        """Return the plot as it stands in results.json."""
         return asdict(self)
 
     @staticmethod

@@ -177,8 +177,7 @@ def _date(text: str) -> str:
 
 
 def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return what says which point it is: each text, and the number that it is sorted by, if any.
-    """
+    """Return what says which point it is: texts, and what each is sorted by, if any number."""
     values = [summary.scenario.get(field_of(name)) for name in swept]
     return [
         (text, value if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
@@ -222,7 +221,7 @@ def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]
 def _network_drawings(
     summaries: Sequence[Summary], network: Topology
 ) -> dict[str, tuple[Markup, str]]:
-    """By algorithm, the network with what each direction of its links carried, and its width."""
+    """Return by algorithm a picture of what each direction of the links carried, and its width."""
     from markupsafe import Markup
 
     unit, unit_bytes = byte_unit(

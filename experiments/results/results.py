@@ -341,7 +341,7 @@ class Results:
 
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
-    """Bytes transmitted, summed by tier and direction."""
+    """Return the bytes transmitted, summed by tier and direction."""
     return {tier: sum(link.tx_bytes for link in links if link.tier == tier) for tier in TIERS}
 
 

@@ -383,7 +383,8 @@ def time_unit(longest_ns: float) -> tuple[str, int]:
 
 
 def three_digits(value: float) -> str:
-    """At least three significant digits, no exponent: ``0.0123``, ``7.16``, ``57.3``, ``1260``."""
+    """Return a number with at least three significant digits, no exponent: ``0.0123``, ``7.16``,
+    ``57.3``, ``1260``."""
     if value == 0:
         return "0"
     if abs(value) >= 100:

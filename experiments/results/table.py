@@ -104,7 +104,8 @@ def summary_table(results: Results) -> Table:
 
 
 def _count(packets: int) -> str:
-    """In at most five characters, which is what 100 columns have room for: ``12345``, ``123k``."""
+    """Return a number in at most five characters, which is what 100 columns have room for:
+    ``12345``, ``123k``."""
     if packets < 100_000:
         return str(packets)
     size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
@@ -208,7 +209,7 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _chance(summaries: Sequence[Summary], several: bool) -> str:
-    """Of single runs in virtual time: which are exact, and what another seed could change."""
+    """Say of single runs in virtual time which are exact, and what another seed could change."""
     single = [
         each
         for each in summaries
@@ -230,8 +231,7 @@ def _chance(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _paths(summary: Summary) -> str:
-    """Return how flows shared the links between switches, where somebody asked for more than ECMP.
-    """
+    """Say how flows shared the links between switches, where somebody asked for more than ECMP."""
     figures = summary.paths
     if figures.imbalance is None or not summary.chose_paths:
         return ""
@@ -249,7 +249,7 @@ def _paths(summary: Summary) -> str:
 
 
 def _flow_times(summaries: Sequence[Summary]) -> str:
-    """Of workloads of flows: how long their flows took."""
+    """Say of workloads of flows how long their flows took."""
     text = ""
     for each in summaries:
         runs = [run.flows for run in each.verified or [each.shown] if run.flows]

@@ -52,11 +52,12 @@ class Busyness:
         return self.others + self.stolen > MOST_BESIDES
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands beside the figures in a document."""
+        """Return the fields as they stand beside the figures in a document."""
         return {**asdict(self), "disturbed": self.disturbed}
 
     def lines(self) -> list[str]:
-        """As a person reads it: what the machine did, and a warning where that was too much."""
+        """Return the lines that a person reads: what the machine did, and a warning if that was too
+        much."""
         found = [
             f"machine: {self.processors} processor{'s' * (self.processors != 1)}, load before "
             f"{self.load_before:.2f}; during {self.duration_s:.1f} s of measuring {self.own:.0%} "

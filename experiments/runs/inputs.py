@@ -139,7 +139,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
 
 
 def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[Lane, ...]]]:
-    """By process of a rank and by peer."""
+    """Return the lanes by process of a rank and by peer."""
     found: dict[int, dict[int, tuple[Lane, ...]]] = {}
     jobs = scenario.placement.jobs
     ranks = {host: rank for hosts in jobs for rank, host in enumerate(hosts)}
@@ -233,7 +233,8 @@ def plan_of(
 
 
 def _assignment(scenario: Scenario, algorithm: str, without: Collection[str] = ()) -> Assignment:
-    """Of the flows' paths, as an operation starts, or around links that have failed since."""
+    """Return the paths of the flows as an operation starts, or around links that have failed
+    since."""
     known = known_from_start(scenario.injected, scenario.network(), scenario.notice_delay_ns)
     return assignment_of(scenario, algorithm, frozenset(known), frozenset(without) - {*known})
 

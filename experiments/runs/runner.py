@@ -187,7 +187,7 @@ def _saturated(runs: Sequence[Run]) -> list[str]:
 
 
 def _marking(points: Sequence[Point]) -> list[str]:
-    """From which queue on switches marked, and why, where that was chosen for a scenario."""
+    """Say from which queue on switches marked, and why, where that was chosen for a scenario."""
     scenarios = [each.scenario for each in points if each.scenario.congestion == "dctcp"]
     chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
     said = (

@@ -101,7 +101,8 @@ def _algorithms(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _known_algorithms() -> str:
-    """By collective: ``allgather: ring, linear; alltoall, many-to-one: direct``."""
+    """Say by collective which there are: ``allgather: ring, linear; alltoall, many-to-one:
+    direct``."""
     collectives: dict[tuple[str, ...], list[str]] = {}
     for collective, names in CHOICES.items():
         collectives.setdefault(names, []).append(collective)
@@ -961,7 +962,7 @@ class Asked:
         return rate_bps
 
     def to_dict(self) -> dict[str, Any]:
-        """As it stands in results.json: everything, defaults included."""
+        """Return the fields as they stand in results.json: everything, defaults included."""
         return {
             **asdict(self),
             "algorithms": list(self.algorithms),

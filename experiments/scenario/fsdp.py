@@ -34,6 +34,6 @@ def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
 
 
 def operation_name(place: int) -> tuple[str, int]:
-    """Of the operation at a place in a run: its collective, and its layer."""
+    """Return of the operation at a place in a run its collective and its layer."""
     step, which = divmod(place, 2)
     return ("reduce-scatter", step) if which else ("allgather", step + 1)

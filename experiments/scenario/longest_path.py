@@ -140,7 +140,7 @@ class Marking:
 
     @staticmethod
     def of(network: Topology, mtu: int) -> Marking:
-        """For a network's switches, all alike."""
+        """Return the threshold of all switches of a network."""
         path = LongestPath.of(network, mtu)
         leaf = network.switches_of("leaf")[0].name
         tiers = [direction.tier for direction in network.outward(leaf)]

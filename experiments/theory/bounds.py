@@ -62,7 +62,7 @@ def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
 
 
 def expected_ns(scenario: Scenario, algorithm: str) -> int:
-    """As `completion_bound_ns`, with the headers of all data packets."""
+    """Return the same as `completion_bound_ns`, with the headers of all data packets."""
     return _time_ns(scenario, algorithm, frames=True)
 
 
@@ -104,7 +104,7 @@ def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
 
 
 def _hosts_ns(scenario: Scenario, algorithm: str, sizing: Sizing, *, frames: bool) -> int:
-    """By host links, and by those of the tree whose switches add."""
+    """Return the least time (ns) on host links, and on those of the tree whose switches add."""
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps

@@ -15,8 +15,8 @@ from weft.topo.network import Switch, Topology
 
 
 def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
-    """Of all of a run's operations, in ns; 0 where the fabric is no bottleneck, or where what goes
-    over it is no unicast flows between ranks.
+    """Return the least time of all of a run's operations, in ns; 0 where the fabric is no
+    bottleneck, or where what goes over it is no unicast flows between ranks.
 
     Args:
         sizing: bytes of payload to bytes that count.

@@ -59,7 +59,7 @@ def has_steps(collective: str, algorithm: str) -> bool:
 
 
 def shards_of(collective: str, ranks: int, size_bytes: int, item_bytes: int = 1) -> tuple[int, ...]:
-    """Bytes of every rank's shard; of `VECTORS`, of every part of the vector."""
+    """Return the bytes of every rank's shard; of `VECTORS`, of every part of the vector."""
     if collective in VECTORS:
         return tuple(even_parts(size_bytes, ranks, item_bytes).tolist())
     return (size_bytes,) * ranks
@@ -74,7 +74,7 @@ def steps_of_shards(
     root: int = 0,
     radix: int = 2,
 ) -> list[Flows]:
-    """As `steps_of`, of shards of any sizes (of Broadcast the root's counts)."""
+    """Return the same as `steps_of`, of shards of any sizes (of Broadcast the root's counts)."""
     sizes = np.asarray(shards, np.int64)
     refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
     task = Task(collective, sizes, root, radix, item_bytes)

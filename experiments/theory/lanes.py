@@ -198,7 +198,7 @@ def _pins(
 
 
 def _both_ways(ports: Mapping[Pair, list[Lane]]) -> dict[Pair, tuple[Lane, ...]]:
-    """As many lanes each way; those added carry only what answers data."""
+    """Return as many lanes each way; those added carry only what answers data."""
     found: dict[Pair, tuple[Lane, ...]] = {}
     for one, other in list(ports):
         most = max(len(ports.get(pair, ())) for pair in ((one, other), (other, one)))

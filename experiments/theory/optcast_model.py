@@ -42,7 +42,7 @@ class Optcast:
         return self.split or self.servers
 
     def parts(self, collective: str, shards: Sequence[int]) -> IntArray:
-        """Bytes of each piece of each shard, int64 [shards, pieces].
+        """Return the bytes of each piece of each shard, int64 [shards, pieces].
 
         An Allreduce's vector is one shard. Piece i of a Reduce-Scatter's shard r is dealt as piece
         i + r, so that short shards go to different servers.

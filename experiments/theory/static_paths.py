@@ -96,6 +96,6 @@ def figures(situation: Situation, result: SchemeLoads) -> dict[str, Any]:
 
 
 def _links_up(paths: ClosPaths) -> LinkLoads:
-    """Of every direction whether its link is up, bool."""
+    """Return of every direction whether its link is up, bool."""
     hosts = np.ones(paths.hosts, bool)
     return LinkLoads(hosts, hosts, paths.leaf_up, paths.leaf_up, paths.core_up, paths.core_up)

@@ -35,13 +35,13 @@ class SwitchTraffic:
     scatter: bool = False
 
     def up(self, below: Iterable[int]) -> int:
-        """Bytes on the link up from ranks, by number."""
+        """Return the bytes on the link up from ranks, by number."""
         alone = list(below) if self.scatter else []
         saved = self._saved(alone) if len(alone) == 1 else 0
         return int(self.full.sum()) + self.prologue - saved
 
     def down(self, below: Iterable[int]) -> int:
-        """Bytes on the link down to ranks, by number."""
+        """Return the bytes on the link down to ranks, by number."""
         if not self.scatter:
             return self.up(below)
         return int(self.bare.sum()) + self.prologue + self._saved(list(below))
@@ -68,7 +68,7 @@ def switch_frames(
     item_bytes: int = 4,
     floats: bool = True,
 ) -> SwitchTraffic:
-    """As frames without FCS.
+    """Return what links carry, in bytes of frames without FCS.
 
     Args:
         values: V, of every packet that has any; a block is so many elements, the last one padded.
@@ -90,7 +90,7 @@ def switch_frames(
 def switch_tier_bytes(
     network: Topology, traffic: SwitchTraffic, hosts: Sequence[int] | None = None
 ) -> dict[str, int]:
-    """Bytes by tier and direction.
+    """Return the bytes by tier and direction.
 
     ``hosts``: the host of each rank, by number; by default rank r is on host r.
     """

@@ -37,7 +37,8 @@ def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> d
 
 
 def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
-    """As `tier_model_bytes`, with the headers of all data packets; frames without FCS."""
+    """Return the same as `tier_model_bytes`, with the headers of all data packets; frames without
+    FCS."""
     return _tier_bytes(network, scenario, algorithm, frames=True)
 
 
@@ -99,7 +100,7 @@ def switch_traffic(scenario: Scenario, *, frames: bool) -> SwitchTraffic:
 
 
 def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[str, int]:
-    """Bytes by tier of messages between hosts by shortest ways, as many up as down."""
+    """Return the bytes by tier of messages between hosts by shortest ways, as many up as down."""
     leaves = {switch.name: switch for switch in network.switches_of("leaf")}
     leaf = np.array([leaves[host.leaf].index for host in network.hosts], np.int64)
     pod = np.array([leaves[host.leaf].pod or 0 for host in network.hosts], np.int64)
@@ -115,7 +116,7 @@ def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[s
 def multicast_tier_bytes(
     network: Topology, shards: Sequence[int], hosts: Sequence[int] | None = None
 ) -> dict[str, int]:
-    """Bytes by tier of shards that each go from their rank to all others.
+    """Return the bytes by tier of shards that each go from their rank to all others.
 
     A tree has a link for every rank, for every leaf that has ranks if there are several, and for
     every pod if there are several. From the source to the tree's root they are crossed upwards,

@@ -101,7 +101,7 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
 
 
 def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGraph:
-    """As `read_traces`, of (name, bytes) of every rank's file."""
+    """Read as `read_traces` does, of (name, bytes) of every rank's file."""
     ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
     builder = _Traces(ranks, algorithm).build()
     first = traces[0][0] if traces else "workload"
@@ -113,8 +113,7 @@ def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGra
 
 
 def has_collectives(path: Path) -> bool:
-    """Return whether the trace of rank 0 has collectives. Raises InputError as `read_traces` does.
-    """
+    """Return whether rank 0's trace has collectives. Raises InputError as `read_traces` does."""
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         data = read_bounded(path, MOST_BYTES)
     return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())

@@ -78,7 +78,7 @@ def read_matrix(path: Path) -> FlowGraph:
 
 
 def parse_matrix(text: str, name: str) -> FlowGraph:
-    """As `read_matrix`, of a file's text."""
+    """Read as `read_matrix` does, of a file's text."""
     headers: dict[str, tuple[_Line, int]] = {}
     connections: list[_Connection] = []
     triggers: dict[int, _Trigger] = {}

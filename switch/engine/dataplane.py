@@ -449,8 +449,8 @@ class Dataplane:
         return int(self.context.load_bin_ns)
 
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:
-        """Bytes that the link behind a port carried in each bin of time. ``arrived``: that came in
-        there, where the driver counts it."""
+        """Return the bytes that the link behind a port carried in each bin of time. ``arrived``:
+        that came in there, where the driver counts it."""
         loads = self.memory.loads
         row = switch * self.port_count + port + (len(loads) // 2 if arrived else 0)
         return [int(size) for size in loads[row]]

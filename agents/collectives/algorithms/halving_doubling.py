@@ -105,7 +105,7 @@ class HalvingDoublingAllreduce(Pattern):
         return range(self._blocks.of(start).start, self._blocks.of(start + (1 << round_) - 1).stop)
 
     def _areas_of(self, rank: int) -> list[Area]:
-        """In the order in which a rank adds them; then those of the result.
+        """Return the areas in the order in which a rank adds them; then those of the result.
 
         The result's come first in the staging memory, in one vector; each of the others has its own
         bytes behind that.

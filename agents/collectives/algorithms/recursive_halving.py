@@ -98,7 +98,7 @@ class RecursiveHalvingReduceScatter(Pattern):
         raise ProtocolError(f"an RDMA WRITE announced block {block}; its writer has no area here")
 
     def _areas_of(self, rank: int) -> list[Area]:
-        """In the order in which a rank adds them."""
+        """Return the areas in the order in which a rank adds them."""
         folding, place, ends = self._folding, self._folding.place(rank), self._ends
         if place is None:
             parts = [(rank + 1, ends[rank], ends[rank + 1])]

@@ -194,7 +194,7 @@ MOST_RECORD_BYTES = 16 << 20
 
 
 def doubt_of_folder(status: os.stat_result) -> str:
-    """As `doubt`, of what is to be a folder."""
+    """Return the same as `doubt`, of what is to be a folder."""
     return doubt(status) or ("" if stat.S_ISDIR(status.st_mode) else "it is no folder")
 
 

@@ -127,7 +127,7 @@ class SimulatedWorld:
         return self.fabric.statistics()
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Of queues outside the switches: there are none."""
+        """Return the counts of queues outside the switches: there are none."""
         return {}
 
     def host_queue_drops(self) -> dict[str, int]:
