@@ -25,6 +25,7 @@ def start() -> NoReturn:
     # gRPC would start threads anew after each fork, and end the process where it gets none; what is
     # forked here starts another program at once.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # that a switch has ended is said by Weft
     from weft.experiments.commands.command_line import main
 
     main()
