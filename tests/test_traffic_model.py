@@ -11,14 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.fabric import program_names
 from tests.theory_support import OFFLOADED, unicast_rounds
 
 from weft.agents.collectives.names import COLLECTIVES, REDUCING, ROOTED
 from weft.agents.collectives.transfers import even_parts, placed
 from weft.agents.servers.reduction_plan import ReductionPlan, terms_of
 from weft.base.errors import InputError
-from weft.controller.aggregation import AggregationJob, plan_aggregation
-from weft.controller.multicast import plan_trees
+from weft.controller.features.aggregation import AggregationJob, plan_aggregation
+from weft.controller.features.multicast import plan_trees
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
 from weft.experiments.theory.overheads import (
@@ -73,7 +74,9 @@ def way(network: Topology, source: str, destination: str) -> Counter[str]:
 
 def flood(network: Topology, source: str, index: int = 0) -> Counter[str]:
     """How many links of each tier a packet to all hosts crosses, by the controller's tree."""
-    tree = plan_trees(network, [[host.name for host in network.hosts]] * (index + 1))[index]
+    tree = plan_trees(
+        program_names(), network, [[host.name for host in network.hosts]] * (index + 1)
+    )[index]
     crossed: Counter[str] = Counter()
     waiting = [network.outward(source)[0]]
     while waiting:
@@ -340,7 +343,9 @@ def test_every_link_of_the_controllers_aggregation_tree_has_its_share(
     names = [network.hosts[number].name for number in numbers]
     elements = data.draw(st.lists(st.integers(0, 40), min_size=len(names), max_size=len(names)))
     scatter = data.draw(st.booleans())
-    (tree,) = plan_aggregation(network, [AggregationJob("239.255.0.0", names, 1, 4, 0)])
+    (tree,) = plan_aggregation(
+        program_names(), network, [AggregationJob("239.255.0.0", names, 1, 4, 0)]
+    )
     owners = [rank for rank, count in enumerate(elements) for _ in range(-(-count // 16))]
     if not scatter:
         owners = [-1] * -(-sum(elements) // 16)
