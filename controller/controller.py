@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from weft.base.garbage import uncollected
 from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
-from weft.controller.counters import Cell, LinkCounters, read_links
+from weft.controller.counters import Cell, LinkCells, LinkCounters
 from weft.controller.features.registry import all_features
 from weft.controller.plan import Plan, Update, diff
 from weft.topo.clos import Topology
@@ -111,7 +111,21 @@ class Controller:
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
 
-        return read_links(self, self.topology, all_features())
+        features = [each for each in all_features() if each.counters or each.host_counters]
+        everywhere = [self.names.name(one) for each in features for one in each.counters]
+        at_hosts = [self.names.name(one) for each in features for one in each.host_counters]
+        cells: dict[str, list[Cell]] = {switch.name: [] for switch in self.topology.switches}
+        for direction in self.topology.directions:
+            if direction.tier != "host_up":
+                port = direction.source
+                counters = everywhere + (at_hosts if direction.tier == "host_down" else [])
+                cells[port.node] += [(counter, port.number) for counter in counters]
+        counted = self.read_cells(cells)
+        found = {}
+        for direction in self.topology.directions:
+            ends = LinkCells(self.names, direction, counted)
+            found[direction.ends] = sum((each.share(ends) for each in features), LinkCounters())
+        return found
 
     def read_cells(
         self, cells: Mapping[str, Sequence[Cell]]

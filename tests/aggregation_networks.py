@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tests.fabric import program_names
+from tests.fabric import job_counters, program_names
 
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.controller import Controller
-from weft.controller.features.aggregation import AggregationCounters, read_counters, trees_of
+from weft.controller.features.aggregation import AggregationCounters, trees_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.faults import parse_faults
@@ -53,7 +53,7 @@ class Summing:
         self._epoch += 1
         plan = plan_of(program_names(), self.scenario, topology, epoch=self._epoch)
         self.controller.apply(plan)
-        self._before = self._now or read_counters(self.controller, self.controller.plan)
+        self._before = self._now or job_counters(self.controller)
         self._now = None
         return self.world.run_operation(
             operation,
@@ -63,7 +63,7 @@ class Summing:
 
     def counted(self) -> dict[tuple[str, str], AggregationCounters]:
         """What the switches counted in the last run, by (job's address, switch)."""
-        self._now = read_counters(self.controller, self.controller.plan)
+        self._now = job_counters(self.controller)
         return {place: counters - self._before[place] for place, counters in self._now.items()}
 
     def check_added_once(self, rounds: int) -> None:

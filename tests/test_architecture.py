@@ -54,6 +54,7 @@ SANS_IO = (
     "controller/features/multicast.py",
     "controller/features/pinned_paths.py",
     "controller/features/routes.py",
+    "controller/features/transmission.py",
     "controller/flows.py",
     "controller/clos_paths.py",
     "controller/ethereal.py",

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import fabric
 from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
-from tests.fabric import fabric_plan, program_names
+from tests.fabric import fabric_plan, job_counters, program_names
 from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 
 from weft.base.errors import InputError
@@ -31,7 +31,6 @@ from weft.controller.features.aggregation import (
     aggregation_entries,
     children_group,
     plan_aggregation,
-    read_counters,
     trees_of,
 )
 from weft.controller.features.multicast import max_groups
@@ -492,7 +491,7 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     assert results(received) == {
         "h3": [(2 | 4, [])], "h0": [(1 | 2 | 4, scattered)], "h2": [(2 | 4, [])],
     }  # fmt: skip
-    counted = read_counters(controller, controller.plan)
+    counted = job_counters(controller)
     of_job = {switch: one for (address, switch), one in counted.items() if address == job.address}
     assert {switch: (one.contributions, one.results) for switch, one in of_job.items()} == {
         "spine1": (4, 2), "leaf1": (4, 2), "leaf0": (2, 2),
@@ -501,7 +500,7 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     assert sum(one.duplicates + one.late + one.malformed for one in counted.values()) == 0
     assert counted[other.address, "spine0"].contributions == 0
     before = of_job["leaf1"]
-    assert (read_counters(controller, controller.plan)[job.address, "leaf1"] - before).results == 0
+    assert (job_counters(controller)[job.address, "leaf1"] - before).results == 0
 
 
 def test_what_the_switches_made_shorter_or_longer_is_counted_with_its_own_bytes(
@@ -545,7 +544,7 @@ def test_a_new_epoch_empties_the_rows_of_a_job_that_crashed(
         packet = contribution(SMALL.host(host), job, 0, [1] * VALUES)
         received = send(SMALL, dataplane, host, [packet])
     assert results(received) == {host: [(1 | 2, [2] * VALUES)] for host in ("h0", "h2")}
-    assert read_counters(controller, controller.plan)[job.address, "leaf0"].other_epoch == 1
+    assert job_counters(controller)[job.address, "leaf0"].other_epoch == 1
 
 
 def test_planner_and_program_agree_on_rows_jobs_and_counters() -> None:

@@ -208,8 +208,6 @@ class LongMark(Feature):
         return Planned(dict.fromkeys(switches, [mark]), provides=options["mtu"])
 
     def share(self, cells):
-        if cells.direction.tier == "host_up":
-            return LinkCounters()
         return LinkCounters(marked_packets=cells.at_source("long_mark.long_marked")[0])
 
 

@@ -18,7 +18,7 @@ from ipaddress import AddressValueError, IPv4Address
 from operator import sub
 
 from weft.base.errors import InputError, refuse
-from weft.controller.counters import Cell, CellReader, LinkCells, LinkCounters
+from weft.controller.counters import Cell, LinkCells, LinkCounters, ReadCells
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from weft.controller.features.feature import Feature, Planned, Planning
 from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
@@ -160,8 +160,6 @@ class Aggregation(Feature):
     def share(self, cells: LinkCells) -> LinkCounters:
         """See `Feature.share`: a counter does not know the bytes of what aggregation made longer or
         shorter, so that is counted by its two kinds."""
-        if cells.direction.tier == "host_up":
-            return LinkCounters()
         bare, _ = cells.at_source("port_egress_headers")
         full, _ = cells.at_source("port_egress_values")
         if not bare + full:
@@ -176,16 +174,17 @@ def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
     return trees
 
 
-def read_counters(reader: CellReader, plan: Plan) -> dict[tuple[str, str], AggregationCounters]:
+def read_counters(
+    names: ProgramNames, plan: Plan, read_cells: ReadCells
+) -> dict[tuple[str, str], AggregationCounters]:
     """Return the packets of every job of a plan on every switch of its tree, by (address,
     switch)."""
-    figures = [field.name for field in fields(AggregationCounters)]
-    counters = [reader.names.name(f"aggregation.{figure}") for figure in figures]
+    counters = [names.name(f"aggregation.{each.name}") for each in fields(AggregationCounters)]
     cells: dict[str, list[Cell]] = {}
     for tree in trees_of(plan):
         for switch in tree.nodes:
             cells.setdefault(switch, []).extend((each, tree.job.number) for each in counters)
-    counted = reader.read_cells(cells)
+    counted = read_cells(cells)
     return {
         (tree.job.address, switch): AggregationCounters(
             *(counted[switch][each, tree.job.number][0] for each in counters)

@@ -23,9 +23,7 @@ class Congestion(Feature):
         return Planned(plan_marking(planning.names, planning.topology, threshold))
 
     def share(self, cells: LinkCells) -> LinkCounters:
-        """See `Feature.share`: hosts mark nothing."""
-        if cells.direction.tier == "host_up":
-            return LinkCounters()
+        """See `Feature.share`."""
         return LinkCounters(marked_packets=cells.at_source("ecn_marked")[0])
 
 

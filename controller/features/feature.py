@@ -60,7 +60,8 @@ class Feature:
     egress = ""
     """The same, applied to packets that leave, before they are counted."""
     counters: tuple[str, ...] = ()
-    """Short names of counters by port that are read at every port of a switch."""
+    """Short names of counters by port that are read at every port of a switch; of a feature of
+    another package with its name, such as ``x.marked``."""
     host_counters: tuple[str, ...] = ()
     """Short names of counters by port that are read where a port leads to a host."""
 

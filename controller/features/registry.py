@@ -8,8 +8,10 @@ from weft.controller.features.feature import Feature
 from weft.controller.features.multicast import Multicast
 from weft.controller.features.pinned_paths import PinnedPaths
 from weft.controller.features.routes import Routes
+from weft.controller.features.transmission import Transmission
 
 OWN: tuple[Feature, ...] = (
+    Transmission(),
     Routes(),
     PinnedPaths(),
     Congestion(),

@@ -53,9 +53,6 @@ DROP_MEMBER = 1 << 16
 SUBNET_BITS = 24
 """Prefix length of a leaf's subnet."""
 
-MAX_ROUTES = 4096
-"""Entries that the route table of p4/include/forwarding.p4 holds."""
-
 Ports = tuple[int, ...]
 
 Paths = Literal["ecmp", "destination", "spray-random", "spray-round-robin", "pinned"]
@@ -295,9 +292,9 @@ def _entries_by_destination(
             for host, port in zip(hosts, chosen, strict=True):
                 route(host.address, 32, port)
     refuse(
-        len(routes) > MAX_ROUTES,
-        f"{switch.name}: {len(routes)} routes by destination, and a switch holds {MAX_ROUTES}: "
-        "choose paths ecmp, or a smaller network",
+        len(routes) > names.size("ipv4_route"),
+        f"{switch.name}: {len(routes)} routes by destination, and a switch holds "
+        f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network",
     )
     return [*(members[port] for port in sorted(used)), *routes]
 
