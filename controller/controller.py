@@ -110,7 +110,6 @@ class Controller:
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
-
         features = [each for each in all_features() if each.counters or each.host_counters]
         everywhere = [self.names.name(one) for each in features for one in each.counters]
         at_hosts = [self.names.name(one) for each in features for one in each.host_counters]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -283,26 +284,49 @@ def words_of(file: Path) -> Iterator[tuple[int, str]]:
                 yield getattr(node, "lineno", 0), value
 
 
-@pytest.mark.parametrize("file", modules("controller"), ids=name_of)
-def test_generic_code_of_the_controller_names_no_feature_table_or_counter_of_one(
+@cache
+def of_features() -> re.Pattern[str]:
+    """What finds names of features, of their tables and of their counters in a text."""
+    text = compile_cached(fabric_program()).p4info.read_text()
+    tables = text_format.Parse(text, p4info_pb2.P4Info()).tables
+    names = {
+        *(each.name for each in OWN),
+        *(name for each in OWN for name in (*each.counters, *each.host_counters)),
+        *(table.preamble.name.rpartition(".")[2] for table in tables),
+    }
+    return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
+
+
+GENERIC = [file for file in modules("controller") if file.parent.name != "features"]
+
+
+@pytest.mark.parametrize("file", GENERIC, ids=name_of)
+def test_of_the_controller_features_alone_name_features_their_tables_and_counters(
     file: Path,
 ) -> None:
-    if file.parent.name == "features":
-        return
-    p4info = text_format.Parse(
-        compile_cached(fabric_program()).p4info.read_text(), p4info_pb2.P4Info()
-    )
-    tables = {table.preamble.name.rpartition(".")[2] for table in p4info.tables}
-    counters = {name for each in OWN for name in (*each.counters, *each.host_counters)}
-    named = tables | counters | {each.name for each in OWN}
-    assert len(named) > 10
-    pattern = re.compile(rf"(?<![a-z])({'|'.join(named)})(?![a-z])")
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
         for line, text in words_of(file)
-        if pattern.search(re.sub(P4RUNTIMES_OWN, "", text.lower()))
+        if of_features().search(re.sub(P4RUNTIMES_OWN, "", text.lower()))
     ]
     assert not wrong
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "self.aggregation = ()",
+        'name("FabricIngress.fault.ingress_fault")',
+        "from weft.controller.features import routes",
+        "def read(ecn_marked): ...",
+        "plan(pinned_path=1)",
+        '"multicast"',
+    ],
+)
+def test_a_name_of_a_feature_is_found_wherever_it_is(line: str, tmp_path: Path) -> None:
+    file = tmp_path / "module.py"
+    file.write_text(f'"""Multicast, congestion."""\nfound = {line}\n' if line[0] == '"' else line)
+    assert [text for _, text in words_of(file) if of_features().search(text)]
 
 
 @pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)

@@ -201,11 +201,11 @@ class LongMark(Feature):
     counters = ("long_mark.long_marked",)
 
     def plan(self, planning):
-        names, options = planning.names, planning.options
-        call = Action.of(names.name("long_mark.mark_from"), size_bytes=options["mtu"])
+        names, mtu = planning.names, planning.options.get("mtu", 0)
+        call = Action.of(names.name("long_mark.mark_from"), size_bytes=mtu)
         mark = DefaultAction(names.name("long_mark.marking"), call)
         switches = [switch.name for switch in planning.topology.switches]
-        return Planned(dict.fromkeys(switches, [mark]), provides=options["mtu"])
+        return Planned(dict.fromkeys(switches, [mark]), provides=mtu)
 
     def share(self, cells):
         return LinkCounters(marked_packets=cells.at_source("long_mark.long_marked")[0])

@@ -26,8 +26,8 @@ class Planning:
     """What is wanted of a feature, by the feature's name. Each says of what type that is, and does
     what is most usual where nothing is said."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The options of the scenario, by the names of their fields (docs/options.md); none where
-    there is no scenario."""
+    """The options of the scenario, by the names of their fields; none where there is no scenario,
+    as in benchmarks."""
 
 
 @dataclass(frozen=True)

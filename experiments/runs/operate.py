@@ -104,8 +104,8 @@ def operate(
     plan = plan_at_start(names, scenario, topology, epoch, algorithm)
 
     def lead_around(lost: Sequence[str], without: Sequence[str]) -> None:
-        plan = plan_around(names, scenario, topology, without, lost, epoch, algorithm)
-        testbed.controller.apply(plan)
+        around = plan_around(names, scenario, topology, without, lost, epoch, algorithm)
+        testbed.controller.apply(around)
 
     order = Order(
         f"{algorithm}-{repetition}",
