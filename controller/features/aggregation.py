@@ -170,8 +170,7 @@ class Aggregation(Feature):
 
 def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
     """Return the trees of the jobs that the switches of a plan add for."""
-    trees: tuple[AggregationTree, ...] = plan.provided.get(Aggregation.name, ())
-    return trees
+    return tuple(plan.provided.get(Aggregation.name, ()))
 
 
 def read_counters(

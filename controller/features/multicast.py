@@ -67,8 +67,7 @@ class Multicast(Feature):
 
 def trees_of(plan: Plan) -> tuple[Tree, ...]:
     """Return the multicast groups that a plan provides."""
-    trees: tuple[Tree, ...] = plan.provided.get(Multicast.name, ())
-    return trees
+    return tuple(plan.provided.get(Multicast.name, ()))
 
 
 def plan_trees(
