@@ -37,11 +37,11 @@ class LinkLoads:
     """[hosts]"""
     host_down: Numbers
     leaf_up: Numbers
-    """From leaves, [leaves, uplinks]."""
+    """[leaves, uplinks]: from each leaf, by its uplink."""
     leaf_down: Numbers
     """To leaves, by the same links."""
     core_up: Numbers
-    """From aggregation switches, [pods, uplinks, cores]."""
+    """[pods, uplinks, cores]: from each aggregation switch, by its uplink."""
     core_down: Numbers
 
     @staticmethod

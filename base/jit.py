@@ -124,7 +124,7 @@ class Record(ctypes.Structure):
     """
 
     dtype: ClassVar[np.dtype[np.void]]
-    """The same as a numpy type: ``np.zeros(rows, Row.dtype)`` is a table."""
+    """The row as a numpy type: ``np.zeros(rows, Row.dtype)`` is a table."""
     kernel_form: ClassVar[Any]
     """What a call of the class makes in plain Python: the form of what it makes in compiled
     code."""

@@ -32,6 +32,10 @@ DURATION_UNITS = {"NS": 1, "US": 10**3, "MS": 10**6, "S": 10**9, "": 1}
 
 _QUANTITY = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]*)(?:/s)?\s*", re.ASCII)
 _NUMBER = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*", re.ASCII)
+MAX_SEED = (1 << 63) - 1
+MAX_SEEDS = 10_000
+"""The most seeds of one scenario."""
+_SEEDS = re.compile(r"\s*([0-9]{1,19})\s*(?:\.\.\s*([0-9]{1,19})\s*)?")
 
 
 def shown(value: object) -> str:
@@ -137,13 +141,6 @@ def format_duration(duration_ns: float) -> str:
     """Write a duration like ``598 ms``, ``1.26 s`` or ``31.5 us``."""
     value, unit = scaled(duration_ns, 1000, ("ns", "us", "ms", "s"))
     return f"{value:.4g} {unit}"
-
-
-MAX_SEED = (1 << 63) - 1
-MAX_SEEDS = 10_000
-"""The most seeds of one scenario."""
-
-_SEEDS = re.compile(r"\s*([0-9]{1,19})\s*(?:\.\.\s*([0-9]{1,19})\s*)?")
 
 
 def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:

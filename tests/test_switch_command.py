@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.realtime_support import ROOT, needs_namespaces
 
+import weft
 from weft.base.errors import InputError, MachineError, WeftError
 from weft.switch.commands.switch import run_switch
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
@@ -74,7 +75,8 @@ def test_versions_are_told(flag: str, capsys: pytest.CaptureFixture[str]) -> Non
     with pytest.raises(SystemExit) as ended:
         options(flag)
     assert ended.value.code == 0
-    assert capsys.readouterr().out.startswith("2.24" if "json" in flag else "weft ")
+    told = capsys.readouterr().out
+    assert told.startswith("2.24" if "json" in flag else f"weft {weft.__version__}\n")
 
 
 def test_queues_are_of_one_port_or_of_all() -> None:

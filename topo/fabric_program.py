@@ -8,7 +8,7 @@ from weft.base.errors import MachineError, refuse
 AGGREGATION_VALUES = 256
 """Numbers of 32 bits that an aggregation packet of the built-in switch carries."""
 BMV2_AGGREGATION_VALUES = 64
-"""The same where BMv2 runs the program: it takes statements one by one."""
+"""As many where BMv2 runs the program, which takes statements one by one."""
 _VALUES = (16, 32, 64, 128, 256)
 
 _PROGRAM = PACKAGE / "p4" / "fabric.p4"

@@ -57,6 +57,9 @@ _ppoll: Any = types.ExternalFunction(
     "ppoll", types.int32(types.intp, types.uint64, types.intp, types.intp)
 )
 _errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
+_EAGAIN = 11
+_EINTR = 4
+_POLLIN = 1
 
 
 @internal
@@ -193,11 +196,6 @@ def wait_ready(watched: Words, count: int, timeout: Words) -> int:
     """
     limit = timeout.ctypes.data if timeout[0] >= 0 else 0
     return int(np.int64(_ppoll(watched.ctypes.data, np.uint64(count), limit, 0)))
-
-
-_EAGAIN = 11
-_EINTR = 4
-_POLLIN = 1
 
 
 @compiled

@@ -32,6 +32,9 @@ from weft.agents.participant import Introductions
 from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.base.errors import InputError, ProtocolError
 
+SEND_SILENCE_S = 60.0
+"""How long the peer may take nothing of a message."""
+
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """What all messages have in common: ``kind`` in the JSON object says which one it is."""
@@ -170,10 +173,6 @@ def decode(line: bytes) -> Message:
         return _DECODER.decode(line)
     except (msgspec.MsgspecError, InputError) as error:
         raise ProtocolError(f"not a message of the rendezvous: {error}: {line[:80]!r}") from error
-
-
-SEND_SILENCE_S = 60.0
-"""How long the peer may take nothing of a message."""
 
 
 class LineChannel:

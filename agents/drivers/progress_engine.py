@@ -39,6 +39,13 @@ BATCH = 64
 
 _SO_SNDBUFFORCE = 32
 _SO_RCVBUFFORCE = 33
+IP_RECVTOS = 13
+_IP_MULTICAST_ALL = 49
+SHARED_PORT = (
+    (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0),
+)  # fmt: skip
+"""Options of sockets on one port of a host, each of which receives the groups that it has joined
+and no others'."""
 
 
 class Messages:
@@ -76,15 +83,6 @@ def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:
         opened.setsockopt(socket.SOL_SOCKET, forced, size_bytes)
     except PermissionError:
         opened.setsockopt(socket.SOL_SOCKET, option, size_bytes)
-
-
-IP_RECVTOS = 13
-_IP_MULTICAST_ALL = 49
-SHARED_PORT = (
-    (socket.SOL_SOCKET, socket.SO_REUSEADDR, 1), (socket.IPPROTO_IP, _IP_MULTICAST_ALL, 0),
-)  # fmt: skip
-"""Options of sockets on one port of a host, each of which receives the groups that it has joined
-and no others'."""
 
 
 class Source(Protocol):

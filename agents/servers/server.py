@@ -23,6 +23,13 @@ from weft.agents.transport.posting import Completion, Posting
 from weft.agents.transport.types import CompletionKind, MemoryRegion
 from weft.base.errors import ProtocolError, refuse
 
+MEMORY_BYTES = 1 << 30
+MOST_OPERATIONS = 256
+PROBE_NS = 500_000_000
+LINGER_NS = 3_000_000_000
+"""How long the memory of a failed operation is kept: what is under way to it would be refused, and
+that would reach ranks before they are told why the operation failed."""
+
 
 @dataclass
 class ServedCommunicator:
@@ -44,14 +51,6 @@ class ServedCommunicator:
             if number & 0xFF == low_bits and operation.expects(member):
                 return operation
         return None
-
-
-MEMORY_BYTES = 1 << 30
-MOST_OPERATIONS = 256
-PROBE_NS = 500_000_000
-LINGER_NS = 3_000_000_000
-"""How long the memory of a failed operation is kept: what is under way to it would be refused, and
-that would reach ranks before they are told why the operation failed."""
 
 
 class ReductionServer(EndpointAgent):

@@ -53,8 +53,8 @@ def make_job(
     address: int, epoch: int, slots: int, values: int, ranks: int, rank: int, path_mtu: int,
     silence_ns: int,
 ) -> _Job:  # fmt: skip
-    """For the endpoint: make the arrays of a new job; TransportMisuse for values that make no
-    sense."""
+    """Return the arrays of a new job of an endpoint. Raises TransportMisuse for values that make
+    no sense."""
     refuse(
         address >> 28 != 14,
         f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255",
@@ -149,7 +149,7 @@ class AggregationQueuePair(Posting):
         self._ring = np.zeros((_FIRST_RING, words_in(at.Work)), np.int64)
 
     def set_row(self, row: at.PairState) -> None:
-        """For the endpoint: fill in what a new row of its table has of the job."""
+        """Fill in what a new row of the endpoint's table has of the job."""
         assert self._ring is not None
         row.fill(
             state=at.READY,
@@ -270,7 +270,7 @@ class AggregationQueuePair(Posting):
         )
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
+        """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
         if event[0] == at.EVENT_WORK_DONE:
             ended = self._posted[: event[2]]
             del self._posted[: event[2]]

@@ -241,8 +241,8 @@ class Endpoint:
         return index
 
     def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:
-        """For queue pairs: return where part of a region is in memory; TransportMisuse if the
-        region has no such part, or is not registered."""
+        """Return the address in memory of part of a region, for queue pairs. Raises TransportMisuse
+        if the region has no such part, or is not registered."""
         index = self._index_of(region)
         if offset < 0 or length < 0 or offset + length > region.length:
             raise TransportMisuse(
@@ -291,8 +291,8 @@ class Endpoint:
         return pair
 
     def local_pair(self, remote: RemoteQueuePair) -> LocalQueuePair:
-        """For queue pairs: return the local one that `remote` names; TransportMisuse if there is
-        none."""
+        """Return the local queue pair that `remote` names, for a queue pair of this host. Raises
+        TransportMisuse if there is none."""
         index = remote.number - FIRST_LOCAL_NUMBER
         if remote.address != self.address or not 0 <= index < len(self._locals):
             raise TransportMisuse(
@@ -302,7 +302,7 @@ class Endpoint:
         return self._locals[index]
 
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
-        """For local queue pairs: return the registered memory that a peer names, or None."""
+        """Return the registered memory that a peer on the same host names, or None."""
         region = self._registered.get(rkey & at.KEY_INDEX_MASK)
         if region is None or region.rkey != rkey:
             return None
@@ -443,24 +443,24 @@ class Endpoint:
             self._set_tables()
 
     def row_of(self, index: int) -> at.PairState:
-        """For queue pairs: return their row, which is valid until the next queue pair is made."""
+        """Return the row of a queue pair, which is valid until the next queue pair is made."""
         row = at.PairState.at(self.state.queue_pair_table, index)
         row.memory = self._pairs
         return row
 
     def first_ring_of(self, index: int) -> Words:
-        """For queue pairs: return the ring of posted work in their row, a row of words for each
-        piece; it is valid for as long as `row_of`."""
+        """Return the ring of posted work in the row of a queue pair, a row of words for each piece.
+        It is valid for as long as the row (`row_of`)."""
         ring: Words = self._first_rings[index]
         return ring
 
     def sinks_of(self, index: int) -> Words:
-        """For queue pairs: return the addresses of a group's sinks by operation, which are valid
-        for as long as `row_of`."""
+        """Return the addresses of a group's sinks, by operation. They are valid for as long as the
+        rows of queue pairs (`row_of`)."""
         return at.Group.at(self.state.group_table, index).sinks
 
     def changed(self, index: int) -> None:
-        """For queue pairs: take note that their row is not what compiled code last saw."""
+        """Take note that the row of a queue pair is not what compiled code last saw."""
         self._stale = True
         if not self._is_changed[index]:
             self._is_changed[index] = 1
@@ -469,12 +469,12 @@ class Endpoint:
             self.state.changed = count + 1
 
     def expect_repathing(self) -> None:
-        """For queue pairs: have room for one more that may change its path in a transmit."""
+        """Make room for one more queue pair that may change its path in a transmit."""
         self._event_rows += 1
         self._make_event_room(self._event_rows + self._held_rows)
 
     def complete(self, completion: Completion) -> None:
-        """For queue pairs: take something for `poll`."""
+        """Take what a queue pair has for `poll`."""
         self._completions.append(completion)
 
     @property

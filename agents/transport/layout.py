@@ -93,7 +93,7 @@ class EndpointState(Record):
     changed: int
     """How many there are."""
     read_blocks: Pool
-    """Of READ blocks."""
+    """Where free READ blocks are."""
     first_aggregation: int
     """The first row of an aggregation queue pair, plus 1; 0 for none."""
     congestion: int

@@ -194,7 +194,7 @@ class RcQueuePair(Posting):
         )
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
+        """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
         kind, _, first, second, *_ = event
         match kind:
             case at.EVENT_WORK_DONE:
@@ -385,14 +385,14 @@ class UdQueuePair(Posting):
                 self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
 
     def serve_by(self, worker: ReceiveWorker, group: int) -> None:
-        """For the endpoint: leave what arrives to the worker from now on."""
+        """Leave what arrives to the worker from now on; the endpoint calls it."""
         if self._worker is not None or self._sinks:
             why = "sinks already" if self._sinks else "a receive worker already"
             raise TransportMisuse(f"queue pair {self.number:#x} has {why}")
         self._worker = (worker, group)
 
     def take_whole(self, sink: ChunkSink) -> bool:
-        """For the endpoint: complete a sink that a worker found whole; False if it is not here."""
+        """Complete a sink that a worker found whole, and return whether it was here."""
         if self._sinks.get(sink.operation) is not sink:
             return False
         self._endpoint.complete(
@@ -401,7 +401,7 @@ class UdQueuePair(Posting):
         return True
 
     def take_event(self, event: list[int], batch: Datagrams) -> None:
-        """For the endpoint: take what compiled code found, a row of `layout`'s event table."""
+        """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
         if event[0] == at.EVENT_CHUNKS_SENT:
             _, context, count, _memory = self._posted.pop(0)
             self._endpoint.complete(

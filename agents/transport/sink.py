@@ -244,9 +244,11 @@ class ChunkSink:
         return gaps
 
     def feed(self, receiver: object) -> None:
-        """For whoever attaches the sink: from now on packets may arrive, all in one place, the
-        endpoint or worker `receiver`. What was marked until then belongs to setting up.
-        TransportMisuse if packets may arrive in another place already."""
+        """Let packets arrive from now on, all in one place, the endpoint or worker `receiver`.
+
+        Whoever attaches the sink calls it; what was marked until then belongs to setting up.
+        Raises TransportMisuse if packets may arrive in another place already.
+        """
         if self._receiver is not None and self._receiver() is not receiver:
             raise TransportMisuse(
                 f"the sink of operation {self.operation} is fed by another endpoint or receive"

@@ -297,7 +297,7 @@ def _in_namespace(
 
 
 def _measure_sockets(wanted: dict[str, Any]) -> None:
-    """In a process of its own: leave the machine's network, measure, print the rows."""
+    """Leave the machine's network, measure, and print the rows; a process of its own does it."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(_CLONE_NEWNET) != 0:
         why = os.strerror(ctypes.get_errno())

@@ -1,5 +1,5 @@
-"""Of ``weft bench progress-engine``: how many workers a rate takes on the host, and how many of a
-SmartNIC's threads by the model of them (`progress_scaling`)."""
+"""How many workers a rate takes on the host, and how many of a SmartNIC's threads by the model of
+them (`progress_scaling`): a part of ``weft bench progress-engine``."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -24,6 +24,11 @@ PAPER: dict[str, Any] = {
     "workers_for_1600_gbit": 128,
 }
 """UC is direct (WRITE to user memory), UD is staged."""
+OWN = 0.95
+"""Workers had cores of their own if they were on them for so much of the time: the rest is that
+they begin and end apart, and what interrupts them; more, and others were there."""
+COPIES = {"direct": 1, "staged": 2}
+"""How often each payload is copied, by mode."""
 
 
 def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,13 +51,6 @@ def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
             **{mode: _thread_figures(thread_of(mode)) for mode in MODES},
         },
     }
-
-
-OWN = 0.95
-"""Workers had cores of their own if they were on them for so much of the time: the rest is that
-they begin and end apart, and what interrupts them; more, and others were there."""
-COPIES = {"direct": 1, "staged": 2}
-"""How often each payload is copied, by mode."""
 
 
 def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:

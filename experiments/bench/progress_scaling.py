@@ -25,9 +25,9 @@ class Needed:
     """How many workers a rate takes."""
 
     least: int
-    """If each is as quick as one alone."""
+    """How many it takes if each is as quick as one alone."""
     most: int | None
-    """By the fitted law; None: by that law no number is enough."""
+    """How many it takes by the fitted law; None if by that law no number is enough."""
     extrapolated: bool
     """Whether that is more workers than there are cores to measure."""
 
@@ -37,7 +37,7 @@ class Scaling:
     """What workers receive, by their number, in anything a second."""
 
     alone: float
-    """Of one worker."""
+    """What one worker receives by itself."""
     contention: float
     """s; 0: they share nothing."""
     counts: tuple[int, ...]

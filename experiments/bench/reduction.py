@@ -48,7 +48,7 @@ class Slots:
 
     @property
     def input_bytes(self) -> int:
-        """Of all ranks."""
+        """The bytes that all ranks have written."""
         return sum(vector.nbytes for vectors in self.chunks for vector in vectors)
 
 

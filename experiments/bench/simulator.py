@@ -39,7 +39,7 @@ PATH_MTU = 4096
 MESSAGE_BYTES = 1 << 20
 LIMIT_NS = 60_000_000_000
 ATTEMPTS = 3
-"""Of the small networks; the quickest counts, as other processes only add."""
+"""How often small networks are run; the quickest counts, as other processes only add."""
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16

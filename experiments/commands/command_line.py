@@ -54,6 +54,7 @@ app = typer.Typer(
     epilog="Exit status: 0 done and verified; 1 a run failed or did not verify; 2 bad input or the "
     "machine lacks something; 130 interrupted; 143 terminated.",
 )
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _version(asked: bool) -> None:
@@ -346,9 +347,6 @@ def main() -> NoReturn:
     finally:
         signals.leave()
     sys.exit(0)
-
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _fail(error: WeftError) -> NoReturn:

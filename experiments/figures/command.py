@@ -22,10 +22,10 @@ from weft.experiments.scenario.sweep import read_file
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
-"""Of processor time under one seed: figures that take so long in all are made anew by a check, the
+"""Processor time under one seed: figures that take so long in all are made anew by a check, the
 quickest first."""
 _SLACK = 1e-9
-"""Of figures that are equal but for how they were written."""
+"""The difference between figures that are equal but for how they were written."""
 
 
 def figures_folder() -> Path:
@@ -233,7 +233,7 @@ def _fails(row: Row, seed: int) -> bool:
 
 
 def _changes(row: Row, now: Row, metric: str) -> list[str]:
-    """Of the fresh runs that did not fail."""
+    """Return what has changed of a metric in the fresh runs that did not fail, in words."""
     values = row.values[metric]
     spread = Spread.of(values)
     if spread is None:

@@ -68,11 +68,11 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What differs between the scenario file's points, as people write it; ``ranks`` and
     ``world``, too."""
     seeds: list[int]
-    """Of each run."""
+    """The seed of each run."""
     values: dict[str, list[int | float | None]]
-    """By metric, one a run; null where a run failed, or has no such figure."""
+    """The value of each run, by metric; null where a run failed, or has no such figure."""
     verdicts: list[str]
-    """Of fidelity, of each run; ``failed`` of one that did not verify."""
+    """The verdict on the fidelity of each run; ``failed`` for one that did not verify."""
     cost_s: float = 0.0
     """What running them took, in all: of simulated ones processor time."""
     source: str = ""
@@ -100,7 +100,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     processors: int
-    """Of the machine that emulated."""
+    """How many the machine had that emulated."""
     rows: list[Row] = []
 
     def write(self, folder: Path) -> Path:

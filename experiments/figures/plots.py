@@ -58,7 +58,7 @@ LABELS = {
     "links-mib": ("bytes", "bytes on all links (MiB)"),
     "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
 }
-"""By metric: that of `PlotSpec`, and what stands at the y axis."""
+"""What a metric is to `PlotSpec`, and what stands at the y axis, by metric."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class PlotNote:
     """What a plot is of."""
 
     name: str
-    """Of the kept figures."""
+    """The name of the kept figures."""
     metric: str
     x: str
     lines: tuple[str, ...]

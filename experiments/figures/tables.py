@@ -39,6 +39,7 @@ from weft.experiments.scenario.scenario import Scenario
 METRIC = "metric"
 """As rows or columns: each metric by itself."""
 END = "<!-- end of figures -->"
+_MEAN = ": mean (least to greatest)"
 
 
 def blocks(kind: str) -> re.Pattern[str]:
@@ -98,7 +99,7 @@ class TableSpec:
     """What a table is of."""
 
     name: str
-    """Of the kept figures."""
+    """The name of the kept figures."""
     metrics: tuple[str, ...]
     rows: tuple[str, ...]
     columns: str
@@ -323,9 +324,6 @@ def caption(
     return f"*`{kept.name}.toml`, {'; '.join(told)}; {sources}.*"
 
 
-_MEAN = ": mean (least to greatest)"
-
-
 def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
     """Return how many emulated runs are not ``ok``, in words; nothing where all are."""
     verdicts = [verdict for row in rows for verdict in row.verdicts]
@@ -343,7 +341,7 @@ def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
 
 
 def _seeds_of(rows: Sequence[Row], metrics: Sequence[str], has_ranges: bool) -> str:
-    """Of simulated runs: their seeds, and why some have fewer."""
+    """Say under which seeds simulated runs were made, and why some have fewer."""
     seeds = sorted({seed for row in rows for seed in row.seeds})
     told = f"seeds {_ranges(seeds)}"
     verified = [row for row in rows if set(row.verdicts) != {"failed"}]

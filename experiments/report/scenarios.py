@@ -1,4 +1,4 @@
-"""From a scenario to the command that asks for it."""
+"""The command that asks for a scenario."""
 
 import shlex
 from dataclasses import replace

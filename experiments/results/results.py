@@ -61,7 +61,7 @@ class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     host: str
     verified: bool
     completion_ns: int | None
-    """From the common start to the end of its operation; None if it failed."""
+    """The time from the common start to the end of its operation; None if it failed."""
     error: str | None = None
     retransmitted_packets: int = 0
     phases_ns: dict[str, int] = {}
@@ -205,7 +205,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     predicted_ns: int | None = None
     """The completion time of the same run in the simulated world; emulated runs alone have it."""
     queues: dict[str, dict[str, int]] = {}
-    """By kind of link, the bytes that packets found waiting in switches' queues (``p50``, ``p99``,
+    """The bytes, by kind of link, that packets found waiting in switches' queues (``p50``, ``p99``,
     ``max``), and how many packets came (``packets``)."""
     load_bin_ns: int = 0
     """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""

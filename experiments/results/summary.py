@@ -41,6 +41,9 @@ MAX_DOUBTS = 6
 
 VERDICTS = ("ok", "strained", "invalid", FAILED)
 """The verdicts on fidelity, from best to worst."""
+_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
+_TIMES = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
+_RATES = (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1))
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class Summary:
 
     @property
     def over_bound(self) -> float | None:
-        """By what fraction of the bound the mean exceeds it."""
+        """The fraction of the bound by which the mean exceeds it."""
         if self.completion_ns is None or not self.bound_ns:
             return None
         return self.completion_ns / self.bound_ns - 1
@@ -357,11 +360,6 @@ def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> s
 def worst_fidelity(results: Results) -> str:
     """Return the worst verdict of all runs, or ``ok`` without any."""
     return max((run.fidelity.verdict for run in results.runs), key=_badness, default="ok")
-
-
-_BYTES = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1))
-_TIMES = (("s", 10**9), ("ms", 10**6), ("us", 10**3), ("ns", 1))
-_RATES = (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1))
 
 
 def unit_of(largest: float, units: Sequence[tuple[str, int]]) -> tuple[str, int]:

@@ -33,8 +33,8 @@ from weft.topo.clos import Topology
 VERDICT_STYLES = {"ok": "green", "strained": "yellow", "invalid": "red", "failed": "red"}
 NEWLINE = "\n"
 LONG_NAME, LONG_NAME_OF_SEVERAL = 11, 14
-"""Of an algorithm: a longer one takes two lines, beside four columns of bytes, and of the table of
-several points."""
+"""The longest names of algorithms that take one line: beside four columns of bytes, and in the
+table of several points."""
 MISSING = Text("-", style="dim")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 
 MOST_BESIDES = 0.10
-"""Of all processors' time: with more than that taken by others, figures are worse than they are on
-a quiet machine."""
+"""A part of all processors' time: with more than that taken by others, figures are worse than they
+are on a quiet machine."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Busyness:
-    """Of the processors that this process may use, while something was measured."""
+    """How busy the processors that this process may use were while something was measured."""
 
     processors: int
     load_before: float

@@ -11,7 +11,8 @@ from weft.experiments.results.results import Fidelity
 
 STRAINED_CPU = 0.90
 INVALID_CPU = 0.98
-"""Of all processors. The scheduler needs a little room to run each process when it is due."""
+"""The part of all processors that was in use. The scheduler needs a little room to run each
+process when it is due."""
 
 STRAINED_LATENESS = (2_000_000, 0.01)
 INVALID_LATENESS = (20_000_000, 0.05)
@@ -19,7 +20,8 @@ INVALID_LATENESS = (20_000_000, 0.05)
 
 
 BUNCHED = 0.5
-"""Of a full frame's time: frames whose median spacing is wrong by so much came in bunches."""
+"""A part of a full frame's time: frames whose median spacing is wrong by so much came in
+bunches."""
 
 STRAINED_DIFFERENCE = 0.10
 INVALID_DIFFERENCE = 0.30

@@ -1,4 +1,4 @@
-"""From what was counted and reported to a run's result; the same for both worlds."""
+"""A run's result, made of what was counted and reported; the same for both worlds."""
 
 from __future__ import annotations
 
@@ -29,6 +29,9 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
 
+UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
+"""Reasons for which a built-in switch drops what its program would have sent."""
+
 
 class World(Protocol):
     """What either world tells of its network."""
@@ -55,10 +58,6 @@ class World(Protocol):
         direction."""
 
 
-UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
-"""Reasons for which a built-in switch drops what its program would have sent."""
-
-
 @dataclass(frozen=True)
 class Counts:
     """What had been counted at one moment. Ports are (node, number)."""
@@ -75,7 +74,7 @@ class Counts:
     queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
     """How full a built-in switch's queue was when packets came to it."""
     loads: Mapping[tuple[str, str], list[int]]
-    """By direction of a link, what it carried in each bin of time."""
+    """What each direction of a link carried in each bin of time."""
     fault_losses: Mapping[tuple[str, str], tuple[int, int]]
     """Packets and bytes that faults by name lost, which no switch counts, by direction."""
 

@@ -30,6 +30,11 @@ from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
 
+MAX_EMULATED_HOSTS = 512
+"""Each emulated host is a namespace, a shell and a rank process."""
+RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
+"""Memory of a rank beside its buffer, roughly."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -301,13 +306,6 @@ def _environment(experiment: Experiment) -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "switch": ", ".join(sorted({point.scenario.switch for point in experiment.points})),
     }
-
-
-MAX_EMULATED_HOSTS = 512
-"""Each emulated host is a namespace, a shell and a rank process."""
-
-RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
-"""Memory of a rank beside its buffer, roughly."""
 
 
 def check_capacity(scenario: Scenario) -> None:

@@ -43,6 +43,6 @@ class Statistics(msgspec.Struct, frozen=True):
     no_buffer_drops: int = 0
     """Packets for which the switches had no buffer left."""
     lateness_ns: dict[str, int] = {}
-    """By quantile, how late packets left the switches; empty where that is not known."""
+    """How late packets left the switches, by quantile; empty where that is not known."""
     spacing_ns: dict[str, int] = {}
-    """By quantile, how much more closely packets left than their links carry them."""
+    """How much more closely packets left than their links carry them, by quantile."""

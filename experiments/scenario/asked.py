@@ -388,7 +388,7 @@ class Asked:
         heeded=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
-    """Of sums and averages of floating-point numbers: what these are. ``exact``, integers so small
+    """What floating-point numbers are that are summed or averaged: ``exact``, integers so small
     that nothing is rounded; or as gradients are (`weft.agents.collectives.gradients`): ``normal``,
     ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
     algorithms: tuple[str, ...] = option(
@@ -408,7 +408,7 @@ class Asked:
         heeded=lambda asked: asked.collective in ROOTED,
         who=f"it is for {' and '.join(ROOTED)}",
     )
-    """Of Broadcast: the rank whose buffer all others get; of many-to-one: that gets all."""
+    """The rank whose buffer all others get in a Broadcast, and that gets all of many-to-one."""
     radix: int = option(
         2,
         WHOLE,
@@ -466,7 +466,7 @@ class Asked:
         heeded=_by_algorithm("chunk"),
         who=OF_MULTICAST,
     )
-    """Of multicast, the unit of recovery; the path MTU by default. A larger one is several
+    """The unit of recovery of multicast; the path MTU by default. A larger one is several
     packets."""
     batch: int = option(
         1,
@@ -719,7 +719,7 @@ class Asked:
         between=(0, MAX_SEED),
         network=True,
     )
-    """Of data, losses, hashes of paths and placement."""
+    """The seed of data, losses, hashes of paths and placement."""
     seeds: tuple[int, ...] = option(
         (),
         SEEDS,

@@ -21,7 +21,7 @@ TOPOLOGIES: dict[str, dict[str, int]] = {
 }
 """The options that say how large each topology is, and their defaults."""
 TIERS = (2, 3)
-"""Of a fat tree, the least and the most."""
+"""The least and the most tiers of a fat tree."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
 
@@ -31,14 +31,14 @@ DTYPES = (
 )  # fmt: skip
 DTYPE = "uint8"
 REDUCED_DTYPE = "float32"
-"""By default; the second where elements are summed."""
+"""The types by default: the second where elements are summed, the first elsewhere."""
 SERVER_PLACEMENTS = ("dedicated", "ranks")
 NOTICES = ("never", "at-once", "late")
 CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")
 REORDER_PACKETS = 3
 SPRAYED_REORDER_PACKETS = 32
-"""By default, where paths reorder."""
+"""How many by default: the second where paths reorder, the first elsewhere."""
 MAX_ECN_PACKETS = 1 << 18
 """A queue depth has 19 bits in v1model."""
 NOTICE_AFTER_NS = 100_000_000
@@ -46,10 +46,10 @@ PLACEMENTS = ("in-order", "strided", "random")
 
 SLOTS = 128
 MAX_SLOTS = 512
-"""Of one job: a switch has 1,024 rows."""
+"""The most rounds of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
 LAYERS = 6
-"""Of FSDP, by default."""
+"""The layers of FSDP that are run by default."""
 MAX_SPLIT = 1 << 12
 """Pieces of a request. As `weft.agents.servers.reduction_plan.MAX_SPLIT`, but this module does not
 load that one."""
@@ -59,7 +59,8 @@ MIN_CHUNK_BYTES = 64
 MAX_WORKERS = 16
 """Each has a multicast group of its own, and a Linux socket may join 20."""
 MAX_HOSTS = 8192
-"""Of a network: what a fat tree of three tiers and 32 ports has. A larger one takes minutes."""
+"""The most hosts of a network: as many as a fat tree of three tiers and 32 ports has. A larger one
+takes minutes."""
 
 
 def choose(name: str, value: str, choices: Collection[str]) -> None:

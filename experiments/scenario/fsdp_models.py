@@ -5,7 +5,7 @@
 
 FSDP = "fsdp-interleave"
 PARTS = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}
-"""By algorithm, those of the Allgathers and of the Reduce-Scatters beside them: both around the
+"""The algorithms of the Allgathers and of the Reduce-Scatters beside them: both around the
 ring; or multicast, and sums by switches."""
 ALGORITHMS = tuple(PARTS)
 
@@ -23,11 +23,11 @@ Learners" (arXiv 2005.14165). Their depths are 12, 24, 36, 48, 32 and 32 blocks.
 
 MODELS = tuple(WIDTHS)
 PARAMETER_BYTES = 2
-"""Of a parameter or its gradient in half precision."""
+"""The bytes of a parameter or its gradient, in half precision."""
 REAL_RATE_BPS = 400_000_000_000
-"""Of the links that sizes are scaled from."""
+"""The rate of the links that sizes are scaled from."""
 SLOWDOWN = 300
-"""By default: a step that is bound by its links takes so many times as long as it would there. A
+"""A step that is bound by its links takes so many times as long as it would there, by default. A
 layer of GPT-2 small is 260 KiB at 25 Mbit/s and 1 MiB at 100 Mbit/s."""
 
 

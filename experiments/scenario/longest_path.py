@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from weft.topo.network import Topology
 
 DATA_HEADERS_BYTES = 78
-"""Of an Ethernet frame with a packet of an RDMA WRITE ONLY WITH IMMEDIATE."""
+"""The headers of an Ethernet frame with a packet of an RDMA WRITE ONLY WITH IMMEDIATE."""
 ACKNOWLEDGEMENT_BYTES = 62
 WINDOW_BYTES = 256 * 1024
 """As `weft.agents.transport.types.TransportOptions.window_bytes`, which this module does not
@@ -20,7 +20,11 @@ MACHINE_NS = 10_000_000
 is woken waits for others that run, some three time slices of 3 ms. Whoever sends again because of
 that adds to the load. In virtual time nobody is late."""
 MACHINE_CONTROL_NS = 5_000_000
-"""Of messages that cost a packet to repeat, and for which others wait with nothing else to do."""
+"""The same for messages that cost a packet to repeat, and for which others wait with nothing
+else to do."""
+ROUNDS = 16
+"""How many rounds DCTCP's estimate of marks is taken over."""
+DEVIATIONS = 2
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class LongestPath:
     switches: int
     rate_bps: int
     delay_ns: int
-    """Of propagation, of all links together, one way."""
+    """The propagation delay of all links together, one way."""
     queue_bytes: int
     """Bound of each switch port's queue."""
     packet_bytes: int
@@ -38,7 +42,7 @@ class LongestPath:
 
     @staticmethod
     def of(network: Topology, mtu: int) -> LongestPath:
-        """That of a Clos: up to a switch of the highest level, and down."""
+        """Return the longest path of a Clos: up to a switch of the highest level, and down."""
         switches = 2 * len({switch.level for switch in network.switches}) - 1
         return LongestPath(
             switches,
@@ -54,7 +58,8 @@ class LongestPath:
 
     @property
     def idle_round_trip_ns(self) -> int:
-        """From the first bit of a packet until its acknowledgement is there, with empty queues."""
+        """The time from the first bit of a packet until its acknowledgement is there, with empty
+        queues."""
         link_ns = self.of_link_ns(self.packet_bytes + ACKNOWLEDGEMENT_BYTES)
         return (self.switches + 1) * link_ns + 2 * self.delay_ns
 
@@ -65,13 +70,14 @@ class LongestPath:
 
     @property
     def full_round_trip_ns(self) -> int:
-        """The same where the queue of every switch on the way there is full, as that of a burst
-        from many to one may be."""
+        """The round trip where the queue of every switch on the way there is full, as that of a
+        burst from many to one may be."""
         return self.idle_round_trip_ns + self.switches * self.of_link_ns(self.queue_bytes)
 
     @property
     def bottleneck_round_trip_ns(self) -> int:
-        """The same where one switch's queue is full, that of the link where most flows meet."""
+        """The round trip where one switch's queue is full, that of the link where most flows
+        meet."""
         return self.idle_round_trip_ns + self.of_link_ns(self.queue_bytes)
 
 
@@ -95,14 +101,9 @@ def control_timeout_ns(path: LongestPath, *, emulated: bool) -> int:
     return there_and_back + 2 * path.delay_ns + (MACHINE_CONTROL_NS if emulated else 0)
 
 
-ROUNDS = 16
-"""Over which DCTCP's estimate of marks is taken."""
-DEVIATIONS = 2
-
-
 @dataclass(frozen=True)
 class Marking:
-    """From which length of a queue on switches mark packets, where nobody says: a threshold in
+    """The length of a queue from which on switches mark packets, where nobody says: a threshold in
     packets, and what it is made of.
 
     Three things may stand in a queue that are no reason to slow down:

@@ -41,7 +41,7 @@ GROUPS = (
     TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
     RUNS,
 )  # fmt: skip
-"""Of options, in the order in which help has them."""
+"""The groups of options, in the order in which help has them."""
 
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
@@ -198,7 +198,7 @@ class Option:
     """One option: a row of the table that the fields of `Asked` are."""
 
     name: str
-    """On the command line and in a scenario file; empty: the field's, with hyphens."""
+    """Its name on the command line and in a scenario file; if empty, the field's with hyphens."""
     kind: Kind
     help: str
     """One sentence; ``{choices}`` in it stands for the choices."""
@@ -222,7 +222,7 @@ class Option:
     who: str
     """Who heeds it, for the message to those who do not."""
     field: str = ""
-    """Of `Asked`."""
+    """The name of its field of `Asked`."""
 
     @property
     def described(self) -> str:

@@ -25,7 +25,7 @@ __all__ = [
 ]  # fmt: skip
 
 MOST_BYTES = 1 << 20
-"""Of a scenario file."""
+"""The largest scenario file that is read."""
 
 
 def from_options(options: Mapping[str, Any], source: str = "options") -> Scenario:

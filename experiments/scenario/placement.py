@@ -11,13 +11,14 @@ class Placement:
     """Hosts by their numbers in the topology."""
 
     jobs: tuple[tuple[int, ...], ...]
-    """Of each job (a communicator of its own) the hosts of its ranks, in order of ranks."""
+    """The hosts of the ranks of each job (a communicator of its own), in order of ranks."""
     servers: tuple[int, ...] = ()
-    """Of the reduction servers, in order; ranks' hosts, where servers have none of their own."""
+    """The hosts of the reduction servers, in order; ranks' hosts where servers have none of their
+    own."""
 
     @property
     def ranks(self) -> int:
-        """Of each job."""
+        """How many ranks each job has."""
         return len(self.jobs[0])
 
 

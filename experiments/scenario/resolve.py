@@ -1,4 +1,4 @@
-"""From what is asked to what is run: everything checked, and what was left out filled in."""
+"""What is run, made of what is asked: everything is checked, and what was left out is filled in."""
 
 from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown

@@ -59,7 +59,7 @@ class Experiment:
     """Options that differ between points."""
     plots: tuple[PlotSpec, ...] = ()
     name: str = ""
-    """Of the results folder."""
+    """The name of the results folder."""
 
     @staticmethod
     def of(scenario: Scenario) -> Experiment:

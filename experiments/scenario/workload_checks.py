@@ -10,10 +10,10 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 
 MODEL_SLOWDOWN = 10.0
-"""By default, of a model: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB at 2.5
-Gbit/s."""
+"""The slowdown of a model by default: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB
+at 2.5 Gbit/s."""
 MICRO_BATCHES = 1
-"""By default."""
+"""How many micro-batches a step of a model has by default."""
 MAX_MICRO_BATCHES = 64
 MAX_LAYERS = 1000
 

@@ -35,7 +35,7 @@ MAX_MICROS = 1 << 40
 MAX_BYTES = 1 << 40
 
 MOST_BYTES = 256 << 20
-"""Of one rank's trace."""
+"""The largest trace of a rank that is read."""
 
 
 @dataclass(frozen=True)
@@ -152,15 +152,16 @@ class _Traces:
         self._algorithm = algorithm
         self._builder = GraphBuilder()
         self._ended: dict[tuple[int, int], Events] = {}
-        """By rank and node: what says that it is done."""
+        """What says that a node is done, by rank and node."""
         self._order: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
-        """By rank and node: which may be taken, as all that they depend on has become tasks."""
+        """Which may be taken, by rank and node, as all that they depend on has become tasks."""
         self._flows: dict[tuple[int, int, int], tuple[deque[_Node], deque[_Node]]] = {}
         """Sends and receives that have not met, by source, destination and tag."""
         self._collectives: dict[tuple[str, int], list[_Node]] = {}
-        """By process group and place in the file, the parts of one, in order of ranks."""
+        """The parts of each collective, in order of ranks, by process group and place in the
+        file."""
         self._place: dict[tuple[int, int], tuple[str, int]] = {}
-        """Of every node that is such a part."""
+        """The process group and the place in the file of every node that is such a part."""
         self._missing: dict[tuple[str, int], int] = {}
         """How many ranks have not come to one."""
 

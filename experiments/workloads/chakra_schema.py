@@ -19,7 +19,7 @@ COLLECTIVES = {
     0: "allreduce", 2: "allgather", 5: "broadcast", 6: "alltoall", 7: "reduce-scatter",
     8: "reduce-scatter", 9: "barrier",
 }  # fmt: skip
-"""By CollectiveCommType."""
+"""The collectives by CollectiveCommType."""
 MAX_MESSAGE_BYTES = 1 << 26
 
 _Field = descriptor_pb2.FieldDescriptorProto

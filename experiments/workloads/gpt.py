@@ -98,9 +98,9 @@ class _Step:
         self._tensor = [range(first, first + tensor) for first in range(0, ranks, tensor)]
         self._data = [range(place, ranks, tensor) for place in range(tensor)]
         self._computed: dict[int, Events] = {}
-        """By rank, the events that the next layer waits for."""
+        """The events that the next layer waits for, by rank."""
         self._reduced: dict[int, Events] = {}
-        """By rank, what the next gradients wait for besides: those before them, for the link."""
+        """What the next gradients wait for besides, by rank: those before them, for the link."""
 
     def activations(self, size_bytes: int) -> None:
         """Add the Allreduces of all tensor groups in one layer of one pass."""

@@ -1,4 +1,4 @@
-"""From what a scenario calls its workload to its flows."""
+"""The flows of what a scenario calls its workload."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -16,7 +16,7 @@ from weft.experiments.workloads.matrix import read_matrix
 FILES = (".cm", ".et")
 """What workload files end in: connection matrices of htsim, execution traces of Chakra."""
 REAL_RATE_BPS = 400_000_000_000
-"""Of the links that models' sizes, and those of files with a slowdown, are scaled from."""
+"""The rate of the links that models' sizes, and those of files with a slowdown, are scaled from."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class WorkloadOptions:
     workload: str
     """A file, or one of `MODELS`."""
     algorithm: str
-    """Of the collectives in it, one of `FLOW_ALGORITHMS`."""
+    """The algorithm of the collectives in it, one of `FLOW_ALGORITHMS`."""
     ranks: int
     rate_bps: int
     slowdown: float | None = None

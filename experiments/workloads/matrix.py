@@ -20,11 +20,11 @@ HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
 NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
 """What a connection may say, each with a number. ``prio`` changes nothing here."""
 KINDS = ("oneshot", "multishot", "barrier")
-"""Of triggers. A flow is sent once, so that a multishot does what a oneshot does."""
+"""The kinds of triggers. A flow is sent once, so that a multishot does what a oneshot does."""
 MAX_NUMBER = 1 << 60
 
 MOST_BYTES = 64 << 20
-"""Of a file."""
+"""The largest file that is read."""
 
 
 @dataclass(frozen=True)

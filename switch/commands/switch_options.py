@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, NoReturn
 
+import weft
 from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
 from weft.switch.realtime.config import MOST_PORT
@@ -46,6 +46,8 @@ REFUSED = {
 
 JSON_VERSION = "2.24"
 """The greatest version of BMv2's JSON that the engine knows."""
+_FLAG = "store_true"
+_MANY: dict[str, Any] = {"action": "append", "default": []}
 
 
 @dataclass(frozen=True)
@@ -94,20 +96,10 @@ class SwitchOptions:
         return self.queues.get(port) or self.queues.get(None, {})
 
 
-def _version() -> str:
-    try:
-        return metadata.version("weft")
-    except metadata.PackageNotFoundError:
-        return "(not installed)"
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(f"switch: {message}; 'weft switch --help' lists the options")
 
-
-_FLAG = "store_true"
-_MANY: dict[str, Any] = {"action": "append", "default": []}
 
 OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("-i --interface", {**_MANY, "metavar": "PORT@IFACE",
@@ -143,7 +135,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--grpc-server-cacert", {"metavar": "PEM",
      "help": "what clients' certificates are checked against"}),
     ("--grpc-server-with-client-auth", {"action": _FLAG, "help": "clients need certificates"}),
-    ("-v --version", {"action": "version", "version": f"weft {_version()}"}),
+    ("-v --version", {"action": "version", "version": f"weft {weft.__version__}"}),
     ("--json-version", {"action": "version", "version": JSON_VERSION,
      "help": "greatest version of BMv2's JSON that is known"}),
     ("--log-flush", {"action": _FLAG, "help": argparse.SUPPRESS}),

@@ -8,6 +8,8 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.types import StructType, resolved
 
+_PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
+
 
 def source_text(node: syntax.Expression) -> str:
     """Return an expression's text (specification, section "Control plane names", keys)."""
@@ -63,9 +65,6 @@ def _field_name(node: syntax.MemberAccess) -> str:
             if item.name == node.name:
                 return local_name(item)
     return node.name
-
-
-_PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
 
 
 def _base_of(node: syntax.Expression) -> str:

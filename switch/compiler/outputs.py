@@ -10,6 +10,8 @@ from weft.base.errors import InputError
 from weft.base.files import write_whole
 from weft.switch.compiler.diagnostics import Diagnostic
 
+P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
+
 
 @dataclass(frozen=True)
 class CompiledProgram:
@@ -44,9 +46,6 @@ def write_outputs(program: CompiledProgram, stem: str, folder: Path) -> ProgramF
             f"{error.strerror}; name a folder that you may write to"
         ) from None
     return files
-
-
-P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
 
 
 def p4info_bytes(program: CompiledProgram, name: str) -> bytes:

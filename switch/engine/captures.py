@@ -13,6 +13,9 @@ from weft.switch.engine.layout import Context, Octets, Packet
 from weft.switch.engine.native import int64_view, jit, release_fence
 from weft.switch.engine.queues import copy_departing
 
+SKIP = -1
+PCAP_PACKET_BYTES = 16
+
 
 @record
 class Ring(Record):
@@ -31,10 +34,6 @@ class Ring(Record):
     files: int
     pending: int
     """What ``head`` is once the record being written is whole."""
-
-
-SKIP = -1
-PCAP_PACKET_BYTES = 16
 
 
 @jit

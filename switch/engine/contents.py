@@ -34,6 +34,9 @@ from weft.switch.engine.headers import Groups, ValueSet
 from weft.switch.engine.program import Action, KeyField, Profile, Program
 from weft.switch.engine.tables import TableState, check_call, encode_key, normal_key
 
+GROUP_IDS = range(1, 1 << 16)
+SESSION_IDS = range(1 << 15)
+
 
 @dataclass
 class ProfileState:
@@ -231,9 +234,6 @@ def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
 
 
 Copied: TypeAlias = MulticastGroup | CloneSession
-
-GROUP_IDS = range(1, 1 << 16)
-SESSION_IDS = range(1 << 15)
 
 
 @dataclass

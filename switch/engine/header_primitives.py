@@ -49,7 +49,7 @@ class HeaderPrimitives:
                 body(reference.at(name))
 
     def use_if_wide(self, writer: Writer, header: Header) -> None:
-        """With a wide header, have all words of the PHV copied with the packet."""
+        """Have all words of the PHV copied with the packet if a header is wide."""
         if header.wide:
             writer.line(f"phv[R_FIELDS] = {self.program.field_count}")
 

@@ -18,6 +18,7 @@ WIDE_WORDS = 64
 """A header of more words is wide: packets without it neither clear nor copy its fields."""
 
 Item = TypeVar("Item")
+Json = Any
 
 
 def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
@@ -117,9 +118,6 @@ class Header:
             if candidate.name == name:
                 return candidate
         raise ProgramError(f"header {self.name!r} has no field {name!r}")
-
-
-Json = Any
 
 
 @dataclass(frozen=True)

@@ -60,6 +60,11 @@ RANGE_GOES_ON = 2
 GROUP = -2
 
 HASH_MULTIPLIER = -7046029254386353131  # 2**64 / golden ratio, as a signed word
+XXH_1 = -7046029288634856825  # the five primes of XXH64, as signed words
+XXH_2 = -4417276706812531889
+XXH_3 = 1609587929392839161
+XXH_4 = -8796714831421723037
+XXH_5 = 2870177450012600261
 
 
 @inline
@@ -423,13 +428,6 @@ def hash_ex(data: Octets, start: int, length: int) -> int:
     value = (value + (value << 3)) & 0xFFFFFFFF
     value ^= value >> 17
     return (value + (value << 5)) & 0xFFFFFFFF
-
-
-XXH_1 = -7046029288634856825  # the five primes of XXH64, as signed words
-XXH_2 = -4417276706812531889
-XXH_3 = 1609587929392839161
-XXH_4 = -8796714831421723037
-XXH_5 = 2870177450012600261
 
 
 @inline

@@ -24,6 +24,10 @@ MOST_COUNT = (1 << 63) - 1
 MOST_CELLS = 1 << 20
 """The most cells that are read or written at once: an array may have 2^28, for whose messages no
 memory is large enough."""
+_TWO_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_TWO_COLOR
+_THREE_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_THREE_COLOR
+"""The two types of meters that have a single rate."""
+_COLOURS = ("green", "yellow", "red")
 
 
 def indices(array: Array, message: Any) -> range:
@@ -170,13 +174,8 @@ def _scalar(device: Device, register: Register) -> Register:
 
 # -- meters
 
-_TWO_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_TWO_COLOR
-_THREE_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_THREE_COLOR
-"""The two types of meters that have a single rate."""
 
 UNUSED: MeterCounts = (CounterCell(0, 0), CounterCell(0, 0), CounterCell(0, 0))
-
-_COLOURS = ("green", "yellow", "red")
 
 
 def check_reset(meter: Meter, message: Any, field: str) -> bool:

@@ -194,7 +194,7 @@ class Device:
         return self._deferred is not None
 
     def begin(self) -> None:
-        """From now on keep back the writes that packets would see at once."""
+        """Keep back, from now on, the writes that packets would see at once."""
         self._deferred, self._undo = [], []
 
     def on_failure(self, actions: list[Callable[[], None]]) -> None:

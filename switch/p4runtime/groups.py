@@ -26,6 +26,13 @@ from weft.switch.p4runtime.refusals import exhausted, invalid
 
 MAX_GROUP_SIZE = 4096
 """The greatest sum of a group's weights: the engine has one slot for each unit of weight."""
+PORT_BITS = 9
+"""The bits of v1model's port numbers."""
+INSTANCE_BITS = 16
+"""The bits of v1model's egress_rid."""
+SDN_PORT_BITS = 32
+SDN_PORT_CPU = 0xFFFFFFFD
+"""P4Runtime's number of the CPU port, whatever number it has in the data plane."""
 
 
 def write_member(device: Device, kind: int, message: Any) -> None:
@@ -206,15 +213,6 @@ def read_groups(device: Device, query: Any) -> Iterator[Any]:
                 if written is not None:
                     copy_watch(written.members, message.members)
                 yield message
-
-
-PORT_BITS = 9
-"""The bits of v1model's port numbers."""
-INSTANCE_BITS = 16
-"""The bits of v1model's egress_rid."""
-SDN_PORT_BITS = 32
-SDN_PORT_CPU = 0xFFFFFFFD
-"""P4Runtime's number of the CPU port, whatever number it has in the data plane."""
 
 
 def decode_port(device: Device, what: str, data: bytes) -> int:

@@ -17,6 +17,8 @@ from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, TableInfo, ValueSet
 from weft.switch.p4runtime.refusals import already_exists, denied, exhausted, invalid, listed
 
+_SCOPES = p4info_pb2.ActionRef
+
 
 def decode_keys(table: TableInfo | ValueSet, messages: Any) -> tuple[Key, ...]:
     """Return the key of an entry or member, one ``Key`` a field in the order of the table or set.
@@ -121,9 +123,6 @@ def encode_keys(table: TableInfo | ValueSet, keys: tuple[Key, ...]) -> list[Any]
                 continue
         messages.append(p4runtime_pb2.FieldMatch(field_id=field.id, **{field.kind.value: encoded}))
     return messages
-
-
-_SCOPES = p4info_pb2.ActionRef
 
 
 def check_scope(table: TableInfo, info: ProgramInfo, action_id: int, *, default: bool) -> None:

@@ -27,6 +27,7 @@ from weft.switch.p4runtime.tables import encode_identity, fill_opaque
 
 PADDING = ("_pad", "pad")
 """The beginnings of the names of fields that only fill a header to whole bytes."""
+_log = logging.getLogger(__name__)
 
 
 def pack(header: PacketHeader | None, message: Any) -> bytes:
@@ -77,9 +78,6 @@ def unpack(header: PacketHeader | None, frame: bytes) -> Any | None:
         value = bits >> left & ((1 << width) - 1)
         message.metadata.add(metadata_id=field.id, value=field.type.encode(value))
     return message
-
-
-_log = logging.getLogger(__name__)
 
 
 def write_digest(device: Device, kind: int, message: Any) -> None:

@@ -38,6 +38,7 @@ _NOTE_BYTES = 64
 """The room for the note that says how many more failed."""
 _FRAME_BYTES = 8
 """The bytes that a message takes beside its text: its key, and longer lengths around it."""
+_DOTS = "..."
 
 
 class Outcomes:
@@ -138,9 +139,6 @@ class Outcomes:
             code = code_pb2.Code.Name(self._codes[self._cause])
             text = f"; number {self._cause + 1} is the first: {code}: {self._texts[self._cause]}"
             status.message = fitting(status.message + text, MESSAGE_BYTES)
-
-
-_DOTS = "..."
 
 
 def _bare_bytes(code: int) -> int:

@@ -18,6 +18,21 @@ from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid
 
 VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 _FIXED_BYTES = {FIXED64: 8, FIXED32: 4}
+_FORMS = {1: VARINT, 2: DELIMITED, 3: DELIMITED}  # reassign, extras, device_data
+_DEVICE_DATA = 3
+_MOST_FIELDS = 64
+"""The most fields of a ``P4DeviceConfig``, which has three: bytes with more are something else."""
+MAX_REQUEST_BYTES = 64 << 20
+"""The size of the greatest request: a program may be large."""
+MOST_ELEMENTS = 1 << 17
+"""The most updates of one Write, or queries of one Read: these fill two large tables. Each takes
+some 0.15 ms, mostly to become a message."""
+MOST_MESSAGE_BYTES = 1 << 20
+"""The most bytes of one update, query or message of a stream, or of anything else but a pipeline
+config."""
+MOST_P4INFO_BYTES = 4 << 20
+"""The most bytes of a pipeline config without its ``p4_device_config``. The P4Info of `fabric.p4`
+has 10,000."""
 
 
 def fields(data: bytes) -> Iterator[tuple[int, int, int, int]]:
@@ -57,13 +72,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
     raise ValueError(f"a number that does not end before byte {at}")
 
 
-_FORMS = {1: VARINT, 2: DELIMITED, 3: DELIMITED}  # reassign, extras, device_data
-_DEVICE_DATA = 3
-
-_MOST_FIELDS = 64
-"""The most fields of a ``P4DeviceConfig``, which has three: bytes with more are something else."""
-
-
 def bmv2_json(device_config: bytes) -> bytes:
     """Return the BMv2 JSON in a device config, which is the config itself unless that is a
     ``P4DeviceConfig``."""
@@ -78,21 +86,6 @@ def bmv2_json(device_config: bytes) -> bytes:
         return device_config
     return found
 
-
-MAX_REQUEST_BYTES = 64 << 20
-"""The size of the greatest request: a program may be large."""
-
-MOST_ELEMENTS = 1 << 17
-"""The most updates of one Write, or queries of one Read: these fill two large tables. Each takes
-some 0.15 ms, mostly to become a message."""
-
-MOST_MESSAGE_BYTES = 1 << 20
-"""The most bytes of one update, query or message of a stream, or of anything else but a pipeline
-config."""
-
-MOST_P4INFO_BYTES = 4 << 20
-"""The most bytes of a pipeline config without its ``p4_device_config``. The P4Info of `fabric.p4`
-has 10,000."""
 
 Parser = Callable[[bytes], Any]
 

@@ -64,7 +64,7 @@ class Captures:
             for name, path in zip(("capture_in", "capture_out"), both, strict=True):
                 setattr(row, name, 0 if path is None else numbers[path] + 1)
         self._offset_ns = time.time_ns() - time.monotonic_ns()
-        """The same for all frames, as two readings of the clocks would differ."""
+        """One offset for all frames, as two readings of the clocks would differ."""
         self.failure = ""
         """Why a file misses packets that were captured; empty if no file does."""
         self._ended = threading.Event()

@@ -42,6 +42,14 @@ MOST_CLIENTS = 64
 longest is cut off."""
 RETRY_S = 0.1
 """The pause before the next client is taken, if this process has no descriptor for one."""
+REQUESTS = (
+    "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
+    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
+)
+SHOWN = 80
+"""The most characters of a request, or of a word of it, that an error shows."""
+MOST_DIGITS = 19
+"""The digits of the largest number of 64 bits."""
 
 
 class StatisticsSocket:
@@ -178,16 +186,6 @@ def _pass_over(connection: socket.socket) -> None:
     with contextlib.suppress(BlockingIOError):
         while size < MOST_READ_BYTES and (part := connection.recv(READ_BYTES)):
             size += len(part)
-
-
-REQUESTS = (
-    "reset, loads START_NS BIN_NS, loads end, rates [SWITCH PORT BPS] ..., "
-    "link SWITCH PORT up|down, trace SWITCH start PACKETS|take|end, or captures end"
-)
-SHOWN = 80
-"""The most characters of a request, or of a word of it, that an error shows."""
-MOST_DIGITS = 19
-"""The digits of the largest number of 64 bits."""
 
 
 def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:

@@ -88,6 +88,10 @@ _TERMINALS = {
 
 _FIRST_WORD = re.compile(r"\s*([A-Za-z_][A-Za-z_0-9]*)(?![A-Za-z_0-9$.\[:(])")
 _COMMENT = re.compile(r'"[^"\n]*"|#.*')
+MOST_BYTES = 16 << 20
+"""The most bytes of a test file."""
+MAXIMUM_LISTED = 10
+"""How many errors of a test a message lists; it only counts the others."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,6 @@ class _Raw:
     keyword: str
     place: Place
     text: str
-
-
-MOST_BYTES = 16 << 20
-"""The most bytes of a test file."""
-
-MAXIMUM_LISTED = 10
-"""How many errors of a test a message lists; it only counts the others."""
 
 
 def read_test(path: Path) -> Test:

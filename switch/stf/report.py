@@ -16,6 +16,9 @@ from weft.switch.stf.statements import Expect, Packet, Place
 BYTES_PER_ROW = 16
 ROWS_AROUND = 1
 """How many rows of a frame are shown before and after the one that differs."""
+MOST_ALIGNED = 1000
+"""The most frames at a port that are aligned; of more, each is held against the expectation in the
+same place."""
 
 
 @dataclass(frozen=True)
@@ -148,11 +151,6 @@ class Report:
         if self.paths:
             document["paths"] = [{"line": one.place.line, "path": one.text} for one in self.paths]
         return document
-
-
-MOST_ALIGNED = 1000
-"""The most frames at a port that are aligned; of more, each is held against the expectation in the
-same place."""
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ OPCODE_KINDS: dict[str, frozenset[int]] = {
 """Kinds of packets: all RC SENDs (the control messages of the collectives), all RDMA WRITEs, READ
 requests, READ responses, acknowledgements with NAKs, multicast chunks; SENDs, READ requests and
 acknowledgements together; all with payload; all."""
+MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,6 @@ class PacketFault(Fault):
 
 EVERYTHING = PacketMatch()
 """Matches every packet."""
-MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 
 
 def read_match(line: Line, where: str) -> PacketMatch:

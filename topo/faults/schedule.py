@@ -10,6 +10,8 @@ from weft.topo.faults.fault import Fault
 from weft.topo.faults.outages import Outage, slow_rates_bps
 from weft.topo.network import Direction, Host, Topology
 
+FABRIC = ("fabric_up", "fabric_down")
+
 
 class FaultyNetwork(Protocol):
     """What outages are carried out on."""
@@ -120,9 +122,6 @@ class OutageSchedule:
         return {
             each.name: each for outage in outages for each in outage.kind.down(outage, topology)
         }
-
-
-FABRIC = ("fabric_up", "fabric_down")
 
 
 class Notices:

@@ -25,6 +25,9 @@ from weft.agents.wire.headers import MULTICAST_QPN
 from weft.agents.wire.packets import put_bth, put_words
 from weft.base.jit import items_at, load32, words_at
 
+OPCODE = 0x65
+ROUND_MASK = 0xFFFFFFFF
+
 
 @internal
 def agreed_exponent(operation: at_job.AggregationOperation, slot: at_job.Slot, block: int) -> int:
@@ -145,10 +148,6 @@ def give_up(
     pair.state = at.FAILED
     pair.timer = 0
     add_event(endpoint, at.EVENT_FAILED, index, reason, work, 0, 0, 0)
-
-
-OPCODE = 0x65
-ROUND_MASK = 0xFFFFFFFF
 
 
 @internal

@@ -18,6 +18,11 @@ CACHE_ROOM = 8
 _FIRST_PORT = 0xC000
 _PORT_MASK = 0x3FFF
 """The dynamic ports, as RoCEv2 has them."""
+CONGESTED_ROUNDS = 3
+"""PLB: so many congested rounds in a row are reason to take another path."""
+SMALLEST_WINDOW = 256
+"""DCTCP's smallest window, in 1/256 packets: many senders to one receiver may each have one packet
+on its way."""
 
 
 @internal
@@ -133,13 +138,6 @@ def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: 
         pair.source_port = words_at(pair.ports, pair.port_count)[pair.port_at]
         endpoint.statistics.path_changes += 1
         add_event(endpoint, at.EVENT_REPATHED, index, pair.source_port, 0, 0, 0, 0)
-
-
-CONGESTED_ROUNDS = 3
-"""PLB: so many congested rounds in a row are reason to take another path."""
-SMALLEST_WINDOW = 256
-"""DCTCP's smallest window, in 1/256 packets: many senders to one receiver may each have one packet
-on its way."""
 
 
 @internal

@@ -40,6 +40,9 @@ from weft.switch.compiler.types import (
     unify,
 )
 
+_SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
+_WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
+
 
 @dataclass
 class _Signature:
@@ -49,9 +52,6 @@ class _Signature:
     types: list[Type]
     returns: Type
     variables: list[TypeVariable]
-
-
-_SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
 
 
 @dataclass(eq=False)
@@ -510,9 +510,6 @@ class CallChecker(ExpressionUser):
         call.target.declaration = symbol
         call.type = VOID
         return symbol
-
-
-_WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
 
 
 def _lacks_width(kind: Type) -> bool:

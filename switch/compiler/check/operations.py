@@ -38,6 +38,10 @@ from weft.switch.compiler.types import (
     written_types,
 )
 
+_COMPOSITE = (StructType, TupleType, StackType)
+_COMPARISONS = ("<", ">", "<=", ">=")
+_BITWISE = ("&", "|", "^")
+
 
 @dataclass(eq=False)
 class Coercer:
@@ -168,19 +172,12 @@ class Coercer:
             node.type = TupleType(tuple(type_of(item) for item in node.items))
 
 
-_COMPOSITE = (StructType, TupleType, StackType)
-
-
 def _is_written_out(node: syntax.Expression) -> bool:
     """Return whether an expression takes its type from what it is used with."""
     written = (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)
     return isinstance(node, written) and isinstance(
         node.type, (TupleType, RecordType, InvalidHeaderType)
     )
-
-
-_COMPARISONS = ("<", ">", "<=", ">=")
-_BITWISE = ("&", "|", "^")
 
 
 class Check(Protocol):

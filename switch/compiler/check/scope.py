@@ -38,6 +38,9 @@ from weft.switch.compiler.types import (
     substitute,
 )
 
+MOST_FIELDS = 1 << 16
+"""The most fields that a type may have, with those of its fields' types counted."""
+
 
 @dataclass
 class TypeEntry:
@@ -158,10 +161,6 @@ def _can_be_in_array(kind: Type) -> bool:
     if isinstance(bare, (*scalar, StructType, TypeVariable, UnknownType)):
         return True
     return isinstance(bare, StackType) and not is_header_stack(bare)
-
-
-MOST_FIELDS = 1 << 16
-"""The most fields that a type may have, with those of its fields' types counted."""
 
 
 def _count_fields(kind: Type) -> int:

@@ -22,6 +22,10 @@ VERSION = [2, 23]
 COMPILER = "weft p4c"
 
 _TABLE_KINDS = ("range", "ternary", "lpm", "exact")
+_WITH_SOURCE = ("counter_arrays", "meter_arrays", "register_arrays", "calculations", "checksums")
+"""The lists whose things tell where in the source they come from."""
+_SHORT = 100
+"""The most characters of a part of the document that stands in one line though it need not."""
 
 
 class Emitter:
@@ -343,11 +347,7 @@ _FIELDS: dict[str, Callable[[Any, dict[str, int]], Json]] = {
 }  # fmt: skip
 """What the things in each list have besides their names and numbers; `ids` are the numbers of
 headers and header unions."""
-_WITH_SOURCE = ("counter_arrays", "meter_arrays", "register_arrays", "calculations", "checksums")
-"""The lists whose things tell where in the source they come from."""
 
-_SHORT = 100
-"""The most characters of a part of the document that stands in one line though it need not."""
 _OUTER, _INNER = 3, 6
 """Levels of the document. Above the first all parts are indented, from the second on none is."""
 _encode = json.JSONEncoder(ensure_ascii=False).encode

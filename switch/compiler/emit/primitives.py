@@ -11,6 +11,8 @@ from weft.switch.compiler.diagnostics import NOWHERE, Reporter, Span
 from weft.switch.compiler.parse.preprocess import display_name
 from weft.switch.compiler.simplify import simplify
 
+Json = dict[str, Any]
+
 
 @dataclass(eq=False)
 class _Flattener:
@@ -106,9 +108,6 @@ def flatten(body: list[ir.Code], reporter: Reporter, name: str) -> list[ir.Do]:
     for place in flattener.end_jumps:
         flattener.aim(place, len(primitives))
     return primitives
-
-
-Json = dict[str, Any]
 
 
 def hexadecimal(value: int, width: int | None = None) -> str:

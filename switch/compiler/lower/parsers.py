@@ -17,6 +17,8 @@ from weft.switch.compiler.simplify import leaves, simplify
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import BOOL, is_signed, scalar_width
 
+MAXIMUM_CASES = 4096
+
 
 def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
     """Return the fewest (value, mask) pairs that cover `low` to `high`, both included, in `width`
@@ -33,9 +35,6 @@ def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
         result.append((low, full & ~(size - 1)))
         low += size
     return result
-
-
-MAXIMUM_CASES = 4096
 
 
 @dataclass

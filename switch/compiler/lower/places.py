@@ -49,6 +49,7 @@ from weft.switch.compiler.types import (
 
 _HEADERS = (HeaderPlace, ElementPlace)
 _OF_MEMBERS = (StructPlace, StackPlace, Composite)
+_UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 
 @dataclass(eq=False)
@@ -367,9 +368,6 @@ def _element(stack: StackPlace, index: ir.Expression) -> ir.Expression:
     return ir.OperatorCall(
         "dereference_header_stack", ir.Reference("header_stack", stack.name), index
     )
-
-
-_UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 
 def stack_kind(stack: StackPlace) -> str:

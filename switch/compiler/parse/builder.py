@@ -10,6 +10,7 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import NOWHERE, Span
 
 Children = list[Any]
+_BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
 
 
 class Items(list[Any]):
@@ -113,9 +114,6 @@ def declared(children: Children) -> tuple[Span, list[syntax.Annotation], str, Sp
     span."""
     ((name, span),) = names_in(children)
     return span_of_all(children), annotations_in(children), name, span
-
-
-_BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
 
 
 def parse_integer(text: str) -> tuple[int, int | None, bool]:

@@ -25,6 +25,8 @@ from weft.switch.compiler.parse.tokens import (
 
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
 _STARTS = ["declaration", "expression_list"]
+_OF_ONE_STRING = ("name", "deprecated", "noWarn")
+"""Annotations that take one string, in round brackets."""
 
 
 class SourceToken(Token):
@@ -176,10 +178,6 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
         else:
             broken |= _declared_names(chunk)
     return syntax.SourceProgram(declarations, broken)
-
-
-_OF_ONE_STRING = ("name", "deprecated", "noWarn")
-"""Annotations that take one string, in round brackets."""
 
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:

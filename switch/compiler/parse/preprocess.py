@@ -38,6 +38,10 @@ _MOVED_AT_ONCE = 1 << 12
 """The number of tokens that pcpp moves for a use of a parameter in the time that one token takes.
 """
 _SPLIT_WORD = re.compile(r"(\w)\\\r?\n(\w+)")
+_LEXEME = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
+_UNENDED_COMMENT = "this comment does not end: write */"
+_HIDDEN = (("\ue000", "//"), ("\ue001", "/*"))
+_OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculation)\s+\w+[\s{]")
 
 
 @dataclass
@@ -219,11 +223,6 @@ def read_source(path: Path) -> list[str]:
     return read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace").split("\n")
 
 
-_LEXEME = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)|\"(?:[^\"\\]|\\.)*\"", re.DOTALL)
-_UNENDED_COMMENT = "this comment does not end: write */"
-_HIDDEN = (("\ue000", "//"), ("\ue001", "/*"))
-
-
 def _hide_comments(text: str) -> str:
     """Hide comments in strings of several lines from the preprocessor.
 
@@ -251,9 +250,6 @@ def _unended_comment(text: str) -> int:
         if match[0].startswith("/*") and (len(match[0]) < 4 or not match[0].endswith("*/")):
             return text.count("\n", 0, match.start()) + 1
     return 0
-
-
-_OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculation)\s+\w+[\s{]")
 
 
 def _main_text(source: Path) -> str:

@@ -101,6 +101,7 @@ _TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "
 
 _IN_ARGUMENTS = _TYPE_KEYWORDS | {"COMMA", "INTEGER", "UNDERSCORE"}
 _OF_TYPES = _TYPE_KEYWORDS | {"IDENTIFIER", "DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM"}
+_CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRACKET"}
 
 
 @dataclass
@@ -395,9 +396,6 @@ def _pragma(tokens: list[RawToken], index: int) -> tuple[RawToken, int]:
     annotation.body = words[1:]
     annotation.bracket = "(" if annotation.body else ""
     return annotation, end
-
-
-_CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRACKET"}
 
 
 def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:

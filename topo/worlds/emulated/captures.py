@@ -22,7 +22,7 @@ BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""
 LARGEST_BUFFER_KIB = 16 * 1024
 READY_DEADLINE_S = 60.0
-"""From one tcpdump that listens to the next."""
+"""The longest time from one tcpdump that listens to the next."""
 DRAIN_DEADLINE_S = 60.0
 """In which no tcpdump writes anything that it has received."""
 

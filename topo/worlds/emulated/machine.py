@@ -22,6 +22,8 @@ from weft.topo.worlds.emulated.namespaces import (
 )
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
+P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Vagrantfile here"
+
 
 @dataclass(frozen=True)
 class Tool:
@@ -45,8 +47,6 @@ TOOLS = (
     Tool("simple_switch_grpc", "BMv2 (--switch bmv2)", "", "--version", required=False),
     Tool("p4c", "p4lang's compiler, to compare with", "", "--version", required=False),
 )
-
-P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Vagrantfile here"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,14 @@ from weft.base.signals import watched
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
+SHELL_CHECK_MS = 500
+"""Between two looks at whether a shell that says nothing still runs."""
+STATUS_DEADLINE_S = 5.0
+"""For a shell that holds its namespace no longer to have ended."""
+FILES_PER_NODE = 4
+OTHER_FILES = 512
+"""Open files of the runner: a terminal's two ends and pipes for each node, and everything else."""
+
 
 @contextmanager
 def _distutils_for_mininet() -> Iterator[None]:
@@ -59,16 +67,6 @@ except ImportError as error:
         "package with `apt-get install mininet`, and use a virtual environment of /usr/bin/python3 "
         "with --system-site-packages"
     ) from error
-
-SHELL_CHECK_MS = 500
-"""Between two looks at whether a shell that says nothing still runs."""
-
-STATUS_DEADLINE_S = 5.0
-"""For a shell that holds its namespace no longer to have ended."""
-
-FILES_PER_NODE = 4
-OTHER_FILES = 512
-"""Open files of the runner: a terminal's two ends and pipes for each node, and everything else."""
 
 
 class RunNode(Node):

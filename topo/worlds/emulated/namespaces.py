@@ -33,6 +33,7 @@ _OFFLOADS = {
 libc = ctypes.CDLL(None, use_errno=True)
 
 Result = TypeVar("Result")
+_FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
 
 def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
@@ -134,9 +135,6 @@ def read_counters(pid: int) -> dict[str, dict[str, int]]:
         }
         for name, counts in columns.items()
     }
-
-
-_FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 
 
 def run_batch(tool: str, lines: Sequence[str]) -> None:

@@ -36,11 +36,12 @@ RUN_VARIABLE = "WEFT_RUN"
 
 
 ROOT_MODE = 0o755
-"""Of the folder of all runs: others see which there are, and nothing of them."""
+"""The mode of the folder of all runs: others see which there are, and nothing of them."""
 
 
 _PF_EXITING = 0x4
 """The kernel's flag of a process that is ending (linux/sched.h)."""
+MOST_RECORD_BYTES = 16 << 20
 
 
 class DoubtfulError(MachineError):
@@ -132,7 +133,7 @@ class RunRecord:
             ) from error
 
     def enclose(self) -> None:
-        """From now on start the run's processes in a PID namespace of its own, where the kernel
+        """Start the run's processes, from now on, in a PID namespace of its own, where the kernel
         makes one; elsewhere they are known by their record and their environment alone.
 
         To be called from a thread that lives as long as the run.
@@ -188,9 +189,6 @@ def _prepare(root: Path) -> None:
             DoubtfulError,
         )
         root.chmod(ROOT_MODE)  # as a run with an open umask may once have made it
-
-
-MOST_RECORD_BYTES = 16 << 20
 
 
 def doubt_of_folder(status: os.stat_result) -> str:

@@ -27,10 +27,10 @@ BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
 """BMv2 switch n listens for Thrift at this port plus n, within the run's namespace only."""
 READY_LIMIT_S = 600.0
-"""Of `weft.base.effort.Effort`. A first start compiles the switch's real-time loop, which takes a
-slow machine minutes; later ones take it from the cache."""
+"""The limit of `weft.base.effort.Effort`. A first start compiles the switch's real-time loop, which
+takes a slow machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
-"""For the switch process to answer a request; one that has ended is noticed at once."""
+"""How long the switch process may take to answer; one that has ended is noticed at once."""
 BMV2_UMASK = 0o077
 """BMv2 makes nothing but sockets and logs in the run's folder, which are their owner's alone."""
 LEAST_FRAME_BYTES = 9216

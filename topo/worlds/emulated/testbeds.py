@@ -15,7 +15,7 @@ from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, r
 FILE = "testbed.json"
 
 MOST_SCRIPT_BYTES = 1 << 20
-"""Of a file of commands for a testbed's prompt."""
+"""The largest file of commands for a testbed's prompt."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class RunningTestbed:
     run_id: str
     description: str
     switches: dict[str, RunningSwitch]
-    """By name."""
+    """The switches by name."""
 
     def write(self, folder: Path) -> None:
         """Leave this in the run's folder, whole or not at all."""

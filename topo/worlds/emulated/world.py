@@ -61,10 +61,10 @@ if TYPE_CHECKING:
 Part = TypeVar("Part")
 
 DEATH_S = 1.0
-"""For a process whose connections have ended to have ended itself."""
+"""How long a process whose connections have ended may take to end itself."""
 
 TRACE_DEADLINE_S = 600.0
-"""For a trace to begin: a large program's traced form is compiled first."""
+"""How long a trace may take to begin: a large program's traced form is compiled first."""
 
 
 class EmulatedWorld:

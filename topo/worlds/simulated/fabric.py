@@ -24,7 +24,7 @@ from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 Words = npt.NDArray[np.int64]
 
 PACKETS = 1 << 14
-"""Of the pool at first; it grows when there are more under way."""
+"""The size of the pool at first; it grows when there are more under way."""
 ADDED_BYTES = 256
 """What a P4 program may add to a frame."""
 PAUSE_EVENTS = 50_000
@@ -166,7 +166,8 @@ class Fabric:
 
     @property
     def digest(self) -> str:
-        """Of all frames that reached the far end of a link: time, direction, length, content."""
+        """The digest of all frames that reached the far end of a link: time, direction, length,
+        content."""
         high, low = self.world.digest_high, self.world.digest_low
         return f"{high % (1 << 64):016x}{low % (1 << 64):016x}"
 
@@ -213,12 +214,12 @@ class Fabric:
         self.hosts["alive"][rank] = 0
 
     def set_down(self, directions: Iterable[tuple[str, str]], down: bool) -> None:
-        """From now on everything is lost, or nothing, on directions given by their ends."""
+        """Lose everything from now on, or nothing, on directions given by their ends."""
         for ends in directions:
             self.down[self.port_indices[ends]] = down
 
     def set_rate(self, ends: tuple[str, str], rate_bps: int) -> None:
-        """From now on a direction, given by its ends, carries so much."""
+        """Let a direction, given by its ends, carry so much from now on."""
         index = self.port_indices[ends]
         ports = self.dataplane.port_count
         self.dataplane.set_rate(index // ports, index % ports, rate_bps)

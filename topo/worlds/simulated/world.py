@@ -214,7 +214,7 @@ class _Operation:
         self._progress = progress
         hosts = world.topology.hosts
         self._hosts = [host for host, _ in cast.roles]
-        """By process, its host."""
+        """The host of each process."""
         rate_bps = [
             world.topology.outward(hosts[host].name)[0].link.rate_bps for host in self._hosts
         ]
@@ -245,16 +245,16 @@ class _Operation:
             participant.connect(introductions)
         ranks = (cast.rank_of(process) for process in range(len(cast.roles)))
         self._ranks = [rank for rank in ranks if rank is not None]
-        """By process, those of ranks alone: (team, rank of the team)."""
+        """(team, rank of the team) of each process that is a rank."""
         self._process_at = {host: process for process, host in enumerate(self._hosts)}
         sizes = [len(team.addresses) for team in cast.teams]
         limited = operation.limited(max(sizes), min(rate_bps))
         self._workloads = [
             limited.workloads(number, team, keep=True) for number, team in enumerate(cast.teams)
         ]
-        """By team."""
+        """The workloads of each team."""
         self._jobs: list[list[BoundRequest]] = []
-        """By process of a rank, each in order."""
+        """The jobs of each process that is a rank, in order."""
         self._series: list[Series] = []
         self._limit_ns = limited.limit_ns + LIMIT_SLACK_NS
         self._ended: set[int] = set()
