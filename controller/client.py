@@ -107,7 +107,7 @@ class ProgramPaths(Protocol):
         """The program's P4Info, in text form."""
 
 
-class Program:
+class LoadableProgram:
     """A compiled P4 program, read once for all the switches that run it.
 
     Raises InputError if a file cannot be read or is not P4Info in text form.
@@ -236,7 +236,7 @@ class Session:
         else:
             self.where = f"{name} (device {device_id}, {address})"
             self.client = RemoteClient(self.where, device_id, address, election_id, deadline_s)
-        self._program: Program | None = None
+        self._program: LoadableProgram | None = None
         self._closed = False
 
     def connect(self) -> None:
@@ -268,7 +268,11 @@ class Session:
             self.client.tear_down()
 
     def push_program(
-        self, program: Program, deadline_s: float = PROGRAM_DEADLINE_S, *, keep: bool = False
+        self,
+        program: LoadableProgram,
+        deadline_s: float = PROGRAM_DEADLINE_S,
+        *,
+        keep: bool = False,
     ) -> None:
         """Make the switch run a program, with empty tables; or with ``keep``, if the switch can do
         it, with those entries that fit the program (RECONCILE_AND_COMMIT)."""

@@ -8,7 +8,14 @@ from types import TracebackType
 from typing import TypeVar
 
 from weft.base.garbage import uncollected
-from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
+from weft.controller.client import (
+    DEADLINE_S,
+    Address,
+    LoadableProgram,
+    ProgramPaths,
+    Session,
+    SwitchError,
+)
 from weft.controller.counters import Cell, LinkCells, LinkCounters
 from weft.controller.features.registry import all_features
 from weft.controller.plan import Plan, Update, diff
@@ -43,7 +50,7 @@ class Controller:
         ``addresses``: where each switch, by name, serves P4Runtime. Raises SwitchError, after
         closing what was opened, if a switch is not there within ``deadline_s`` or refuses.
         """
-        loaded = Program(program)
+        loaded = LoadableProgram(program)
         self.topology = topology
         self.names = loaded.names
         """The names of what the switches' program has."""

@@ -22,7 +22,7 @@ from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 
 from weft.base.errors import InputError
 from weft.controller import Controller, Plan, diff
-from weft.controller.client import Program
+from weft.controller.client import LoadableProgram
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
 from weft.controller.features.aggregation import (
     AggregationCounters,
@@ -389,7 +389,7 @@ def test_two_jobs_need_two_addresses() -> None:
 
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
-    names = Program(compiled(EVERY_ENTITY)).names
+    names = LoadableProgram(compiled(EVERY_ENTITY)).names
     assert plan_aggregation(names, single(2), []) == ()
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
         plan_aggregation(names, single(2), [a_job(["h0", "h1"])])

@@ -21,7 +21,7 @@ from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 
 from weft.base.errors import InputError
 from weft.controller import Controller, LinkCounters, Plan
-from weft.controller.client import Program, Session, SwitchError, WriteError
+from weft.controller.client import LoadableProgram, Session, SwitchError, WriteError
 from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.pinned_paths import Pin
@@ -77,7 +77,7 @@ def held(controller: Controller, switch: str) -> list[bytes]:
 
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
-    program = Program(files)
+    program = LoadableProgram(files)
     messages = [program.messages.message(entity) for entity in plan.entities.get(switch, ())]
     return as_bytes([one for one in messages if not one.table_entry.is_default_action])
 
@@ -213,7 +213,7 @@ def test_a_program_without_what_the_plan_needs_is_bad_input(
 
 def test_missing_program_files_are_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="compile it again"):
-        Program(Files(tmp_path / "none.json", tmp_path / "none.txtpb"))
+        LoadableProgram(Files(tmp_path / "none.json", tmp_path / "none.txtpb"))
 
 
 def test_a_failure_on_one_switch_is_not_lost_among_the_others(

@@ -23,7 +23,7 @@ from tests.p4runtime_support import (
     make_dataplane,
 )
 
-from weft.controller.client import Program, Session, WriteError
+from weft.controller.client import LoadableProgram, Session, WriteError
 from weft.controller.entities import Action, Exact, entry
 from weft.controller.plan import Update
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
@@ -201,7 +201,7 @@ def test_the_controller_says_how_many_updates_of_a_large_batch_failed(fabric: Fi
     switch = LocalSwitch(make_dataplane().control(0, "leaf0"), 1)
     session = Session("leaf0", 1, switch)
     session.connect()
-    session.push_program(Program(fabric))
+    session.push_program(LoadableProgram(fabric))
     table = "FabricIngress.fault.ingress_fault"
     entity = entry(
         table, {"standard_metadata.ingress_port": Exact(1)}, Action("FabricIngress.fault.lose_all")

@@ -33,7 +33,7 @@ from weft.base.children import (
     run_tool,
 )
 from weft.base.errors import MachineError, RunError, WeftError, refuse
-from weft.controller.client import Program, Session
+from weft.controller.client import LoadableProgram, Session
 from weft.controller.entities import (
     Action,
     Entity,
@@ -274,7 +274,7 @@ def load(
     session = Session(name, number, address, deadline_s=60.0)
     session.connect()
     try:
-        session.push_program(Program(program), START_DEADLINE_S)
+        session.push_program(LoadableProgram(program), START_DEADLINE_S)
         for each in entities:
             session.write([Update("insert", each)])
     finally:
@@ -293,7 +293,7 @@ class Bench:
         self.fabric = compile_cached(
             fabric_program(), defines=dict(fabric_macros(BMV2_AGGREGATION_VALUES))
         )
-        self.names = Program(self.fabric).names
+        self.names = LoadableProgram(self.fabric).names
         self.twelve = compile_cached(TWELVE_TABLES)
 
     def start(self) -> None:

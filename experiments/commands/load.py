@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from weft.base.errors import WeftError
-from weft.controller.client import Program, Session, SwitchError, later_election_id
+from weft.controller.client import LoadableProgram, Session, SwitchError, later_election_id
 from weft.controller.inspection import Inspector
 from weft.switch.compiler import compile_cached
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
@@ -33,7 +33,7 @@ def load(
         InputError: the program cannot be read, or is wrong; nothing was loaded then.
         SwitchError: a switch refused it.
     """
-    loaded = Program(compile_cached(program, include_dirs=include_dirs, defines=defines))
+    loaded = LoadableProgram(compile_cached(program, include_dirs=include_dirs, defines=defines))
     emptied = set()
     for name, switch in switches.items():
         before = _entries(name, switch)
@@ -45,7 +45,7 @@ def load(
     return emptied
 
 
-def _load_into(name: str, switch: RunningSwitch, program: Program) -> None:
+def _load_into(name: str, switch: RunningSwitch, program: LoadableProgram) -> None:
     owner = Session(name, switch.device_id, switch.address, election_id=later_election_id())
     with closing(owner) as session:
         session.connect()
