@@ -67,7 +67,7 @@ def test_every_pair_gets_what_the_agents_write(
     ideal = Watched(request, ranks, buffers, 0)
     ideal.run()
     steps = steps_of(
-        collective, algorithm, ranks, 2 * count, item_bytes=2, root=root, radix=request.radix
+        collective, algorithm, ranks, 2 * count, dtype="int16", root=root, radix=request.radix
     )
     assert between_pairs(steps) == getattr(ideal, "sent", Counter())
 

@@ -15,7 +15,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all, to_owners
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, at_once, to_all, to_owners
 from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require, summed
 
 

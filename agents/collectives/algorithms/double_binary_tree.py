@@ -14,7 +14,8 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import IntArray, Task, Transfers, even_parts, together
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Transfers, even_parts, together
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require, summed
 
 BUFFER, OUTPUT, STAGING = range(3)

@@ -14,12 +14,8 @@ import numpy as np
 from weft.agents.collectives.algorithm import Order
 from weft.agents.collectives.algorithms.recursive_doubling import Folding, Recursive
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import (
-    Task,
-    Transfers,
-    exchanges,
-    folded,
-)
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, exchanges, folded
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 from weft.base.errors import ProtocolError
 

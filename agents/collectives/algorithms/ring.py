@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 
 

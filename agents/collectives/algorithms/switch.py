@@ -16,11 +16,24 @@ range; one that does stays at its end and is counted in `Report.blocks_saturated
 values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 """
 
+import numpy as np
+
 from weft.agents.collectives.algorithm import Algorithm, Register
+from weft.agents.collectives.algorithms.switch_model import (
+    SwitchTraffic,
+    switch_bound_bytes,
+    switch_frames,
+    switch_payload,
+    switch_tier_bytes,
+)
 from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.dtypes import is_float
 from weft.agents.collectives.names import SWITCH_DTYPES
 from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
@@ -140,6 +153,32 @@ class Switch(Algorithm):
     ) -> Operation:  # fmt: skip
         assert result is not None
         return SwitchOperation(communicator, request, data, result)
+
+    def host_bytes(self, task: Task) -> IntArray:
+        traffic, ranks = self._traffic(task), range(task.ranks)
+        return np.array([[way([rank]) for rank in ranks] for way in (traffic.up, traffic.down)])
+
+    def least_bytes(self, task: Task) -> int:
+        fullest = switch_bound_bytes(task.members, task.ranks, self._traffic(task))
+        return task.operations * fullest
+
+    def tier_bytes(self, task: Task) -> TierBytes:
+        each = switch_tier_bytes(task.members, task.ranks, self._traffic(task))
+        return each.times(task.operations)
+
+    @staticmethod
+    def _traffic(task: Task) -> SwitchTraffic:
+        shards = task.shards.tolist()
+        if not task.counts_headers:
+            return switch_payload(task.collective, shards)
+        return switch_frames(
+            task.collective,
+            shards,
+            values=task.values,
+            slots=task.slots,
+            item_bytes=task.item_bytes,
+            floats=is_float(task.dtype),
+        )
 
 
 ALGORITHMS = (Switch(),)

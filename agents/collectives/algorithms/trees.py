@@ -10,7 +10,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import IntArray, Task, Transfers
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Transfers
 from weft.agents.collectives.unicast import Pattern, Write, require
 
 
