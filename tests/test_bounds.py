@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_definitions import Message, messages_of, tree_edges
+from tests.collective_names import COLLECTIVES
 from tests.theory_support import OFFLOADED, bound_bytes, switch_bound_bytes, unicast_rounds
 
 from weft.agents.collectives.algorithms.optcast_model import (
@@ -16,7 +17,6 @@ from weft.agents.collectives.algorithms.optcast_model import (
     optcast_rounds,
 )
 from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
-from weft.agents.collectives.names import COLLECTIVES
 from weft.agents.collectives.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns, expected_ns

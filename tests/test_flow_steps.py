@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.collective_names import COLLECTIVES
 from tests.ideal_ranks import Ideal
 from tests.theory_support import OFFLOADED
 
-from weft.agents.collectives.names import COLLECTIVES, ROOTED
+from weft.agents.collectives.names import ROOTED
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Write
 from weft.base.errors import InputError

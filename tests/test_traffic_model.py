@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.collective_names import COLLECTIVES
 from tests.theory_support import (
     OFFLOADED,
     multicast_tier_bytes,
@@ -21,7 +22,7 @@ from tests.theory_support import (
 
 from weft.agents.collectives.algorithms.optcast_model import Optcast, optcast_rounds
 from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
-from weft.agents.collectives.names import COLLECTIVES, REDUCING, ROOTED
+from weft.agents.collectives.names import REDUCING, ROOTED
 from weft.agents.collectives.overheads import (
     RC_OVERHEAD_BYTES,
     SWITCH_OVERHEAD_BYTES,

@@ -39,8 +39,19 @@ class Algorithm:
     name: str
     collectives: tuple[str, ...]
     """Which of `weft.agents.collectives.names.COLLECTIVES` it does."""
+    position: Mapping[str, int] = {}
+    """By collective, its place among the algorithms in lists; those without one are last. A
+    scenario that names no algorithms runs the first two. ``flows``: its place among those that can
+    do the collectives in a workload of flows, which are all unicast ones of Allreduce."""
+    baseline = False
+    """Whether other algorithms are compared with this one if nothing else is said."""
+    counterparts: Mapping[str, str] = {}
+    """By collective, the algorithm that does it in a workload of flows whose Allreduces this one
+    does; by default this one if it can, else the collective's first that is unicast."""
     patterns: Mapping[str, Callable[..., Pattern]]
     """By collective, what makes the pattern of a rank; its arguments are those of `pattern`."""
+    label = ""
+    """What plots and pages call it, if not by its name."""
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
     """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
@@ -52,6 +63,8 @@ class Algorithm:
     """Whether switches add, in fixed point."""
     serves = False
     """Whether the algorithm needs reduction servers, which add half types in float32."""
+    in_turn = False
+    """Whether operations of one kind that run at once have the links one after the other."""
     buffers = 1
     """The memory that its data takes on the machine, in times of what every rank's buffers take:
     more where others than ranks hold it, too."""
@@ -122,6 +135,11 @@ class Algorithm:
         The messages of one source are in the order in which it sends them."""
         return self.rounds(replace(task, sizing=payload))
 
+    def counted_steps(self, task: Task) -> Iterator[tuple[Transfers, int]]:
+        """Yield the steps of `steps`, each with how many like it follow each other, where the
+        algorithm knows that."""
+        return ((step, 1) for step in self.steps(task))
+
     def frames(self, task: Task) -> Sizing:
         """Return the `Sizing` of the frames in which data goes over links."""
         return write_frames(task.packet_bytes)
@@ -138,6 +156,10 @@ class Algorithm:
     def tier_bytes(self, task: Task) -> TierBytes:
         """Return what all links of each tier carry in all operations."""
         return task.members.unicast_bytes(self.rounds(task)).times(task.operations)
+
+    exchanges: Mapping[str, int] = {}
+    """By collective, how many times every rank sends every other one a part of its own, where that
+    is all that happens: so many flows that theory may count them without telling them apart."""
 
     # -- sums
 

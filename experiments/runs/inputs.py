@@ -22,6 +22,7 @@ from weft.controller.feature import featured_program
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.kinds import kinds_of
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
@@ -55,7 +56,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
     """Allgather and Reduce-Scatter of consecutive layers."""
     gather, scatter = parts(scenario, algorithm)
     first = _request_of(gather, gather.algorithms[0])
-    if algorithm == "in-network":
+    if kinds_of(FSDP, algorithm)[0].multicasts:
         # The sums, and what more the uplink carries, have the link beside the multicast.
         multicast = Pace(
             gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0

@@ -5,7 +5,7 @@ send blocks, and pass each on as soon as they can, so that steps overlap on the 
 many bytes to whom is the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -51,6 +51,18 @@ def steps_of(
         root=root,
         radix=radix,
     )
+
+
+def counted_steps_of(
+    collective: str, algorithm: str, ranks: int, size_bytes: int, *, root: int = 0
+) -> Iterator[tuple[Flows, int]]:
+    """Yield the same as `steps_of`, steps that are known to be alike once, with their number."""
+    sizes = np.asarray(shards_of(collective, ranks, size_bytes), np.int64)
+    task = Task(collective, sizes, root)
+    for step, times in algorithm_of(collective, algorithm).counted_steps(task):
+        flows = Flows(*_sent(step))
+        if len(flows):
+            yield flows, times
 
 
 def has_steps(collective: str, algorithm: str) -> bool:

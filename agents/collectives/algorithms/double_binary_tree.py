@@ -184,6 +184,7 @@ class DoubleBinaryTree(Algorithm):
 
     name = "double-binary-tree"
     collectives = ("allreduce",)
+    position: Mapping[str, int] = {"allreduce": 4, "flows": 3}
     colours = ("#e69f00", "#f3bd4a")
     patterns: Mapping[str, type[Pattern]] = {"allreduce": DoubleBinaryTreeAllreduce}
 

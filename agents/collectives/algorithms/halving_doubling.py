@@ -205,6 +205,11 @@ class HalvingDoubling(Folded):
 
     name = "halving-doubling"
     collectives = ("allreduce",)
+    position: Mapping[str, int] = {"allreduce": 3, "flows": 2}
+    counterparts: Mapping[str, str] = {
+        "allgather": "recursive-doubling",
+        "reduce-scatter": "recursive-halving",
+    }
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"allreduce": HalvingDoublingAllreduce}
 

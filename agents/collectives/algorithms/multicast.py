@@ -21,6 +21,8 @@ counted, every control message is retried (by the reliable transport), and roots
 the network may drop.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Register
@@ -334,9 +336,11 @@ class Multicast(Algorithm):
 
     name = "multicast"
     collectives = ("allgather", "broadcast")
+    position: Mapping[str, int] = {"allgather": 0, "broadcast": 0}
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"chains", "workers", "chunk", "batch", "cutoff"})
     multicasts = True
+    in_turn = True
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,

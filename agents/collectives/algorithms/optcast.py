@@ -8,7 +8,7 @@ in it has come: the result, written to where it belongs, or nothing where anothe
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -225,6 +225,7 @@ class OptcastAlgorithm(Algorithm):
 
     name = "optcast"
     collectives = ("reduce-scatter", "allreduce")
+    position: Mapping[str, int] = {"reduce-scatter": 2, "allreduce": 2}
     colours = ("#cc79a7", "#e09cc2")
     heeds = frozenset({"block", "servers", "server-placement", "split", "fan-in"})
     serves = True

@@ -139,6 +139,7 @@ class RecursiveDoubling(Recursive):
 
     name = "recursive-doubling"
     collectives = ("allgather",)
+    position: Mapping[str, int] = {"allgather": 3}
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 

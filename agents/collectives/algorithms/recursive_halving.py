@@ -180,6 +180,7 @@ class RecursiveHalving(Recursive):
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
+    position: Mapping[str, int] = {"reduce-scatter": 1}
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"reduce-scatter": RecursiveHalvingReduceScatter}
 

@@ -16,6 +16,8 @@ range; one that does stays at its end and is counted in `Report.blocks_saturated
 values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Register
@@ -132,9 +134,11 @@ class Switch(Algorithm):
 
     name = "switch"
     collectives = ("reduce-scatter", "allreduce")
+    position: Mapping[str, int] = {"reduce-scatter": 3, "allreduce": 1}
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"slots", "values"})
     adds = True
+    in_turn = True
 
     def check(self, request: Request) -> None:
         refuse(
