@@ -38,6 +38,13 @@ class PathScheme:
     """
 
     name: str
+    position: int | None = None
+    """Its place among the schemes in lists; those without one are last."""
+    about = ""
+    """What help says of it beside its name, in a few words."""
+    about_pieces = ""
+    """What help says of the schemes that cut a flow into N pieces (`in_pieces`); empty: there are
+    none."""
     colour = "#6a51a3"
     """The colour in plots, which are white."""
     routes: Paths = "ecmp"
@@ -60,6 +67,11 @@ class PathScheme:
     def __init__(self, **fields: object) -> None:
         """``fields`` replace the values that the class has, by name."""
         vars(self).update(fields)
+
+    def in_pieces(self, name: str, lanes: int) -> "PathScheme":
+        """Return the scheme of this name that does the same with so many pieces of a flow, if there
+        are such (`about_pieces`)."""
+        raise NotImplementedError
 
     def plan_routes(
         self, topology: Topology, without: Collection[str], seed: int

@@ -19,7 +19,7 @@ from weft.agents.collectives.names import (
 )
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED
-from weft.experiments.paths.names import brought_schemes
+from weft.experiments.paths.names import described_schemes
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
@@ -109,6 +109,12 @@ def _known_algorithms() -> str:
     return "; ".join(
         f"{', '.join(some)}: {', '.join(names)}" for names, some in collectives.items()
     )
+
+
+def _known_schemes() -> str:
+    """Say which path schemes there are: ``ecmp (hashed), spray``."""
+    schemes = described_schemes().items()
+    return ", ".join(f"{name} ({about})" if about else name for name, about in schemes)
 
 
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
@@ -210,9 +216,7 @@ class Asked:
     paths: str = option(
         "ecmp",
         TEXT,
-        "How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination (a fixed "
-        "way to each), spray, spray-round-robin, reps, plb, ethereal, ethereal-ports"
-        f"{''.join(f', {name}' for name in brought_schemes())}.",
+        f"How flows get to their paths: {_known_schemes()}.",
         group=TRANSPORT,
     )
     """How unicast flows choose among shortest paths (`weft.experiments.paths`)."""

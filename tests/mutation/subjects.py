@@ -63,7 +63,7 @@ GROUPS = (
             "experiments/scenario/longest_path.py", "experiments/theory/traffic_model.py",
             "experiments/theory/flow_steps.py",
             "experiments/scenario/longest_path.py", "experiments/theory/chance.py",
-            "experiments/paths/*.py",
+            "experiments/paths/*.py", "experiments/paths/schemes/*.py",
         ),
     ),
     Group(
