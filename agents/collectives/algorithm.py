@@ -82,7 +82,10 @@ class Algorithm:
     # -- on ranks
 
     def check(self, request: Request) -> None:
-        """Raise `InputError` for a request that the algorithm cannot do."""
+        """Raise `InputError` for a request that the algorithm cannot do.
+
+        A scenario is asked before anything of it starts; ranks ask for each operation.
+        """
 
     def operation(
         self,

@@ -42,7 +42,7 @@ from weft.experiments.scenario.choices import (
     WORLDS,
     whole,
 )
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS, SLOWDOWN
+from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN
 from weft.experiments.scenario.option import (
     DURATION,
     FACTOR,
@@ -770,18 +770,11 @@ class Asked:
         return any(each.serves for each in self.kinds())
 
     def kinds(self) -> Iterator[Algorithm]:
-        """Return the algorithms as objects: those of which FSDP consists; of flows, a ring for all
-        that they may be, which are unicast."""
-        from weft.agents.collectives.registry import algorithm_of
+        """Yield the algorithms as objects: of FSDP those of which it consists."""
+        from weft.experiments.scenario.kinds import kinds_of
 
         for name in self.algorithms:
-            if self.collective == FSDP:
-                gather, scatter = PARTS[name]
-                yield algorithm_of("allgather", gather)
-                yield algorithm_of("reduce-scatter", scatter)
-            else:
-                flows = self.collective == FLOWS
-                yield algorithm_of(*(("allgather", "ring") if flows else (self.collective, name)))
+            yield from kinds_of(self.collective, name)
 
     def default_servers(self) -> int:
         """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""

@@ -3,15 +3,12 @@
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.registry import algorithm_of
-from weft.experiments.scenario.fsdp_models import FSDP, PARTS
+from weft.experiments.scenario.fsdp_models import parts_of
 
 
 def kinds_of(collective: str, name: str) -> tuple[Algorithm, ...]:
     """Return the algorithms that do a collective by a name: of FSDP the two of which it consists;
     of flows the one that does Allreduces, or for `GIVEN` one that says nothing of itself."""
-    if collective == FSDP:
-        gather, scatter = PARTS[name]
-        return algorithm_of("allgather", gather), algorithm_of("reduce-scatter", scatter)
-    if collective != FLOWS:
-        return (algorithm_of(collective, name),)
-    return (Algorithm() if name == GIVEN else algorithm_of("allreduce", name),)
+    if collective == FLOWS:
+        return (Algorithm() if name == GIVEN else algorithm_of("allreduce", name),)
+    return tuple(algorithm_of(*part) for part in parts_of(collective, name))

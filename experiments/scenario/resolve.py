@@ -4,6 +4,7 @@ from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.requests import check_requests
 from weft.topo.faults import Fault
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
@@ -30,6 +31,7 @@ def resolve(asked: Asked) -> Asked:
     asked = path_checks.with_marking(asked, network)
     asked = path_checks.with_timeouts(asked, network)
     asked = checks.with_collective(asked, asked.placement.ranks)
+    check_requests(asked)
     _check_faults(asked, network)
     _check_world(asked, network)
     return asked

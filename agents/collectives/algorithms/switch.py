@@ -57,7 +57,7 @@ class SwitchOperation(Operation):
         result: the sums, or those of this rank's shard.
 
     Raises:
-        InputError: the communicator has no aggregation job, or switches cannot do what is asked.
+        InputError: the communicator has no aggregation job.
     """
 
     def __init__(
@@ -69,14 +69,6 @@ class SwitchOperation(Operation):
                 f"{name}: the communicator has no aggregation job; make it with one, or choose"
                 " another algorithm"
             )
-        refuse(
-            request.dtype not in _KINDS,
-            f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}",
-        )
-        refuse(
-            request.op not in ("sum", "average"),
-            f"{name}: op {request.op}; switches do sum and average",
-        )
         super().__init__(communicator, request)
         self._request = request
         self._pair = communicator.aggregation
@@ -143,12 +135,13 @@ class Switch(Algorithm):
     def check(self, request: Request) -> None:
         refuse(
             request.dtype not in SWITCH_DTYPES,
-            f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
-            "these, or another algorithm",
+            f"dtype {request.dtype!r} by {request.algorithm}: switches add "
+            f"{', '.join(SWITCH_DTYPES)}; choose one of these, or other algorithms",
         )
         refuse(
             request.op not in ("sum", "average"),
-            f"op {request.op!r}: switches add; choose sum or average, or another algorithm",
+            f"op {request.op!r} by {request.algorithm}: switches add; choose sum or average, or "
+            "other algorithms",
         )
 
     def operation(
