@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
@@ -40,54 +40,43 @@ from weft.experiments.scenario.choices import (
     SWITCHES,
     TOPOLOGIES,
     WORLDS,
-    whole,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS, SLOWDOWN
 from weft.experiments.scenario.option import (
+    ADDING,
     DURATION,
     FACTOR,
+    FAULTS,
     FLAG,
+    MULTICAST,
+    NETWORK,
+    OPERATION,
+    OPTCAST,
     PROBABILITY,
     RATE,
+    RUNS,
     SECONDS,
     SEEDS,
     SIZE,
     SIZES,
+    TESTBED,
     TEXT,
+    TRANSPORT,
+    UNICAST,
     WHOLE,
+    WORKLOAD,
     Kind,
     Option,
     option,
     read_texts,
 )
-from weft.experiments.scenario.placement import Placement, place, servers_on_leaf
 from weft.experiments.scenario.workload_checks import is_model
-from weft.topo import clos
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
-from weft.topo.faults import Fault, LinkLoss
-from weft.topo.interfaces import LINK_KINDS, LinkKind
-from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from weft.topo.faults import Fault
+from weft.topo.interfaces import LINK_KINDS
 
-if TYPE_CHECKING:  # they take numpy, which help and messages go without
+if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
-    from weft.agents.collectives.flow_graph import FlowGraph
-
-NETWORK = "Network"
-TESTBED = "World and switches"
-TRANSPORT = "Paths and transport"
-OPERATION = "Operations"
-UNICAST = "Unicast algorithms"
-MULTICAST = "Multicast"
-OPTCAST = "Reduction servers (Optcast)"
-ADDING = "Switches that add"
-WORKLOAD = "Workloads"
-FAULTS = "Faults"
-RUNS = "Runs"
-GROUPS = (
-    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
-    RUNS,
-)  # fmt: skip
-"""Of options, in the order in which help has them."""
 
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
@@ -741,11 +730,6 @@ class Asked:
     """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
 
     @property
-    def link_kind(self) -> LinkKind:
-        """`links` as the emulated world takes it."""
-        return "patch" if self.links == "patch" else "veth"
-
-    @property
     def reducing(self) -> bool:
         """Whether elements are summed."""
         return self.collective in (*REDUCING, FSDP)
@@ -779,15 +763,6 @@ class Asked:
                 flows = self.collective == FLOWS
                 yield algorithm_of(*(("allgather", "ring") if flows else (self.collective, name)))
 
-    def default_servers(self) -> int:
-        """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""
-        if self.topology == "single":
-            return self.hosts_per_leaf or 1
-        if self.topology == "leaf-spine":
-            return (self.leaves or 1) * (self.hosts_per_leaf or 1)
-        leaves = {host.leaf for host in clos.fat_tree(self.k or 4, self.tiers or 3).hosts}
-        return len(leaves) * ((self.k or 4) // 4) or 1
-
     @property
     def program_values(self) -> int:
         """V of the switches' program: numbers of 32 bits in an aggregation packet."""
@@ -800,181 +775,9 @@ class Asked:
         """Hosts that the network has for servers alone."""
         return (self.servers or 0) if self.server_placement == "dedicated" else 0
 
-    @property
-    def placement(self) -> Placement:
-        """Which hosts of the network are ranks, and which servers."""
-        network = self.network()
-        leaves = len({host.leaf for host in network.hosts})
-        return place(
-            leaves,
-            len(network.hosts) // leaves,
-            jobs=self.jobs,
-            servers=self.servers or 0,
-            dedicated=self.server_placement == "dedicated",
-            order=self.rank_placement,
-            seed=self.seed,
-        )
-
-    @property
-    def ranks(self) -> int:
-        """Of each job."""
-        return self.placement.ranks
-
-    @property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce, All-to-all: its
-        part of the vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
-        return self.shard_sizes_of(self.ranks)
-
-    def shard_sizes_of(self, ranks: int) -> tuple[int, ...]:
-        if self.collective == "broadcast":
-            return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
-        if self.collective == FLOWS:
-            graph = self.flow_graph(self.algorithms[0])
-            return tuple(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
-        if self.collective in VECTORS:
-            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
-            each, more = divmod(self.size_bytes // item_bytes, ranks)
-            return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))
-        if self.collective == FSDP:
-            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
-            return (-(-self.size_bytes // (ranks * item_bytes)) * item_bytes,) * ranks
-        sizes = self.sizes_bytes or (self.size_bytes,)
-        return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
-
-    def flow_graph(self, algorithm: str) -> FlowGraph:
-        """Of the collective flows: what is sent."""
-        return self.graph_for(algorithm, self.ranks)
-
-    def graph_for(self, algorithm: str, ranks: int) -> FlowGraph:
-        """Return the flows between so many ranks. Raises `InputError` where the workload makes
-        none."""
-        from weft.experiments.workloads.load import WorkloadOptions, graph_of
-
-        return graph_of(
-            WorkloadOptions(
-                self.workload or "", algorithm, ranks, self.rate_bps, self.slowdown, self.layers,
-                self.tensor or 1, self.micro_batches or 1,
-            )
-        )  # fmt: skip
-
-    @property
-    def title(self) -> str:
-        """The collective's name as a title has it: ``Reduce-Scatter``."""
-        return title_of(self.collective)
-
-    @property
-    def lossy(self) -> bool:
-        """Whether links lose packets at random."""
-        return self.loss > 0 or bool(self.losses)
-
-    @property
-    def losses(self) -> tuple[LinkLoss, ...]:
-        """The links with a probability of loss of their own."""
-        return tuple(fault for fault in self.faults if isinstance(fault, LinkLoss))
-
-    @property
-    def injected(self) -> tuple[Fault, ...]:
-        """What happens to single packets, links, switches and ranks."""
-        return tuple(fault for fault in self.faults if not isinstance(fault, LinkLoss))
-
-    @property
-    def notice_delay_ns(self) -> int | None:
-        """How long after a link went down, or came back, the controller knows it; None: never."""
-        return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
-
-    def network(self) -> clos.Topology:
-        """Return the network that the scenario asks for (raises `InputError` where there is
-        none)."""
-        if self.topology == "single":
-            assert self.hosts_per_leaf is not None
-            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            refuse(
-                self.oversubscription is not None,
-                "oversubscription means nothing for --topology single, which has no uplinks: "
-                "leave it out, or choose leaf-spine or fat-tree",
-            )
-            return clos.single(
-                self.hosts_per_leaf + self.dedicated_servers,
-                rate_bps=self.rate_bps,
-                delay_ns=self.delay_ns,
-                queue_bytes=self.queue_bytes,
-            )
-        if self.topology == "leaf-spine":
-            assert self.leaves is not None and self.spines is not None
-            assert self.hosts_per_leaf is not None
-            whole("leaves", self.leaves, 1, MAX_PORTS)
-            whole("spines", self.spines, 1, MAX_PORTS)
-            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            on_leaf = self.hosts_per_leaf + servers_on_leaf(self.dedicated_servers, self.leaves)
-            hosts = self.leaves * on_leaf
-            refuse(
-                hosts > MAX_HOSTS,
-                f"{self.leaves} leaves with {on_leaf} hosts each are {hosts} "
-                f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
-            )
-            return clos.leaf_spine(
-                self.leaves,
-                self.spines,
-                on_leaf,
-                rate_bps=self.rate_bps,
-                fabric_rate_bps=self.fabric_rate_bps(self.hosts_per_leaf, self.spines),
-                delay_ns=self.delay_ns,
-                queue_bytes=self.queue_bytes,
-            )
-        assert self.k is not None and self.tiers is not None
-        whole("tiers", self.tiers, 2, 3)
-        whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
-        return clos.fat_tree(
-            self.k,
-            self.tiers,
-            rate_bps=self.rate_bps,
-            fabric_rate_bps=self.fabric_rate_bps(self.k // 2, self.k // 2),
-            delay_ns=self.delay_ns,
-            queue_bytes=self.queue_bytes,
-        )
-
     def heeds(self, row: Option) -> bool:
         """Return whether anything of what is asked goes by an option."""
         return row.heeded is None or row.heeded(self)
-
-    def fabric_rate_bps(self, hosts_on_leaf: int, uplinks: int) -> int | None:
-        """Return the rate of links between switches that gives the oversubscription asked for: what
-        a leaf's hosts can send over what its uplinks carry. None: that of all links.
-
-        Raises:
-            InputError: there is no such rate.
-        """
-        wanted = self.oversubscription
-        if wanted is None:
-            return None
-        refuse(
-            not 0.125 <= wanted <= 64,
-            f"oversubscription {wanted:g}: from 0.125 to 64; 4 means that a leaf's hosts can "
-            "send four times what its uplinks carry",
-        )
-        rate_bps = round(self.rate_bps * hosts_on_leaf / (uplinks * wanted))
-        refuse(
-            rate_bps < 100_000,
-            f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
-            f"{self.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it",
-        )
-        return rate_bps
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand in results.json: everything, defaults included."""
-        return {
-            **asdict(self),
-            "algorithms": list(self.algorithms),
-            "sizes_bytes": list(self.sizes_bytes),
-            "seeds": list(self.seeds),
-            "faults": [str(fault) for fault in self.faults],
-        }
-
-
-def title_of(collective: str) -> str:
-    """Return a collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
-    return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
 def _rows() -> dict[str, Option]:

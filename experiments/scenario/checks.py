@@ -21,6 +21,8 @@ from weft.experiments.scenario.choices import (
     whole,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from weft.experiments.scenario.shape import default_servers
+from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
     check_algorithm,
     check_model,
@@ -106,7 +108,7 @@ def with_offloading(asked: Asked) -> Asked:
     """Check and fill in what servers and aggregating switches take, as far as it says which network
     is meant."""
     if asked.serving and asked.servers is None:
-        asked = replace(asked, servers=asked.default_servers())
+        asked = replace(asked, servers=default_servers(asked))
     if not asked.adding:
         return asked
     slots = SLOTS if asked.slots is None else asked.slots
@@ -210,7 +212,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked.adding and asked.op not in ("sum", "average"),
         f"op {asked.op!r} by switch: switches add; choose sum or average, or other algorithms",
     )
-    item_bytes = int(asked.dtype.lstrip("buintfloa")) // 8
+    item_bytes = item_bytes_of(asked.dtype)
     for size in asked.sizes_bytes or (asked.size_bytes,):
         whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(
@@ -219,7 +221,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
             f"of {item_bytes} bytes",
         )
     packet_bytes = min(chunk_bytes, asked.mtu)
-    shard_sizes = asked.shard_sizes_of(ranks)
+    shard_sizes = shard_sizes_of(asked, ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
     refuse(
         asked.multicasting and -(-packets // asked.workers) > (1 << 24) - ranks,
@@ -324,7 +326,7 @@ def _with_flows(asked: Asked, ranks: int) -> Asked:
     )
     for algorithm in asked.algorithms:
         check_algorithm(asked.workload or "", algorithm)
-    graph = asked.graph_for(asked.algorithms[0], ranks)
+    graph = flow_graph_of(asked, asked.algorithms[0], ranks)
     most = max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
     refuse(
         asked.size_bytes not in (Asked.size_bytes, most),

@@ -25,6 +25,24 @@ from weft.base.units import (
     shown,
 )
 
+NETWORK = "Network"
+TESTBED = "World and switches"
+TRANSPORT = "Paths and transport"
+OPERATION = "Operations"
+UNICAST = "Unicast algorithms"
+MULTICAST = "Multicast"
+OPTCAST = "Reduction servers (Optcast)"
+ADDING = "Switches that add"
+WORKLOAD = "Workloads"
+FAULTS = "Faults"
+RUNS = "Runs"
+GROUPS = (
+    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
+    RUNS,
+)  # fmt: skip
+"""Of options, in the order in which help has them."""
+
+
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 
 

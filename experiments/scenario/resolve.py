@@ -4,6 +4,7 @@ from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.faults import Fault
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
@@ -26,10 +27,10 @@ def resolve(asked: Asked) -> Asked:
     asked = checks.with_shape(asked)
     asked = checks.with_offloading(asked)
     asked = path_checks.with_transport(asked)
-    network = asked.network()
+    network = network_of(asked)
     asked = path_checks.with_marking(asked, network)
     asked = path_checks.with_timeouts(asked, network)
-    asked = checks.with_collective(asked, asked.placement.ranks)
+    asked = checks.with_collective(asked, placement_of(asked, network).ranks)
     _check_faults(asked, network)
     _check_world(asked, network)
     return asked
