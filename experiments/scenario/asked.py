@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -19,12 +20,15 @@ from weft.agents.collectives.names import (
 )
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED
-from weft.experiments.paths.names import brought_schemes
+from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
     CONGESTION,
+    DTYPE,
     DTYPES,
+    LAYERS,
+    MAX_ECN_PACKETS,
     MAX_HOSTS,
     MAX_JOBS,
     MAX_SIZE_BYTES,
@@ -33,11 +37,17 @@ from weft.experiments.scenario.choices import (
     MAX_WORKERS,
     MIN_CHUNK_BYTES,
     MTUS,
+    NOTICE_AFTER_NS,
     NOTICES,
     PLACEMENTS,
     RECOVERY,
+    REDUCED_DTYPE,
+    REORDER_PACKETS,
     SERVER_PLACEMENTS,
+    SLOTS,
+    SPRAYED_REORDER_PACKETS,
     SWITCHES,
+    TIERS,
     TOPOLOGIES,
     WORLDS,
 )
@@ -70,10 +80,12 @@ from weft.experiments.scenario.option import (
     option,
     read_texts,
 )
-from weft.experiments.scenario.workload_checks import is_model
+from weft.experiments.scenario.workload_checks import MICRO_BATCHES, MODEL_SLOWDOWN, is_model
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
-from weft.topo.faults import Fault
+from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
+from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from weft.topo.switch_kinds import RATE_BPS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
@@ -100,6 +112,29 @@ def _known_algorithms() -> str:
     )
 
 
+def _known_schemes() -> str:
+    """Name the path schemes, some with what they do: ``ecmp (hashed), spray``."""
+    words = {"ecmp": "hashed", "ecmp-N": "in N pieces", "destination": "a fixed way to each"}
+    return ", ".join(
+        f"{name} ({words[name]})" if name in words else name for name in scheme_names()
+    )
+
+
+def _known_faults() -> str:
+    """Say how lines of faults of links are written, what may be left out of them left out."""
+    lines = [re.sub(r"\[.*?\]", "", line) for line in emulated_lines()]
+    loss, *others = (line for line in lines if not line.startswith("HOST"))
+    return f"{loss}, like leaf0-spine1:loss=0.1, or {', '.join(others)}"
+
+
+def _check_oversubscription(name: str, value: float, low: float, high: float) -> None:
+    refuse(
+        not low <= value <= high,
+        f"{name} {value:g}: from {low:g} to {high:g}; 4 means that a leaf's hosts can "
+        "send four times what its uplinks carry",
+    )
+
+
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
     """Return whether an algorithm that is asked for goes by an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
@@ -108,6 +143,9 @@ def _by_algorithm(name: str) -> Callable[[Asked], bool]:
 def _is_model_step(asked: Asked) -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
+
+LEAF_SPINE = TOPOLOGIES["leaf-spine"]
+FAT_TREE = TOPOLOGIES["fat-tree"]
 
 OF_MULTICAST = "it is for the algorithm multicast"
 OF_OPTCAST = "it is for the algorithm optcast"
@@ -123,11 +161,11 @@ class Asked:
     checked and filled in."""
 
     collective: str = option("allgather", TEXT, group=OPERATION, choices=COLLECTIVES)
-    world: str = option("emulated", TEXT, "emulated or simulated.", group=TESTBED, choices=WORLDS)
+    world: str = option("emulated", TEXT, "{choices}.", group=TESTBED, choices=WORLDS)
     switch: str = option(
         "weft",
         TEXT,
-        "weft (built in) or bmv2 (simple_switch_grpc).",
+        "{choices}.",
         group=TESTBED,
         choices=SWITCHES,
         network=True,
@@ -135,10 +173,10 @@ class Asked:
     topology: str = option(
         "leaf-spine",
         TEXT,
-        "leaf-spine, single or fat-tree.",
+        "{choices}.",
         group=NETWORK,
         otherwise="",
-        choices=TOPOLOGIES,
+        choices=tuple(TOPOLOGIES),
         network=True,
     )
     leaves: int | None = option(
@@ -146,8 +184,8 @@ class Asked:
         WHOLE,
         "Leaf switches of a leaf-spine.",
         group=NETWORK,
-        metavar="N",
-        otherwise="4",
+        otherwise=str(LEAF_SPINE["leaves"]),
+        between=(1, MAX_PORTS),
         network=True,
     )
     spines: int | None = option(
@@ -155,16 +193,17 @@ class Asked:
         WHOLE,
         "Spine switches of a leaf-spine.",
         group=NETWORK,
-        metavar="N",
-        otherwise="2",
+        otherwise=str(LEAF_SPINE["spines"]),
+        between=(1, MAX_PORTS),
         network=True,
     )
     hosts_per_leaf: int | None = option(
         None,
         WHOLE,
-        "Hosts of each leaf [2]; of --topology single: all hosts [8].",
+        f"Hosts of each leaf [{LEAF_SPINE['hosts_per_leaf']}]; of --topology single: all hosts "
+        f"[{TOPOLOGIES['single']['hosts_per_leaf']}].",
         group=NETWORK,
-        metavar="N",
+        between=(1, MAX_HOSTS_PER_LEAF),
         network=True,
     )
     k: int | None = option(
@@ -172,26 +211,26 @@ class Asked:
         WHOLE,
         "Ports of each switch of a fat tree.",
         group=NETWORK,
-        metavar="N",
-        otherwise="4",
+        otherwise=str(FAT_TREE["k"]),
+        between=lambda asked: (2, 64 if asked.tiers == 2 else 32),
         network=True,
     )
     """A leaf has k/2 hosts."""
     tiers: int | None = option(
         None,
         WHOLE,
-        "Tiers of switches of a fat tree, 2 or 3.",
+        f"Tiers of switches of a fat tree, {TIERS[0]} or {TIERS[1]}.",
         group=NETWORK,
-        metavar="N",
-        otherwise="3",
+        otherwise=str(FAT_TREE["tiers"]),
+        between=TIERS,
         network=True,
     )
     oversubscription: float | None = option(
         None,
-        FACTOR,
+        replace(FACTOR, check=_check_oversubscription),
         "Slower links between switches: a leaf's hosts send X times as much.",
         group=NETWORK,
-        metavar="X",
+        between=(0.125, 64),
         network=True,
     )
     """What a leaf's hosts can send, over what its uplinks carry: sets the rate of links between
@@ -199,9 +238,7 @@ class Asked:
     paths: str = option(
         "ecmp",
         TEXT,
-        "How flows get to their paths: ecmp (hashed), ecmp-N (in N pieces), destination (a fixed "
-        "way to each), spray, spray-round-robin, reps, plb, ethereal, ethereal-ports"
-        f"{''.join(f', {name}' for name in brought_schemes())}.",
+        f"How flows get to their paths: {_known_schemes()}.",
         group=TRANSPORT,
     )
     """How unicast flows choose among shortest paths (`weft.experiments.paths`)."""
@@ -218,7 +255,7 @@ class Asked:
     recovery: str | None = option(
         None,
         TEXT,
-        "go-back-n or selective.",
+        "{choices}.",
         group=TRANSPORT,
         otherwise="selective where paths reorder",
         choices=RECOVERY,
@@ -229,8 +266,8 @@ class Asked:
         WHOLE,
         "Switches mark from a queue of N packets on.",
         group=TRANSPORT,
+        between=lambda asked: (1 if asked.congestion == "dctcp" else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
-        metavar="N",
         otherwise="of dctcp: by rate, delay and hosts",
     )
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
@@ -242,9 +279,8 @@ class Asked:
         "Selective: lost is what N packets have overtaken.",
         group=TRANSPORT,
         name="reorder",
-        metavar="N",
         between=(1, 1 << 16),
-        otherwise="3; 32 where paths reorder",
+        otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
     """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
     retransmit_timeout_ns: int | None = option(
@@ -274,7 +310,7 @@ class Asked:
     rank_placement: str = option(
         "in-order",
         TEXT,
-        "Ranks on hosts: in-order, strided or random.",
+        "Ranks on hosts: {choices}.",
         group=NETWORK,
         name="placement",
         choices=PLACEMENTS,
@@ -287,7 +323,9 @@ class Asked:
         "Rate of every link.",
         group=NETWORK,
         name="rate",
-        otherwise="100Mbit; 20Mbit with --switch bmv2",
+        otherwise=f"{RATE.write(RATE_BPS['weft'])}; "
+        f"{RATE.write(RATE_BPS['bmv2'])} with --switch bmv2",
+        between=(100_000, 100_000_000_000),
         network=True,
     )
     """Bits a second of Ethernet frames without FCS; 0: the default of the switch
@@ -297,7 +335,6 @@ class Asked:
         WHOLE,
         f"Path MTU, bytes of payload: {', '.join(map(str, MTUS))}.",
         group=NETWORK,
-        metavar="N",
         network=True,
     )
     """Path MTU: bytes of RoCE payload a packet."""
@@ -308,6 +345,7 @@ class Asked:
         "ends with; of FSDP: of a layer, in place of a model.",
         group=OPERATION,
         name="size",
+        instead_of=("sizes", "model"),
     )
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
     with; of Allreduce and All-to-all, of the vector; of FSDP, of a layer on all ranks together."""
@@ -317,6 +355,7 @@ class Asked:
         "Sizes of ranks 0, 1 and so on, from the start again at the end.",
         group=OPERATION,
         name="sizes",
+        instead_of=("size", "model"),
         metavar="SIZE,...",
         heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, FLOWS),
         who="there is one size: use size",
@@ -327,13 +366,13 @@ class Asked:
         TEXT,
         "Type of the elements.",
         group=OPERATION,
-        otherwise="uint8; of reductions float32",
+        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}",
         choices=DTYPES,
     )
     op: str = option(
         "sum",
         TEXT,
-        "Of reductions: sum, min, max or average.",
+        "Of reductions: {choices}.",
         group=OPERATION,
         choices=OPS,
         heeded=lambda asked: asked.reducing,
@@ -399,7 +438,6 @@ class Asked:
         WHOLE,
         "Chains of the multicast Allgather.",
         group=MULTICAST,
-        metavar="N",
         otherwise="as many as ranks",
         heeded=lambda asked: asked.collective == "allgather" and _by_algorithm("chains")(asked),
         who="it is for allgather by multicast",
@@ -418,7 +456,8 @@ class Asked:
     chunk_bytes: int | None = option(
         None,
         SIZE,
-        "Multicast: unit of recovery, 64 B to 64KiB.",
+        f"Multicast: unit of recovery, {SIZE.say(MIN_CHUNK_BYTES)} to "
+        f"{SIZE.write(MAX_CHUNK_BYTES)}.",
         group=MULTICAST,
         name="chunk",
         metavar="SIZE",
@@ -434,7 +473,6 @@ class Asked:
         WHOLE,
         "Multicast: chunks that leave back to back.",
         group=MULTICAST,
-        metavar="N",
         between=(1, 1 << 16),
         heeded=_by_algorithm("batch"),
         who=OF_MULTICAST,
@@ -467,7 +505,6 @@ class Asked:
         WHOLE,
         "Optcast: pieces of a request.",
         group=OPTCAST,
-        metavar="N",
         otherwise="one a server",
         between=(1, MAX_SPLIT),
         heeded=_by_algorithm("split"),
@@ -479,7 +516,6 @@ class Asked:
         WHOLE,
         "Optcast: most contributions to one server.",
         group=OPTCAST,
-        metavar="N",
         otherwise="no limit",
         between=(2, MAX_HOSTS),
         heeded=_by_algorithm("fan-in"),
@@ -491,8 +527,7 @@ class Asked:
         WHOLE,
         "Switch: rounds under way at a time.",
         group=ADDING,
-        metavar="N",
-        otherwise="128",
+        otherwise=str(SLOTS),
         between=(1, MAX_SLOTS),
         heeded=_by_algorithm("slots"),
         who=OF_SWITCH,
@@ -504,7 +539,7 @@ class Asked:
         "Switch: numbers in a packet.",
         group=ADDING,
         metavar="V",
-        otherwise="256; BMv2 64",
+        otherwise=f"{AGGREGATION_VALUES}; BMv2 {BMV2_AGGREGATION_VALUES}",
         network=lambda asked: asked.program_values,
         heeded=_by_algorithm("values"),
         who=OF_SWITCH,
@@ -515,7 +550,6 @@ class Asked:
         WHOLE,
         "Communicators that share the network.",
         group=OPERATION,
-        metavar="N",
         between=(1, MAX_JOBS),
         heeded=lambda asked: asked.collective != FLOWS,
         who="a workload has the network to itself",
@@ -524,7 +558,7 @@ class Asked:
     cutoff: str = option(
         "adaptive",
         TEXT,
-        "When to fetch: adaptive, paper or fetch-only.",
+        "When to fetch: {choices}.",
         group=MULTICAST,
         choices=CUTOFFS,
         heeded=_by_algorithm("cutoff"),
@@ -535,6 +569,7 @@ class Asked:
         TEXT,
         f"FSDP: whose layers, {', '.join(MODELS)}.",
         group=WORKLOAD,
+        instead_of=("size", "sizes"),
         otherwise=MODELS[0],
         heeded=lambda asked: asked.collective == FSDP,
         who=f"it is for {FSDP}",
@@ -544,9 +579,8 @@ class Asked:
     layers: int | None = option(
         None,
         WHOLE,
-        "FSDP: steps that are run [6]; flows of a model: layers.",
+        f"FSDP: steps that are run [{LAYERS}]; flows of a model: layers.",
         group=WORKLOAD,
-        metavar="N",
         otherwise="all",
         heeded=lambda asked: asked.collective == FSDP or _is_model_step(asked),
         who=f"it is for {FSDP}, and {FLOWS} of a model",
@@ -558,8 +592,7 @@ class Asked:
         FACTOR,
         "FSDP, flows: a layer takes X times as long as at 400 Gbit/s.",
         group=WORKLOAD,
-        metavar="X",
-        otherwise=f"{SLOWDOWN}; flows of a model 10",
+        otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}",
         heeded=lambda asked: asked.collective in (FSDP, FLOWS),
         who=f"it is for {FSDP} and {FLOWS}",
     )
@@ -582,7 +615,6 @@ class Asked:
         WHOLE,
         "Flows of a model: ranks that share a layer.",
         group=WORKLOAD,
-        metavar="N",
         otherwise="a leaf's hosts",
         heeded=_is_model_step,
         who=OF_MODELS,
@@ -593,8 +625,7 @@ class Asked:
         WHOLE,
         "Flows of a model: micro-batches of a step.",
         group=WORKLOAD,
-        metavar="N",
-        otherwise="1",
+        otherwise=str(MICRO_BATCHES),
         heeded=_is_model_step,
         who=OF_MODELS,
     )
@@ -603,7 +634,6 @@ class Asked:
         WHOLE,
         "Operations of one run.",
         group=OPERATION,
-        metavar="N",
         between=(1, 10_000),
         heeded=lambda asked: asked.collective not in (FSDP, FLOWS),
         who="it has layers, or flows",
@@ -614,7 +644,6 @@ class Asked:
         WHOLE,
         "How many of them run at the same time.",
         group=OPERATION,
-        metavar="N",
         between=(1, MAX_AT_ONCE),
         heeded=lambda asked: asked.collective != FSDP,
         who="two layers' are under way at a time",
@@ -630,15 +659,14 @@ class Asked:
             lambda name, value: tuple(map(Fault.parse, read_texts(name, value))),
             listed=True,
         ),
-        "LINK:loss=P, like leaf0-spine1:loss=0.1, or WHERE:fail,at=TIME, WHERE:slow,rate=PART and "
-        "more (docs/faults.md); may be repeated.",
+        f"{_known_faults()} and more (docs/faults.md); may be repeated.",
         group=FAULTS,
         name="fault",
     )
     notice: str = option(
         "never",
         TEXT,
-        "Failed links are known and avoided never, at-once or late.",
+        "Failed links are known and avoided {choices}.",
         group=FAULTS,
         choices=NOTICES,
     )
@@ -651,7 +679,8 @@ class Asked:
         group=FAULTS,
         name="notice-after",
         metavar="TIME",
-        otherwise="100ms",
+        otherwise=DURATION.write(NOTICE_AFTER_NS),
+        between=(1, 10**12),
     )
     delay_ns: int = option(
         0,
@@ -678,6 +707,7 @@ class Asked:
         group=OPERATION,
         name="timeout",
         otherwise="by its size",
+        between=(0, 3600),
     )
     """Longest time that an operation may take; by default, some times the expected time."""
     seed: int = option(
@@ -685,7 +715,7 @@ class Asked:
         WHOLE,
         "Seed of data, losses and hashes.",
         group=RUNS,
-        metavar="N",
+        instead_of=("seeds",),
         between=(0, MAX_SEED),
         network=True,
     )
@@ -695,13 +725,12 @@ class Asked:
         SEEDS,
         "Run for each seed; tell means and ranges: 1..20 or 1,2,5.",
         group=RUNS,
+        instead_of=("seed",),
         metavar="A..B",
     )
     """The scenario is run for each of them as `seed`, and figures are means of all; by default for
     `seed` alone."""
-    repeat: int = option(
-        1, WHOLE, "Runs of each algorithm.", group=RUNS, metavar="N", between=(1, 10_000)
-    )
+    repeat: int = option(1, WHOLE, "Runs of each algorithm.", group=RUNS, between=(1, 10_000))
     """Runs for each seed. Data and losses of a repetition are those of the seeds that follow."""
     pcap: bool = option(
         False, FLAG, "Capture at both ends of every link.", group=TESTBED, network=True

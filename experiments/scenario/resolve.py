@@ -20,13 +20,10 @@ def resolve(asked: Asked) -> Asked:
     checks.check_ranges(asked)
     asked = checks.with_seeds(asked)
     parse_probability(asked.loss, "loss")
-    refuse(
-        asked.timeout_s is not None and not 0 < asked.timeout_s <= 3600,
-        f"timeout {asked.timeout_s} s is out of range: more than 0, at most 3600",
-    )
     asked = checks.with_shape(asked)
     asked = checks.with_offloading(asked)
     asked = path_checks.with_transport(asked)
+    checks.check_ranges(asked)  # limits that go by what has been filled in
     network = network_of(asked)
     asked = path_checks.with_marking(asked, network)
     asked = path_checks.with_timeouts(asked, network)
