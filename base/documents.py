@@ -1,10 +1,10 @@
-"""Reading a JSON document into dataclasses, with the place of whatever is not as declared."""
+"""Documents read into typed objects by msgspec, with the place of whatever is not as declared."""
 
-import math
-import types
-from collections.abc import Mapping
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
 
 from weft.base.units import shown
 
@@ -13,10 +13,19 @@ T = TypeVar("T")
 LARGEST = 1 << 64
 """No figure of a document is larger; larger ones cannot all be drawn or divided."""
 
-_WORDS: Mapping[Any, str] = {
-    str: "text", int: "a whole number", float: "a number", bool: "true or false",
-    type(None): "null", list: "a list", tuple: "a list", dict: "an object",
+_WORDS = {
+    "str": "text", "int": "a whole number", "float": "a number", "bool": "true or false",
+    "null": "null", "array": "a list", "object": "an object",
 }  # fmt: skip
+"""What msgspec's names of types mean."""
+_NAMES: Mapping[type, str] = {type(None): "null", list: "array", tuple: "array", dict: "object"}
+"""What msgspec calls types, where that is not what Python calls them."""
+
+_PLACE = r"(?: - at `\$(?P<place>.*)`)?"
+_WRONG = re.compile(rf"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`{_PLACE}")
+_MISSING = re.compile(rf"Object missing required field `(?P<field>.*?)`{_PLACE}")
+_UNKNOWN = re.compile(rf"Object contains unknown field `(?P<field>.*?)`{_PLACE}")
+_STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 class Damage(Exception):
@@ -24,21 +33,18 @@ class Damage(Exception):
 
 
 def read(kind: type[T], document: object, place: str = "") -> T:
-    """Return the `kind`, which is a dataclass, that `document` describes.
+    """Return what `document`, which is made of dicts, lists and plain values, describes.
 
-    A field with ``metadata["key"]`` has that name in the document; names in the class's ``DERIVED``
-    are passed over. Raises `Damage` for a missing or unknown key, for a value that is not what the
-    field's annotation says, for a number that is not finite or too large to be true, and for text
-    that is not Unicode.
+    Raises `Damage` for what msgspec does not take for the `kind`, for a number that is not finite
+    or too large to be true, and for text that is not Unicode.
     """
     check_plain(document, place)
-    return cast(T, _read(kind, document, place))
-
-
-def read_as(kind: Any, value: object, place: str) -> Any:
-    """Do as `read`, for any type that a field may have."""
-    check_plain(value, place)
-    return _read(kind, value, place)
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise Damage(
+            _missing(kind, document, place) or _said(str(error), document, place)
+        ) from None
 
 
 def check_plain(value: object, place: str) -> None:
@@ -63,55 +69,41 @@ def _inside(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-def _read(kind: Any, value: Any, place: str) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
-    if kind is Any:
-        return value
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        first, *others = (choice for choice in arguments if choice is not type(None))
-        assert not others
-        return _read(first, value, place)
-    if is_dataclass(kind):
-        return _object(kind, value, place)
-    if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        return value
-    if not _is(origin or kind, value):
-        raise Damage(f"{place} is {shown(value)}, not {_WORDS[origin or kind]}")
-    if origin in (list, tuple):
-        return origin(_read(arguments[0], inner, f"{place}[{i}]") for i, inner in enumerate(value))
-    if origin is dict:
-        return {
-            key: _read(arguments[1], inner, _inside(place, key)) for key, inner in value.items()
-        }
-    return value
+def _missing(kind: Any, document: object, place: str) -> str:
+    """Say which field of the whole is missing, whatever else is wrong; empty if none is."""
+    if isinstance(document, Mapping) and isinstance(kind, type(msgspec.Struct)):
+        for field in msgspec.structs.fields(kind):
+            if field.required and field.encode_name not in document:
+                return f"{_inside(place, field.encode_name)} is missing"
+    return ""
 
 
-def _is(kind: type, value: object) -> bool:
-    if isinstance(value, bool):
-        return kind is bool
-    if kind is tuple:
-        return isinstance(value, (list, tuple))
-    if kind is float:
-        return isinstance(value, float) and math.isfinite(value)
-    return isinstance(value, kind)
+def _said(message: str, document: object, place: str) -> str:
+    """Return msgspec's message as a sentence that shows the value."""
+    for pattern, problem in ((_MISSING, "is missing"), (_UNKNOWN, "means nothing")):
+        if found := pattern.fullmatch(message):
+            inside = (found["place"] or "").removeprefix(".")
+            return f"{_inside(_inside(place, inside), found['field'])} {problem}".removeprefix(".")
+    if found := _WRONG.fullmatch(message):
+        steps = [name or index for name, index in _STEP.findall(found["place"] or "")]
+        words = _WORDS.get(found["expected"].removesuffix(" | null").split(" | ")[-1])
+        for where, value in _values_at(document, steps, place):
+            if words and _NAMES.get(type(value), type(value).__name__) == found["got"]:
+                return f"{where or 'it'} is {shown(value)}, not {words}"
+    return f"{place or 'it'} is not as declared: {message}"
 
 
-def _object(kind: Any, value: Any, place: str) -> Any:
-    if not isinstance(value, dict):
-        raise Damage(f"{place or 'it'} is {shown(value)}, not an object")
-    hints = get_type_hints(kind)
-    known: dict[str, Any] = {}
-    left = dict(value)
-    for name in getattr(kind, "DERIVED", ()):
-        left.pop(name, None)
-    for item in fields(kind):
-        key = item.metadata.get("key", item.name)
-        if key in left:
-            known[item.name] = _read(hints[item.name], left.pop(key), _inside(place, key))
-        elif item.default is MISSING and item.default_factory is MISSING:
-            raise Damage(f"{_inside(place, key)} is missing")
-    if left:
-        raise Damage(f"{_inside(place, str(min(left)))} means nothing")
-    return kind(**known)
+def _values_at(value: Any, steps: list[str], place: str) -> Iterator[tuple[str, object]]:
+    """Return the values at a place of a document, each with its place: msgspec does not tell which
+    value of a dict is wrong, and writes ``[...]`` for each."""
+    if not steps:
+        yield place, value
+        return
+    step, *rest = steps
+    if step == "...":
+        for key, inner in value.items():
+            yield from _values_at(inner, rest, _inside(place, str(key)))
+    elif isinstance(value, Mapping):
+        yield from _values_at(value[step], rest, _inside(place, step))
+    else:
+        yield from _values_at(value[int(step)], rest, f"{place}[{step}]")

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from itertools import groupby
 
@@ -41,6 +41,12 @@ def shown(value: object) -> str:
     except ValueError:  # Python writes no whole number of thousands of digits
         return "of thousands of digits"
     return text if len(text) <= 80 else f"{text[:40]}...{text[-10:]}"
+
+
+def listed(words: Iterable[str], last: str) -> str:
+    """Return words with commas, and another word before the last: ``a, b or c``."""
+    *others, final = words
+    return f"{', '.join(others)} {last} {final}" if others else final
 
 
 def parse_number(text: object) -> float | None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import structs
 from rich.console import Console
 from tests.results_samples import sample_results
 
@@ -89,7 +90,7 @@ def test_a_run_has_the_worst_of_its_ranks_figures() -> None:
 
 def with_accuracy(results: Results, *figures: Accuracy | None) -> Results:
     results.runs = [
-        replace(one, accuracy=each) for one, each in zip(results.runs, figures, strict=True)
+        structs.replace(one, accuracy=each) for one, each in zip(results.runs, figures, strict=True)
     ]
     return results
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
+from msgspec import structs
 from rich.console import Console
 from tests.results_samples import sample_results
 
@@ -29,11 +28,11 @@ def judged(
     )
     for index, run in enumerate(results.runs):
         ring = run.algorithm == "ring"
-        results.runs[index] = dataclasses.replace(
+        results.runs[index] = structs.replace(
             run,
             completion_ns=400_000_000 if ring else 100_000_000,
             predicted_ns=(180_000_000 if ring else 90_000_000) if predicted else None,
-            fidelity=dataclasses.replace(
+            fidelity=structs.replace(
                 run.fidelity,
                 verdict=verdict if ring else "ok",
                 reasons=["it was busy"] if ring else [],
@@ -81,7 +80,7 @@ def test_without_a_prediction_nothing_is_compared() -> None:
 def test_one_failed_run_of_several_is_enough_and_says_so() -> None:
     results = judged("ok", repeat=2)
     last = results.runs[-1]
-    results.runs[-1] = dataclasses.replace(
+    results.runs[-1] = structs.replace(
         last, verified=False, completion_ns=None, fidelity=last.fidelity.of_failed()
     )
     switch, ring = summarize(results)
@@ -93,8 +92,8 @@ def test_one_failed_run_of_several_is_enough_and_says_so() -> None:
 def test_points_that_can_be_believed_are_compared_apart_from_the_others() -> None:
     good, bad = judged("ok"), judged("invalid")
     scenario = {**bad.runs[0].scenario, "size_bytes": 65536}
-    runs = [dataclasses.replace(run, scenario=scenario) for run in bad.runs]
-    both = dataclasses.replace(good, runs=[*good.runs, *runs], swept=["size"])
+    runs = [structs.replace(run, scenario=scenario) for run in bad.runs]
+    both = structs.replace(good, runs=[*good.runs, *runs], swept=["size"])
     text = headline(by_point(both)) or ""
     assert text.startswith(
         "Switch was 4 times as fast as ring; the simulated world predicts that switch will be 2 "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 from tests.results_samples import sample_experiment, sample_results
 
 from weft.base.errors import InputError
@@ -98,7 +98,7 @@ _ANYTHING = st.recursive(
 
 @given(
     st.dictionaries(
-        st.sampled_from([item.name for item in dataclasses.fields(PlotSpec)]),
+        st.sampled_from([item.name for item in structs.fields(PlotSpec)]),
         st.one_of(_ANYTHING, st.sampled_from([*KINDS, *METRICS, *TIERS, "ranks", "ring", "xy"])),
     )
 )
@@ -107,7 +107,7 @@ def test_any_table_is_a_plot_or_an_input_error(table: dict[str, Any]) -> None:
         (plot,) = read_plots(table, ["size"], ["ring"])
     except InputError:
         return
-    assert PlotSpec(**plot.to_dict()) == plot
+    assert PlotSpec(**structs.asdict(plot)) == plot
 
 
 def test_plots_that_would_be_one_file_are_refused() -> None:
@@ -226,9 +226,9 @@ def test_values_that_are_no_numbers_stand_side_by_side() -> None:
 
 def test_runs_that_failed_are_left_out_and_doubtful_ones_marked() -> None:
     results = scaling(algorithms=("ring",))
-    results.runs[0] = dataclasses.replace(results.runs[0], verified=False, completion_ns=None)
-    bad = dataclasses.replace(results.runs[1].fidelity, verdict="invalid")
-    results.runs[1] = dataclasses.replace(results.runs[1], fidelity=bad)
+    results.runs[0] = structs.replace(results.runs[0], verified=False, completion_ns=None)
+    bad = structs.replace(results.runs[1].fidelity, verdict="invalid")
+    results.runs[1] = structs.replace(results.runs[1], fidelity=bad)
     emulated, simulated = lines_of(results, PlotSpec(x="ranks", y="completion")).lines
     assert (emulated.x, emulated.doubtful) == ((4,), (True,))
     assert simulated.doubtful == (False, False, False)
@@ -273,7 +273,7 @@ def test_rows_of_a_large_heat_map_are_named_by_node() -> None:
     shown = heat_map(results.runs[0], ["fabric_up"])
     assert shown is not None and len(shown.names) == 64
     assert shown.marks() == [(8 * leaf + 4.0, f"leaf{leaf}>") for leaf in range(8)]
-    nothing = dataclasses.replace(results.runs[0], load_bin_ns=0)
+    nothing = structs.replace(results.runs[0], load_bin_ns=0)
     assert heat_map(nothing, ["fabric_up"]) is None
 
 
@@ -307,7 +307,7 @@ SPECS = [
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_a_plot_is_drawn_as_svg_and_png(tmp_path: Path, spec: PlotSpec) -> None:
-    results = dataclasses.replace(scaling(repeat=2), plots=[spec])
+    results = structs.replace(scaling(repeat=2), plots=[spec])
     assert write_plots(results, tmp_path) == (tmp_path / f"{spec.name}.svg",)
     assert (tmp_path / f"{spec.name}.png").read_bytes().startswith(b"\x89PNG")
     root = ElementTree.parse(tmp_path / f"{spec.name}.svg").getroot()
@@ -323,18 +323,18 @@ def test_a_plot_of_nothing_says_so(kind: str) -> None:
         x="" if kind in ("tiers", "timeline", "heatmap") else "ranks",
         y="bytes" * (kind == "lines"),
     )
-    empty = dataclasses.replace(scaling(), runs=[])
+    empty = structs.replace(scaling(), runs=[])
     assert b"<svg" in svg_of(empty, spec)
 
 
 def test_a_place_that_takes_no_plot_is_an_error_that_names_it(tmp_path: Path) -> None:
-    results = dataclasses.replace(scaling(), plots=[PlotSpec(kind="tiers")])
+    results = structs.replace(scaling(), plots=[PlotSpec(kind="tiers")])
     with pytest.raises(InputError, match=r"cannot write the plot to .*missing/tiers\.svg"):
         write_plots(results, tmp_path / "missing")
 
 
 def test_plots_come_back_from_the_document() -> None:
-    results = dataclasses.replace(scaling(), plots=list(SPECS))
+    results = structs.replace(scaling(), plots=list(SPECS))
     assert Results.from_dict(results.to_dict()).plots == SPECS
 
 
@@ -364,7 +364,7 @@ def test_damaged_plots_are_refused(plots: list[dict[str, Any]], words: str) -> N
 def test_any_times_can_be_drawn(spec: PlotSpec, times: list[int]) -> None:
     results = scaling()
     for index, time in enumerate(times):
-        run = dataclasses.replace(results.runs[index], completion_ns=time, bound_ns=time // 2)
+        run = structs.replace(results.runs[index], completion_ns=time, bound_ns=time // 2)
         results.runs[index] = run
     assert b"<svg" in svg_of(results, spec)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import io
 import re
 import shlex
@@ -11,7 +10,6 @@ import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -20,6 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib import image
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 from tests.collective_names import COLLECTIVES as ALGORITHMS_OF
@@ -92,7 +91,7 @@ class Page(HTMLParser):
 
 
 def changed(results: Results, index: int, **changes: Any) -> Results:
-    results.runs[index] = dataclasses.replace(results.runs[index], **changes)
+    results.runs[index] = structs.replace(results.runs[index], **changes)
     return results
 
 
@@ -112,7 +111,7 @@ SCENARIOS: dict[str, Callable[[], Results]] = {
     "no data": lambda: sample_results(size_bytes=0),
     "failed": lambda: failed(sample_results(), 0, "h3 did not answer"),
     "all failed": lambda: failed(failed(sample_results(), 0, "a"), 1, "b"),
-    "no runs": lambda: dataclasses.replace(sample_results(), runs=[]),
+    "no runs": lambda: structs.replace(sample_results(), runs=[]),
     "broadcast": lambda: sample_results(
         collective="broadcast",
         algorithms=("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
@@ -155,9 +154,9 @@ def test_the_table_fits_into_100_columns(make: Callable[[], Results]) -> None:
 def test_the_table_fits_into_100_columns_with_large_figures() -> None:
     results = sample_results(repeat=20, size_bytes=1 << 30, rate_bps=12_345_678)
     for index, run in enumerate(results.runs):
-        ranks = [dataclasses.replace(rank, retransmitted_packets=99) for rank in run.ranks]
-        links = [dataclasses.replace(link, lost=999) for link in run.links]
-        fidelity = dataclasses.replace(run.fidelity, verdict="strained")
+        ranks = [structs.replace(rank, retransmitted_packets=99) for rank in run.ranks]
+        links = [structs.replace(link, lost=999) for link in run.links]
+        fidelity = structs.replace(run.fidelity, verdict="strained")
         changed(results, index, ranks=ranks, links=links, fidelity=fidelity)
     text = printed(summary_table(results))
     assert "…" not in text
@@ -170,9 +169,9 @@ def test_all_algorithms_are_told_apart_in_100_columns(collective: str) -> None:
     algorithms = ALGORITHMS_OF[collective]
     results = sample_results(repeat=9, collective=collective, algorithms=algorithms)
     for index, run in enumerate(results.runs):
-        ranks = [dataclasses.replace(rank, retransmitted_packets=123_456) for rank in run.ranks]
-        links = [dataclasses.replace(link, lost=123) for link in run.links]
-        fidelity = dataclasses.replace(run.fidelity, verdict="strained")
+        ranks = [structs.replace(rank, retransmitted_packets=123_456) for rank in run.ranks]
+        links = [structs.replace(link, lost=123) for link in run.links]
+        fidelity = structs.replace(run.fidelity, verdict="strained")
         changed(results, index, ranks=ranks, links=links, fidelity=fidelity)
     text = printed(summary_table(results))
     assert "…" not in text
@@ -270,14 +269,14 @@ def test_means_are_of_the_verified_runs_alone() -> None:
 def test_the_worst_verdict_stands_for_all_runs() -> None:
     results = sample_results(repeat=3, algorithms=("ring",))
     for index, verdict in enumerate(("strained", "invalid", "ok")):
-        fidelity = dataclasses.replace(results.runs[index].fidelity, verdict=verdict)
+        fidelity = structs.replace(results.runs[index].fidelity, verdict=verdict)
         changed(results, index, fidelity=fidelity)
     assert summarize(results)[0].fidelity == "invalid"
 
 
 def test_the_page_names_every_rank_link_and_reason() -> None:
     results = sample_results()
-    fidelity = dataclasses.replace(
+    fidelity = structs.replace(
         results.runs[0].fidelity, verdict="strained", reasons=["the processors were 93% busy"]
     )
     changed(results, 0, fidelity=fidelity)
@@ -299,7 +298,7 @@ def test_a_run_has_its_loads_over_time_as_a_picture_of_a_pixel_a_bin() -> None:
     run = results.runs[0]
     most = run.load_bin_ns * run.scenario["rate_bps"] // (8 * 10**9)
     links = [
-        dataclasses.replace(link, load_bytes=[0, most // 2, most] if number == 0 else [0, 0, 0])
+        structs.replace(link, load_bytes=[0, most // 2, most] if number == 0 else [0, 0, 0])
         for number, link in enumerate(run.links)
     ]
     changed(results, 0, links=links)
@@ -398,7 +397,7 @@ def test_the_headline_of_a_sweep_has_the_range_of_its_points() -> None:
 
 def test_runs_of_one_scenario_are_one_point_however_they_are_mixed() -> None:
     results = sample_sweep()
-    repeated = [dataclasses.replace(run, repetition=1) for run in results.runs]
+    repeated = [structs.replace(run, repetition=1) for run in results.runs]
     results.runs += reversed(repeated)
     points = by_point(results)
     assert len(points) == 6
@@ -549,12 +548,15 @@ def test_a_browser_runs_the_pages_script(tmp_path: Path) -> None:
 
 def test_the_terminal_is_told_why_figures_may_be_off() -> None:
     results = sample_results(repeat=2)
-    results.runs[1] = replace(
+    results.runs[1] = structs.replace(
         results.runs[1],
-        fidelity=replace(results.runs[1].fidelity, verdict="invalid", reasons=["it was busy"]),
+        fidelity=structs.replace(
+            results.runs[1].fidelity, verdict="invalid", reasons=["it was busy"]
+        ),
     )
-    results.runs[0] = replace(
-        results.runs[0], fidelity=replace(results.runs[0].fidelity, verdict="ok", reasons=[])
+    results.runs[0] = structs.replace(
+        results.runs[0],
+        fidelity=structs.replace(results.runs[0].fidelity, verdict="ok", reasons=[]),
     )
     named = which_run(results, results.runs[1])
     assert (named, "invalid", "it was busy") in doubts(results)

@@ -13,7 +13,7 @@ from weft.base.errors import InputError
 from weft.controller.routes import PATHS as PLANNED_PATHS
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.runs.inputs import plan_of
-from weft.experiments.scenario.options import from_options
+from weft.experiments.scenario.options import OPTIONS, from_options
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import read_file
 from weft.topo.faults import LinkLoss
@@ -26,6 +26,17 @@ def test_the_default_is_eight_ranks_on_a_leaf_spine() -> None:
     assert len(network.switches) == 6
     assert scenario.rate_bps == 100_000_000
     assert scenario.chains == 8
+
+
+def test_help_names_all_that_an_option_can_be() -> None:
+    for row in OPTIONS.values():
+        if row.help and row.name != "dtype":  # there are too many types
+            assert not [name for name in row.choices if name not in row.described]
+
+
+def test_options_that_take_each_others_place_both_say_so() -> None:
+    for row in OPTIONS.values():
+        assert all(row.name in OPTIONS[other].instead_of for other in row.instead_of)
 
 
 def test_bmv2_has_a_lower_default_rate() -> None:

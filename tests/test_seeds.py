@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from rich.console import Console
 from tests.results_samples import sample_experiment
 
@@ -49,7 +50,7 @@ def seeded(**options: Any) -> Results:
     results = sample_experiment(Experiment.of(scenario))
     for index, one in enumerate(results.runs):
         time_ns = (one.completion_ns or 0) + 10_000_000 * (7 * index % 5)
-        results.runs[index] = dataclasses.replace(one, completion_ns=time_ns)
+        results.runs[index] = structs.replace(one, completion_ns=time_ns)
     return results
 
 
@@ -239,7 +240,7 @@ def test_every_seed_of_the_emulated_world_has_a_network_of_its_own() -> None:
 def test_a_seed_that_failed_is_counted_and_has_no_part_in_the_mean() -> None:
     results = seeded(algorithms=("ring",))
     last = results.runs[-1]
-    results.runs[-1] = dataclasses.replace(
+    results.runs[-1] = structs.replace(
         last, verified=False, completion_ns=None, fidelity=last.fidelity.of_failed()
     )
     (summary,) = summarize(results)
@@ -284,7 +285,7 @@ def test_what_chance_has_no_part_in_is_exact() -> None:
     assert len({one.completion_ns for one in lucky.runs}) == 1
     assert not summarize(lucky)[0].exact
     # Nor is a scenario without chance, if times differ.
-    results.runs[0] = dataclasses.replace(results.runs[0], completion_ns=1)
+    results.runs[0] = structs.replace(results.runs[0], completion_ns=1)
     assert not summarize(results)[0].exact
 
 

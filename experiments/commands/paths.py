@@ -16,7 +16,7 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import format_rate, format_size, parse_number, shown
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.summary import short_duration
-from weft.experiments.scenario.choices import PLACEMENTS, choose
+from weft.experiments.scenario.choices import PLACEMENTS, TOPOLOGIES, choose
 from weft.experiments.scenario.options import read_option
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
@@ -33,10 +33,9 @@ from weft.experiments.workloads.load import FILES, WorkloadOptions, algorithms_f
 from weft.topo.switch_kinds import RATE_BPS
 
 SCHEMES = "ecmp,ecmp-4,spray,ethereal"
-SHAPES: dict[str, dict[str, int]] = {
-    "leaf-spine": {"leaves": 4, "spines": 2, "hosts-per-leaf": 2},
-    "fat-tree": {"k": 4, "tiers": 3},
-    "single": {"hosts-per-leaf": 8},
+SHAPES = {
+    name: {option.replace("_", "-"): size for option, size in TOPOLOGIES[name].items()}
+    for name in ("leaf-spine", "fat-tree", "single")
 }
 """The options of each topology, and their defaults."""
 OF_FLOWS = ("slowdown", "tensor", "layers", "micro_batches")

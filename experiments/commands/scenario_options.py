@@ -1,7 +1,7 @@
 """A scenario's options on the command line: those that a command names, made from their table."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Annotated, Any
 
 import typer
@@ -9,9 +9,9 @@ from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
 from weft.experiments.paths.names import scheme_names
-from weft.experiments.scenario.asked import GROUPS, OPTIONS, is_heeded
+from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.choices import CHOICES, COLLECTIVES
-from weft.experiments.scenario.option import FLAG, Option
+from weft.experiments.scenario.option import FLAG, GROUPS, Option
 
 OTHERS = "Results and help"
 """The group of a command's own options."""
@@ -67,7 +67,7 @@ def _parameter(word: str, help: str | None) -> inspect.Parameter:
 
 def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
-        choices = row.choices
+        choices: Collection[str] = row.choices
         if name == "algorithm":
             choices = CHOICES.get(_collective_in(ctx), ())
         elif name == "paths":

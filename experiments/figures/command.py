@@ -4,8 +4,9 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from weft.base import files
 from weft.base.cache import CHECKOUT

@@ -10,9 +10,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
 
 from weft.base import documents, files
 from weft.base.errors import InputError, refuse
@@ -58,8 +60,7 @@ COUNTS = ("retransmitted", "reordered", "queue-dropped")
 """Those that are whole numbers in each run."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The runs of one algorithm at one point: the same but for their seeds and repetitions."""
 
     algorithm: str
@@ -68,7 +69,7 @@ class Row:
     ``world``, too."""
     seeds: list[int]
     """Of each run."""
-    values: dict[str, list[float | None]]
+    values: dict[str, list[int | float | None]]
     """By metric, one a run; null where a run failed, or has no such figure."""
     verdicts: list[str]
     """Of fidelity, of each run; ``failed`` of one that did not verify."""
@@ -94,14 +95,13 @@ class Row:
         return all(mine.get(name) == value for name, value in wanted.items())
 
 
-@dataclass(frozen=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The figures of one scenario file."""
 
     name: str
     processors: int
     """Of the machine that emulated."""
-    rows: list[Row] = field(default_factory=list)
+    rows: list[Row] = []
 
     def write(self, folder: Path) -> Path:
         """Write ``NAME.json``. Raises OSError."""

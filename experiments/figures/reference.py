@@ -2,9 +2,9 @@
 
 import re
 
-from weft.experiments.scenario.asked import GROUPS, OPTIONS, is_heeded
+from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.choices import COLLECTIVES
-from weft.experiments.scenario.option import Option
+from weft.experiments.scenario.option import GROUPS, Option
 
 _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
 
@@ -33,7 +33,7 @@ def _line(row: Option) -> str:
     heeding = [name for name in COLLECTIVES if is_heeded(row, name)]
     heeded = "all" if len(heeding) == len(COLLECTIVES) else ", ".join(heeding)
     value = ", ".join(f"`{choice}`" for choice in row.choices) or row.kind.unit
-    if row.between is not None:
+    if isinstance(row.between, tuple):
         value += f" from {row.kind.write(row.between[0])} to {row.kind.write(row.between[1])}"
     cells = (f"`{row.name}`", value, row.described, heeded)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

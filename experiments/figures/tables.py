@@ -23,8 +23,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from weft.base.errors import refuse
 from weft.base.units import runs_of, shown

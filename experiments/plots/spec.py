@@ -5,8 +5,9 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
 from typing import Any
+
+import msgspec
 
 from weft.agents.collectives.names import baseline
 from weft.base.errors import InputError, refuse
@@ -41,8 +42,7 @@ MEANINGLESS = {"lines": (), "phases": ("log", "y")}
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True)
-class PlotSpec:
+class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
     """One plot. Its fields are the keys of a ``[plot]`` table.
 
     Raises `InputError` for what makes no sense by itself; `check` holds it to an experiment.
@@ -70,7 +70,7 @@ class PlotSpec:
     """Axes with a logarithmic scale: x, y or xy."""
     model: bool = True
     """Whether the bound or the model is drawn, too."""
-    where: dict[str, list[Any]] = field(default_factory=dict)
+    where: dict[str, list[Any]] = {}
     """Only these runs: values by option; ``algorithm`` among them."""
 
     def __post_init__(self) -> None:
@@ -102,18 +102,18 @@ class PlotSpec:
             )
         elif self.y == "speed-up":
             self._no("numerator")
-            object.__setattr__(self, "denominator", self.denominator or baseline())
+            self.denominator = self.denominator or baseline()
         else:
             self._no("numerator", "denominator")
         if not self.name:
             parts = (self.y or self.kind, "" if self.tier == "all" else self.tier, self.x)
-            object.__setattr__(self, "name", "-".join(filter(None, parts)))
+            self.name = "-".join(filter(None, parts))
         refuse(
             not _NAME.fullmatch(self.name),
             f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
             "- and _",
         )
-        object.__setattr__(self, "where", by_key(self.where, "where"))
+        self.where = by_key(self.where, "where")
         for option, values in self.where.items():
             refuse(not values, f"where.{option} is an empty list: no run is like that")
             for value in values:
@@ -141,14 +141,10 @@ class PlotSpec:
             if getattr(self, name):
                 choose(name, getattr(self, name), sorted(algorithms))
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the plot as it stands in results.json."""
-        return asdict(self)
-
     @staticmethod
     def read(table: Mapping[str, Any]) -> PlotSpec:
         """The plot that a TOML table says. Raises `InputError`."""
-        known = {item.name: item for item in fields(PlotSpec)}
+        known = PlotSpec.__struct_fields__
         values: dict[str, Any] = {}
         for key, value in table.items():
             if key not in known:

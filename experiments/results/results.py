@@ -15,9 +15,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import fields
 from pathlib import Path
-from typing import Any, ClassVar, get_type_hints
+from typing import Any, get_type_hints
+
+import msgspec
+from msgspec.structs import replace
 
 from weft.base import documents, files
 from weft.base.errors import InputError, refuse
@@ -43,13 +46,15 @@ FAILED = "failed"
 MOST_BYTES = 1 << 30
 """The largest ``results.json`` that is read."""
 
+_DERIVED = ("schema", "schema_version", "verified", "summary")
+"""What stands in the document and follows from the rest of it."""
+
 TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
 """Directions of links: a host's first link, or one between switches."""
 QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
-@dataclass(frozen=True)
-class RankResult:
+class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One rank of one run."""
 
     rank: int
@@ -59,27 +64,26 @@ class RankResult:
     """From the common start to the end of its operation; None if it failed."""
     error: str | None = None
     retransmitted_packets: int = 0
-    phases_ns: dict[str, int] = field(default_factory=dict)
+    phases_ns: dict[str, int] = {}
     """Durations of the operation's phases, such as barrier, data, recovery, handshake."""
-    statistics: dict[str, Any] = field(default_factory=dict)
+    statistics: dict[str, Any] = {}
     """Counters of the rank's transport, collective and driver."""
-    spans_ns: list[tuple[int, int]] = field(default_factory=list)
+    spans_ns: list[tuple[int, ...]] = []
     """When each of the run's operations that ended began and was done, in order, in ns from the
     common start. FSDP interleaving has the Allgather and then the Reduce-Scatter of each step."""
 
 
-@dataclass(frozen=True)
-class LinkResult:
+class LinkResult(
+    msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
+):
     """One direction of one link, during the run.
 
     Bytes are those of Ethernet frames without FCS. What was lost on purpose was transmitted, and is
     counted in `tx_packets`; what the sender's queue had no room for was not.
     """
 
-    DERIVED: ClassVar[tuple[str, ...]] = ("dropped",)
-
-    from_node: str = field(metadata={"key": "from"})
-    to_node: str = field(metadata={"key": "to"})
+    from_node: str
+    to_node: str
     tier: str
     """host_up, host_down, fabric_up or fabric_down."""
     tx_packets: int
@@ -92,31 +96,20 @@ class LinkResult:
     """The most that waited in the sending switch's queue; None where that is not known."""
     marked: int = 0
     """Packets that the sending switch marked (ECN) for a long queue."""
-    queue_depths: list[tuple[int, int]] = field(default_factory=list)
+    queue_depths: Sequence[tuple[int, ...]] = []
     """How full the sending switch's queue was when packets came to it: (bytes, packets), ascending:
     so many packets found that many bytes waiting, or fewer but more than the pair before says."""
-    load_bytes: list[int] = field(default_factory=list)
+    load_bytes: list[int] = []
     """Bytes that the link carried in each `Run.load_bin_ns`, from the common start on; what hosts
     sent is counted where and when it arrived."""
+    dropped: int = 0
+    """All packets of this direction that never arrived, whatever was given here."""
 
-    @property
-    def dropped(self) -> int:
-        """All packets of this direction that never arrived."""
-        return self.lost + (self.queue_dropped or 0)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The link as it stands in the document (``from`` and ``to`` are Python keywords)."""
-        document = asdict(self)
-        return {
-            "from": document.pop("from_node"),
-            "to": document.pop("to_node"),
-            **document,
-            "dropped": self.dropped,
-        }
+    def __post_init__(self) -> None:
+        self.dropped = self.lost + (self.queue_dropped or 0)
 
 
-@dataclass(frozen=True)
-class FlowTimes:
+class FlowTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The flows of a workload in order, a list for each property.
 
     Times are in ns from the common start, and null for what did not happen.
@@ -139,8 +132,7 @@ class FlowTimes:
         return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
 
 
-@dataclass(frozen=True)
-class Fidelity:
+class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
 
     verdict: str
@@ -169,8 +161,7 @@ class Fidelity:
         return replace(self, verdict=FAILED, reasons=reasons)
 
 
-@dataclass(frozen=True)
-class Accuracy:
+class Accuracy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How far a run's sums are from the exact ones of what the ranks contributed, which are known
     to twice float64's precision (`weft.agents.collectives.sum_errors`). Of the worst rank, each.
 
@@ -188,8 +179,7 @@ class Accuracy:
     verified."""
 
 
-@dataclass(frozen=True)
-class Run:
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One operation on the network."""
 
     scenario: dict[str, Any]
@@ -214,7 +204,7 @@ class Run:
     """What tells the trace of a simulated run, every frame on every link, from any other."""
     predicted_ns: int | None = None
     """The completion time of the same run in the simulated world; emulated runs alone have it."""
-    queues: dict[str, dict[str, int]] = field(default_factory=dict)
+    queues: dict[str, dict[str, int]] = {}
     """By kind of link, the bytes that packets found waiting in switches' queues (``p50``, ``p99``,
     ``max``), and how many packets came (``packets``)."""
     load_bin_ns: int = 0
@@ -236,29 +226,26 @@ class Run:
 
     def to_dict(self) -> dict[str, Any]:
         """The run as it stands in the document."""
-        return {**asdict(self), "links": [link.to_dict() for link in self.links]}
+        return _plain(self)
 
 
-@dataclass
-class Results:
+class Results(msgspec.Struct, forbid_unknown_fields=True):
     """All the runs of a scenario, or of an experiment of several, and where they ran."""
-
-    DERIVED: ClassVar[tuple[str, ...]] = ("schema", "schema_version", "verified", "summary")
 
     runs: list[Run]
     run_id: str
     started: str
     """UTC, ISO 8601."""
     duration_s: float = 0.0
-    timings_s: dict[str, float] = field(default_factory=dict)
+    timings_s: dict[str, float] = {}
     """How long compiling, bringing up and taking down took."""
-    environment: dict[str, Any] = field(default_factory=dict)
+    environment: dict[str, Any] = {}
     """Versions and the machine."""
-    notes: list[str] = field(default_factory=list)
+    notes: list[str] = []
     """What a reader of the results must know, such as that a run does not repeat."""
-    swept: list[str] = field(default_factory=list)
+    swept: list[str] = []
     """Options that differ between the experiment's points."""
-    plots: list[PlotSpec] = field(default_factory=list)
+    plots: list[PlotSpec] = []
 
     @property
     def verified(self) -> bool:
@@ -267,6 +254,8 @@ class Results:
 
     def to_dict(self) -> dict[str, Any]:
         """The results document."""
+        document = _plain(self)
+        runs = document.pop("runs")
         return {
             "schema": SCHEMA,
             "schema_version": SCHEMA_VERSION,
@@ -276,9 +265,8 @@ class Results:
                 for point in points_of(self.runs)
                 for runs in point.values()
             ],
-            **{key: value for key, value in vars(self).items() if key not in ("runs", "plots")},
-            "plots": [plot.to_dict() for plot in self.plots],
-            "runs": [run.to_dict() for run in self.runs],
+            **document,
+            "runs": runs,
         }
 
     def text(self) -> str:
@@ -305,7 +293,8 @@ class Results:
             f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}",
         )
         try:
-            results = documents.read(Results, document)
+            kept = {key: value for key, value in document.items() if key not in _DERIVED}
+            results = documents.read(Results, kept)
             for index, run in enumerate(results.runs):
                 _check(run, f"runs[{index}]")
             _check_swept(results)
@@ -338,6 +327,12 @@ class Results:
         if not isinstance(document, dict):
             raise InputError(f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
+
+
+def _plain(value: msgspec.Struct) -> dict[str, Any]:
+    """Return an object as it stands in the document."""
+    document: dict[str, Any] = msgspec.to_builtins(value)
+    return document
 
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
@@ -398,7 +393,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
         if item.name in document:
             kind = tuple[str, ...] if item.name == "faults" else kinds[item.name]
             try:
-                values[item.name] = documents.read_as(kind, document[item.name], item.name)
+                values[item.name] = documents.read(kind, document[item.name], item.name)
             except documents.Damage as damage:
                 raise InputError(str(damage)) from None
         elif item.name in ("collective", "topology", "algorithms", "size_bytes", "rate_bps"):

@@ -2,13 +2,14 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from itertools import accumulate, takewhile
 from operator import not_
 
+from msgspec.structs import replace
+
 from weft.experiments.results.results import TIERS, LinkResult
 
-Depths = Sequence[tuple[int, int]]
+Depths = Sequence[tuple[int, ...]]
 """A distribution: (bytes, packets), ascending, as `LinkResult.queue_depths`."""
 
 BINS_OF_BOUND = 128

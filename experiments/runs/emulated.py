@@ -188,15 +188,18 @@ class EmulatedTestbed:
         use = cpu_use(watch.start, end)
         capacity_s = (end.total - watch.start.total) / os.sysconf("SC_CLK_TCK")
         cpu_s = {
-            "switches": after.switches["cpu_seconds"] - before.switches["cpu_seconds"],
+            "switches": after.switches.cpu_seconds - before.switches.cpu_seconds,
             "ranks": sum(report.cpu_ns for report in reports) / 1e9,
         }
         # The built-in switch knows how late it was. BMv2 does not, but its links are shaped by tbf.
         lateness_ns = {
-            f"{who}_{quantile}": after.switches[what][quantile]
-            for who, what in (("switch", "lateness_ns"), ("spacing", "spacing_ns"))
+            f"{who}_{quantile}": known[quantile]
+            for who, known in (
+                ("switch", after.switches.lateness_ns),
+                ("spacing", after.switches.spacing_ns),
+            )
             for quantile in QUANTILES
-            if what in after.switches
+            if known
         }
         for quantile in QUANTILES:
             late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]

@@ -76,6 +76,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 def _request_of(scenario: Scenario, algorithm: str) -> Request:
     return request_of(
         scenario,
+        scenario.ranks,
         scenario.collective,
         algorithm,
         lanes=_assignment(scenario, algorithm).pieces,

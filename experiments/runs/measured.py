@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
 
+import msgspec
+
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
@@ -22,6 +24,7 @@ from weft.experiments.results.results import (
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
 from weft.experiments.runs.inputs import operation_of
+from weft.experiments.runs.switch_statistics import Statistics
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
@@ -67,7 +70,7 @@ class Counts:
     """The most that waited in a built-in switch's queue."""
     unplanned: Mapping[str, int]
     """Packets that a switch lost though no queue was full and no fault asked for it, by where."""
-    switches: Mapping[str, Any]
+    switches: Statistics
     """The switches' own statistics."""
     queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
     """How full a built-in switch's queue was when packets came to it."""
@@ -79,7 +82,7 @@ class Counts:
     @staticmethod
     def read(controller: Controller, world: World) -> Counts:
         """Read everything now."""
-        statistics = world.switch_statistics()
+        statistics = msgspec.convert(world.switch_statistics(), Statistics)
         queue_drops = dict(world.switch_queue_drops())
         max_queue_bytes = {}
         queue_depths = {}
@@ -91,24 +94,24 @@ class Counts:
         }
         hosts_links = {each.ends for each in world.topology.directions_of("host_up")}
         if world.switch_kind == "weft":
-            for switch in statistics["switches"]:
-                for port in switch["ports"]:
-                    place = switch["name"], port["port"]
-                    queue_drops[place] = port["queue_drops"]
-                    max_queue_bytes[place] = port["queue_peak_bytes"]
-                    queue_depths[place] = [(size, count) for size, count in port["queue_depths"]]
-                    ends = place[0], peers[place]
-                    loads[ends] = port["load_bytes"]
+            for switch in statistics.switches:
+                for port in switch.ports:
+                    place = switch.name, port.port
+                    queue_drops[place] = port.queue_drops
+                    max_queue_bytes[place] = port.queue_peak_bytes
+                    queue_depths[place] = port.queue_depths
+                    ends = switch.name, peers[place]
+                    loads[ends] = port.load_bytes
                     if ends[::-1] in hosts_links:
-                        loads[ends[::-1]] = port["arrived_load_bytes"]
-                    where = f"port {port['port']} of {switch['name']}"
+                        loads[ends[::-1]] = port.arrived_load_bytes
+                    where = f"port {port.port} of {switch.name}"
                     unplanned |= {
-                        f"{where}: not read in time": port["kernel_drops"],
-                        f"{where}: refused by the kernel": port.get("send_errors", 0),
+                        f"{where}: not read in time": port.kernel_drops,
+                        f"{where}: refused by the kernel": port.send_errors,
                     }
                 for why in UNPLANNED:
-                    unplanned[f"{switch['name']}: {why}"] = switch.get("drops", {}).get(why, 0)
-            unplanned["the switches: no buffer left"] = statistics.get("no_buffer_drops", 0)
+                    unplanned[f"{switch.name}: {why}"] = switch.drops.get(why, 0)
+            unplanned["the switches: no buffer left"] = statistics.no_buffer_drops
         queue_drops |= {
             (host, HOST_PORT): drops for host, drops in world.host_queue_drops().items()
         }

@@ -139,7 +139,7 @@ def operate(
         reports,
         after.links_since(before, topology),
         testbed.fidelity(reports, before, after, predicted_ns),
-        load_bin_ns=after.switches.get("load_bin_ns", 0),
+        load_bin_ns=after.switches.load_bin_ns,
         error=error,
         digest=testbed.digest,
         predicted_ns=predicted_ns,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
@@ -24,7 +25,10 @@ from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
     CONGESTION,
+    DTYPE,
     DTYPES,
+    LAYERS,
+    MAX_ECN_PACKETS,
     MAX_HOSTS,
     MAX_JOBS,
     MAX_SIZE_BYTES,
@@ -33,61 +37,58 @@ from weft.experiments.scenario.choices import (
     MAX_WORKERS,
     MIN_CHUNK_BYTES,
     MTUS,
+    NOTICE_AFTER_NS,
     NOTICES,
     PLACEMENTS,
     RECOVERY,
+    REDUCED_DTYPE,
+    REORDER_PACKETS,
     SERVER_PLACEMENTS,
+    SLOTS,
+    SPRAYED_REORDER_PACKETS,
     SWITCHES,
+    TIERS,
     TOPOLOGIES,
     WORLDS,
-    whole,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN
 from weft.experiments.scenario.option import (
+    ADDING,
     DURATION,
     FACTOR,
+    FAULTS,
     FLAG,
+    MULTICAST,
+    NETWORK,
+    OPERATION,
+    OPTCAST,
     PROBABILITY,
     RATE,
+    RUNS,
     SECONDS,
     SEEDS,
     SIZE,
     SIZES,
+    TESTBED,
     TEXT,
+    TRANSPORT,
+    UNICAST,
     WHOLE,
+    WORKLOAD,
     Kind,
     Option,
     option,
     read_texts,
 )
-from weft.experiments.scenario.placement import Placement, place, servers_on_leaf
-from weft.experiments.scenario.workload_checks import is_model
-from weft.topo import clos
+from weft.experiments.scenario.workload_checks import MICRO_BATCHES, MODEL_SLOWDOWN, is_model
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
-from weft.topo.faults import Fault, LinkLoss
-from weft.topo.interfaces import LINK_KINDS, LinkKind
+from weft.topo.faults import Fault, emulated_lines
+from weft.topo.interfaces import LINK_KINDS
 from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from weft.topo.switch_kinds import RATE_BPS
 
-if TYPE_CHECKING:  # they take numpy, which help and messages go without
+if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
-    from weft.agents.collectives.flow_graph import FlowGraph
-
-NETWORK = "Network"
-TESTBED = "World and switches"
-TRANSPORT = "Paths and transport"
-OPERATION = "Operations"
-UNICAST = "Unicast algorithms"
-MULTICAST = "Multicast"
-OPTCAST = "Reduction servers (Optcast)"
-ADDING = "Switches that add"
-WORKLOAD = "Workloads"
-FAULTS = "Faults"
-RUNS = "Runs"
-GROUPS = (
-    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
-    RUNS,
-)  # fmt: skip
-"""Of options, in the order in which help has them."""
 
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
@@ -117,6 +118,21 @@ def _known_schemes() -> str:
     return ", ".join(f"{name} ({about})" if about else name for name, about in schemes)
 
 
+def _known_faults() -> str:
+    """Say how lines of faults of links are written, what may be left out of them left out."""
+    lines = [re.sub(r"\[.*?\]", "", line) for line in emulated_lines()]
+    loss, *others = (line for line in lines if not line.startswith("HOST"))
+    return f"{loss}, like leaf0-spine1:loss=0.1, or {', '.join(others)}"
+
+
+def _check_oversubscription(name: str, value: float, low: float, high: float) -> None:
+    refuse(
+        not low <= value <= high,
+        f"{name} {value:g}: from {low:g} to {high:g}; 4 means that a leaf's hosts can "
+        "send four times what its uplinks carry",
+    )
+
+
 def _by_algorithm(name: str) -> Callable[[Asked], bool]:
     """Return whether an algorithm that is asked for goes by an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
@@ -125,6 +141,9 @@ def _by_algorithm(name: str) -> Callable[[Asked], bool]:
 def _is_model_step(asked: Asked) -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
+
+LEAF_SPINE = TOPOLOGIES["leaf-spine"]
+FAT_TREE = TOPOLOGIES["fat-tree"]
 
 OF_MULTICAST = "it is for the algorithm multicast"
 OF_OPTCAST = "it is for the algorithm optcast"
@@ -140,11 +159,11 @@ class Asked:
     checked and filled in."""
 
     collective: str = option("allgather", TEXT, group=OPERATION, choices=COLLECTIVES)
-    world: str = option("emulated", TEXT, "emulated or simulated.", group=TESTBED, choices=WORLDS)
+    world: str = option("emulated", TEXT, "{choices}.", group=TESTBED, choices=WORLDS)
     switch: str = option(
         "weft",
         TEXT,
-        "weft (built in) or bmv2 (simple_switch_grpc).",
+        "{choices}.",
         group=TESTBED,
         choices=SWITCHES,
         network=True,
@@ -152,10 +171,10 @@ class Asked:
     topology: str = option(
         "leaf-spine",
         TEXT,
-        "leaf-spine, single or fat-tree.",
+        "{choices}.",
         group=NETWORK,
         otherwise="",
-        choices=TOPOLOGIES,
+        choices=tuple(TOPOLOGIES),
         network=True,
     )
     leaves: int | None = option(
@@ -163,8 +182,8 @@ class Asked:
         WHOLE,
         "Leaf switches of a leaf-spine.",
         group=NETWORK,
-        metavar="N",
-        otherwise="4",
+        otherwise=str(LEAF_SPINE["leaves"]),
+        between=(1, MAX_PORTS),
         network=True,
     )
     spines: int | None = option(
@@ -172,16 +191,17 @@ class Asked:
         WHOLE,
         "Spine switches of a leaf-spine.",
         group=NETWORK,
-        metavar="N",
-        otherwise="2",
+        otherwise=str(LEAF_SPINE["spines"]),
+        between=(1, MAX_PORTS),
         network=True,
     )
     hosts_per_leaf: int | None = option(
         None,
         WHOLE,
-        "Hosts of each leaf [2]; of --topology single: all hosts [8].",
+        f"Hosts of each leaf [{LEAF_SPINE['hosts_per_leaf']}]; of --topology single: all hosts "
+        f"[{TOPOLOGIES['single']['hosts_per_leaf']}].",
         group=NETWORK,
-        metavar="N",
+        between=(1, MAX_HOSTS_PER_LEAF),
         network=True,
     )
     k: int | None = option(
@@ -189,26 +209,26 @@ class Asked:
         WHOLE,
         "Ports of each switch of a fat tree.",
         group=NETWORK,
-        metavar="N",
-        otherwise="4",
+        otherwise=str(FAT_TREE["k"]),
+        between=lambda asked: (2, 64 if asked.tiers == 2 else 32),
         network=True,
     )
     """A leaf has k/2 hosts."""
     tiers: int | None = option(
         None,
         WHOLE,
-        "Tiers of switches of a fat tree, 2 or 3.",
+        f"Tiers of switches of a fat tree, {TIERS[0]} or {TIERS[1]}.",
         group=NETWORK,
-        metavar="N",
-        otherwise="3",
+        otherwise=str(FAT_TREE["tiers"]),
+        between=TIERS,
         network=True,
     )
     oversubscription: float | None = option(
         None,
-        FACTOR,
+        replace(FACTOR, check=_check_oversubscription),
         "Slower links between switches: a leaf's hosts send X times as much.",
         group=NETWORK,
-        metavar="X",
+        between=(0.125, 64),
         network=True,
     )
     """What a leaf's hosts can send, over what its uplinks carry: sets the rate of links between
@@ -233,7 +253,7 @@ class Asked:
     recovery: str | None = option(
         None,
         TEXT,
-        "go-back-n or selective.",
+        "{choices}.",
         group=TRANSPORT,
         otherwise="selective where paths reorder",
         choices=RECOVERY,
@@ -244,8 +264,8 @@ class Asked:
         WHOLE,
         "Switches mark from a queue of N packets on.",
         group=TRANSPORT,
+        between=lambda asked: (1 if asked.congestion == "dctcp" else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
-        metavar="N",
         otherwise="of dctcp: by rate, delay and hosts",
     )
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
@@ -257,9 +277,8 @@ class Asked:
         "Selective: lost is what N packets have overtaken.",
         group=TRANSPORT,
         name="reorder",
-        metavar="N",
         between=(1, 1 << 16),
-        otherwise="3; 32 where paths reorder",
+        otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
     """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
     retransmit_timeout_ns: int | None = option(
@@ -289,7 +308,7 @@ class Asked:
     rank_placement: str = option(
         "in-order",
         TEXT,
-        "Ranks on hosts: in-order, strided or random.",
+        "Ranks on hosts: {choices}.",
         group=NETWORK,
         name="placement",
         choices=PLACEMENTS,
@@ -302,7 +321,9 @@ class Asked:
         "Rate of every link.",
         group=NETWORK,
         name="rate",
-        otherwise="100Mbit; 20Mbit with --switch bmv2",
+        otherwise=f"{RATE.write(RATE_BPS['weft'])}; "
+        f"{RATE.write(RATE_BPS['bmv2'])} with --switch bmv2",
+        between=(100_000, 100_000_000_000),
         network=True,
     )
     """Bits a second of Ethernet frames without FCS; 0: the default of the switch
@@ -312,7 +333,6 @@ class Asked:
         WHOLE,
         f"Path MTU, bytes of payload: {', '.join(map(str, MTUS))}.",
         group=NETWORK,
-        metavar="N",
         network=True,
     )
     """Path MTU: bytes of RoCE payload a packet."""
@@ -323,6 +343,7 @@ class Asked:
         "ends with; of FSDP: of a layer, in place of a model.",
         group=OPERATION,
         name="size",
+        instead_of=("sizes", "model"),
     )
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
     with; of Allreduce and All-to-all, of the vector; of FSDP, of a layer on all ranks together."""
@@ -332,6 +353,7 @@ class Asked:
         "Sizes of ranks 0, 1 and so on, from the start again at the end.",
         group=OPERATION,
         name="sizes",
+        instead_of=("size", "model"),
         metavar="SIZE,...",
         heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, FLOWS),
         who="there is one size: use size",
@@ -342,13 +364,13 @@ class Asked:
         TEXT,
         "Type of the elements.",
         group=OPERATION,
-        otherwise="uint8; of reductions float32",
+        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}",
         choices=DTYPES,
     )
     op: str = option(
         "sum",
         TEXT,
-        "Of reductions: sum, min, max or average.",
+        "Of reductions: {choices}.",
         group=OPERATION,
         choices=OPS,
         heeded=lambda asked: asked.reducing,
@@ -414,7 +436,6 @@ class Asked:
         WHOLE,
         "Chains of the multicast Allgather.",
         group=MULTICAST,
-        metavar="N",
         otherwise="as many as ranks",
         heeded=lambda asked: asked.collective == "allgather" and _by_algorithm("chains")(asked),
         who="it is for allgather by multicast",
@@ -433,7 +454,8 @@ class Asked:
     chunk_bytes: int | None = option(
         None,
         SIZE,
-        "Multicast: unit of recovery, 64 B to 64KiB.",
+        f"Multicast: unit of recovery, {SIZE.say(MIN_CHUNK_BYTES)} to "
+        f"{SIZE.write(MAX_CHUNK_BYTES)}.",
         group=MULTICAST,
         name="chunk",
         metavar="SIZE",
@@ -449,7 +471,6 @@ class Asked:
         WHOLE,
         "Multicast: chunks that leave back to back.",
         group=MULTICAST,
-        metavar="N",
         between=(1, 1 << 16),
         heeded=_by_algorithm("batch"),
         who=OF_MULTICAST,
@@ -482,7 +503,6 @@ class Asked:
         WHOLE,
         "Optcast: pieces of a request.",
         group=OPTCAST,
-        metavar="N",
         otherwise="one a server",
         between=(1, MAX_SPLIT),
         heeded=_by_algorithm("split"),
@@ -494,7 +514,6 @@ class Asked:
         WHOLE,
         "Optcast: most contributions to one server.",
         group=OPTCAST,
-        metavar="N",
         otherwise="no limit",
         between=(2, MAX_HOSTS),
         heeded=_by_algorithm("fan-in"),
@@ -506,8 +525,7 @@ class Asked:
         WHOLE,
         "Switch: rounds under way at a time.",
         group=ADDING,
-        metavar="N",
-        otherwise="128",
+        otherwise=str(SLOTS),
         between=(1, MAX_SLOTS),
         heeded=_by_algorithm("slots"),
         who=OF_SWITCH,
@@ -519,7 +537,7 @@ class Asked:
         "Switch: numbers in a packet.",
         group=ADDING,
         metavar="V",
-        otherwise="256; BMv2 64",
+        otherwise=f"{AGGREGATION_VALUES}; BMv2 {BMV2_AGGREGATION_VALUES}",
         network=lambda asked: asked.program_values,
         heeded=_by_algorithm("values"),
         who=OF_SWITCH,
@@ -530,7 +548,6 @@ class Asked:
         WHOLE,
         "Communicators that share the network.",
         group=OPERATION,
-        metavar="N",
         between=(1, MAX_JOBS),
         heeded=lambda asked: asked.collective != FLOWS,
         who="a workload has the network to itself",
@@ -539,7 +556,7 @@ class Asked:
     cutoff: str = option(
         "adaptive",
         TEXT,
-        "When to fetch: adaptive, paper or fetch-only.",
+        "When to fetch: {choices}.",
         group=MULTICAST,
         choices=CUTOFFS,
         heeded=_by_algorithm("cutoff"),
@@ -550,6 +567,7 @@ class Asked:
         TEXT,
         f"FSDP: whose layers, {', '.join(MODELS)}.",
         group=WORKLOAD,
+        instead_of=("size", "sizes"),
         otherwise=MODELS[0],
         heeded=lambda asked: asked.collective == FSDP,
         who=f"it is for {FSDP}",
@@ -559,9 +577,8 @@ class Asked:
     layers: int | None = option(
         None,
         WHOLE,
-        "FSDP: steps that are run [6]; flows of a model: layers.",
+        f"FSDP: steps that are run [{LAYERS}]; flows of a model: layers.",
         group=WORKLOAD,
-        metavar="N",
         otherwise="all",
         heeded=lambda asked: asked.collective == FSDP or _is_model_step(asked),
         who=f"it is for {FSDP}, and {FLOWS} of a model",
@@ -573,8 +590,7 @@ class Asked:
         FACTOR,
         "FSDP, flows: a layer takes X times as long as at 400 Gbit/s.",
         group=WORKLOAD,
-        metavar="X",
-        otherwise=f"{SLOWDOWN}; flows of a model 10",
+        otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}",
         heeded=lambda asked: asked.collective in (FSDP, FLOWS),
         who=f"it is for {FSDP} and {FLOWS}",
     )
@@ -597,7 +613,6 @@ class Asked:
         WHOLE,
         "Flows of a model: ranks that share a layer.",
         group=WORKLOAD,
-        metavar="N",
         otherwise="a leaf's hosts",
         heeded=_is_model_step,
         who=OF_MODELS,
@@ -608,8 +623,7 @@ class Asked:
         WHOLE,
         "Flows of a model: micro-batches of a step.",
         group=WORKLOAD,
-        metavar="N",
-        otherwise="1",
+        otherwise=str(MICRO_BATCHES),
         heeded=_is_model_step,
         who=OF_MODELS,
     )
@@ -618,7 +632,6 @@ class Asked:
         WHOLE,
         "Operations of one run.",
         group=OPERATION,
-        metavar="N",
         between=(1, 10_000),
         heeded=lambda asked: asked.collective not in (FSDP, FLOWS),
         who="it has layers, or flows",
@@ -629,7 +642,6 @@ class Asked:
         WHOLE,
         "How many of them run at the same time.",
         group=OPERATION,
-        metavar="N",
         between=(1, MAX_AT_ONCE),
         heeded=lambda asked: asked.collective != FSDP,
         who="two layers' are under way at a time",
@@ -645,15 +657,14 @@ class Asked:
             lambda name, value: tuple(map(Fault.parse, read_texts(name, value))),
             listed=True,
         ),
-        "LINK:loss=P, like leaf0-spine1:loss=0.1, or WHERE:fail,at=TIME, WHERE:slow,rate=PART and "
-        "more (docs/faults.md); may be repeated.",
+        f"{_known_faults()} and more (docs/faults.md); may be repeated.",
         group=FAULTS,
         name="fault",
     )
     notice: str = option(
         "never",
         TEXT,
-        "Failed links are known and avoided never, at-once or late.",
+        "Failed links are known and avoided {choices}.",
         group=FAULTS,
         choices=NOTICES,
     )
@@ -666,7 +677,8 @@ class Asked:
         group=FAULTS,
         name="notice-after",
         metavar="TIME",
-        otherwise="100ms",
+        otherwise=DURATION.write(NOTICE_AFTER_NS),
+        between=(1, 10**12),
     )
     delay_ns: int = option(
         0,
@@ -693,6 +705,7 @@ class Asked:
         group=OPERATION,
         name="timeout",
         otherwise="by its size",
+        between=(0, 3600),
     )
     """Longest time that an operation may take; by default, some times the expected time."""
     seed: int = option(
@@ -700,7 +713,7 @@ class Asked:
         WHOLE,
         "Seed of data, losses and hashes.",
         group=RUNS,
-        metavar="N",
+        instead_of=("seeds",),
         between=(0, MAX_SEED),
         network=True,
     )
@@ -710,13 +723,12 @@ class Asked:
         SEEDS,
         "Run for each seed; tell means and ranges: 1..20 or 1,2,5.",
         group=RUNS,
+        instead_of=("seed",),
         metavar="A..B",
     )
     """The scenario is run for each of them as `seed`, and figures are means of all; by default for
     `seed` alone."""
-    repeat: int = option(
-        1, WHOLE, "Runs of each algorithm.", group=RUNS, metavar="N", between=(1, 10_000)
-    )
+    repeat: int = option(1, WHOLE, "Runs of each algorithm.", group=RUNS, between=(1, 10_000))
     """Runs for each seed. Data and losses of a repetition are those of the seeds that follow."""
     pcap: bool = option(
         False, FLAG, "Capture at both ends of every link.", group=TESTBED, network=True
@@ -745,11 +757,6 @@ class Asked:
     """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
 
     @property
-    def link_kind(self) -> LinkKind:
-        """`links` as the emulated world takes it."""
-        return "patch" if self.links == "patch" else "veth"
-
-    @property
     def reducing(self) -> bool:
         """Whether elements are summed."""
         return self.collective in (*REDUCING, FSDP)
@@ -776,15 +783,6 @@ class Asked:
         for name in self.algorithms:
             yield from kinds_of(self.collective, name)
 
-    def default_servers(self) -> int:
-        """As many as ranks; in a fat tree, which has its hosts, half of each leaf's."""
-        if self.topology == "single":
-            return self.hosts_per_leaf or 1
-        if self.topology == "leaf-spine":
-            return (self.leaves or 1) * (self.hosts_per_leaf or 1)
-        leaves = {host.leaf for host in clos.fat_tree(self.k or 4, self.tiers or 3).hosts}
-        return len(leaves) * ((self.k or 4) // 4) or 1
-
     @property
     def program_values(self) -> int:
         """V of the switches' program: numbers of 32 bits in an aggregation packet."""
@@ -797,181 +795,9 @@ class Asked:
         """Hosts that the network has for servers alone."""
         return (self.servers or 0) if self.server_placement == "dedicated" else 0
 
-    @property
-    def placement(self) -> Placement:
-        """Which hosts of the network are ranks, and which servers."""
-        network = self.network()
-        leaves = len({host.leaf for host in network.hosts})
-        return place(
-            leaves,
-            len(network.hosts) // leaves,
-            jobs=self.jobs,
-            servers=self.servers or 0,
-            dedicated=self.server_placement == "dedicated",
-            order=self.rank_placement,
-            seed=self.seed,
-        )
-
-    @property
-    def ranks(self) -> int:
-        """Of each job."""
-        return self.placement.ranks
-
-    @property
-    def shard_sizes(self) -> tuple[int, ...]:
-        """Bytes that each rank contributes (Reduce-Scatter: ends with; Allreduce, All-to-all: its
-        part of the vector; FSDP: of a layer, rounded up to whole elements), one a rank."""
-        return self.shard_sizes_of(self.ranks)
-
-    def shard_sizes_of(self, ranks: int) -> tuple[int, ...]:
-        if self.collective == "broadcast":
-            return tuple(self.size_bytes if rank == self.root else 0 for rank in range(ranks))
-        if self.collective == FLOWS:
-            graph = self.flow_graph(self.algorithms[0])
-            return tuple(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
-        if self.collective in VECTORS:
-            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
-            each, more = divmod(self.size_bytes // item_bytes, ranks)
-            return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))
-        if self.collective == FSDP:
-            item_bytes = int(self.dtype.lstrip("buintfloa")) // 8
-            return (-(-self.size_bytes // (ranks * item_bytes)) * item_bytes,) * ranks
-        sizes = self.sizes_bytes or (self.size_bytes,)
-        return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
-
-    def flow_graph(self, algorithm: str) -> FlowGraph:
-        """Of the collective flows: what is sent."""
-        return self.graph_for(algorithm, self.ranks)
-
-    def graph_for(self, algorithm: str, ranks: int) -> FlowGraph:
-        """Return the flows between so many ranks. Raises `InputError` where the workload makes
-        none."""
-        from weft.experiments.workloads.load import WorkloadOptions, graph_of
-
-        return graph_of(
-            WorkloadOptions(
-                self.workload or "", algorithm, ranks, self.rate_bps, self.slowdown, self.layers,
-                self.tensor or 1, self.micro_batches or 1,
-            )
-        )  # fmt: skip
-
-    @property
-    def title(self) -> str:
-        """The collective's name as a title has it: ``Reduce-Scatter``."""
-        return title_of(self.collective)
-
-    @property
-    def lossy(self) -> bool:
-        """Whether links lose packets at random."""
-        return self.loss > 0 or bool(self.losses)
-
-    @property
-    def losses(self) -> tuple[LinkLoss, ...]:
-        """The links with a probability of loss of their own."""
-        return tuple(fault for fault in self.faults if isinstance(fault, LinkLoss))
-
-    @property
-    def injected(self) -> tuple[Fault, ...]:
-        """What happens to single packets, links, switches and ranks."""
-        return tuple(fault for fault in self.faults if not isinstance(fault, LinkLoss))
-
-    @property
-    def notice_delay_ns(self) -> int | None:
-        """How long after a link went down, or came back, the controller knows it; None: never."""
-        return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
-
-    def network(self) -> clos.Topology:
-        """Return the network that the scenario asks for (raises `InputError` where there is
-        none)."""
-        if self.topology == "single":
-            assert self.hosts_per_leaf is not None
-            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            refuse(
-                self.oversubscription is not None,
-                "oversubscription means nothing for --topology single, which has no uplinks: "
-                "leave it out, or choose leaf-spine or fat-tree",
-            )
-            return clos.single(
-                self.hosts_per_leaf + self.dedicated_servers,
-                rate_bps=self.rate_bps,
-                delay_ns=self.delay_ns,
-                queue_bytes=self.queue_bytes,
-            )
-        if self.topology == "leaf-spine":
-            assert self.leaves is not None and self.spines is not None
-            assert self.hosts_per_leaf is not None
-            whole("leaves", self.leaves, 1, MAX_PORTS)
-            whole("spines", self.spines, 1, MAX_PORTS)
-            whole("hosts-per-leaf", self.hosts_per_leaf, 1, MAX_HOSTS_PER_LEAF)
-            on_leaf = self.hosts_per_leaf + servers_on_leaf(self.dedicated_servers, self.leaves)
-            hosts = self.leaves * on_leaf
-            refuse(
-                hosts > MAX_HOSTS,
-                f"{self.leaves} leaves with {on_leaf} hosts each are {hosts} "
-                f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
-            )
-            return clos.leaf_spine(
-                self.leaves,
-                self.spines,
-                on_leaf,
-                rate_bps=self.rate_bps,
-                fabric_rate_bps=self.fabric_rate_bps(self.hosts_per_leaf, self.spines),
-                delay_ns=self.delay_ns,
-                queue_bytes=self.queue_bytes,
-            )
-        assert self.k is not None and self.tiers is not None
-        whole("tiers", self.tiers, 2, 3)
-        whole("k", self.k, 2, 32 if self.tiers == 3 else 64)  # see MAX_HOSTS
-        return clos.fat_tree(
-            self.k,
-            self.tiers,
-            rate_bps=self.rate_bps,
-            fabric_rate_bps=self.fabric_rate_bps(self.k // 2, self.k // 2),
-            delay_ns=self.delay_ns,
-            queue_bytes=self.queue_bytes,
-        )
-
     def heeds(self, row: Option) -> bool:
         """Return whether anything of what is asked goes by an option."""
         return row.heeded is None or row.heeded(self)
-
-    def fabric_rate_bps(self, hosts_on_leaf: int, uplinks: int) -> int | None:
-        """Return the rate of links between switches that gives the oversubscription asked for: what
-        a leaf's hosts can send over what its uplinks carry. None: that of all links.
-
-        Raises:
-            InputError: there is no such rate.
-        """
-        wanted = self.oversubscription
-        if wanted is None:
-            return None
-        refuse(
-            not 0.125 <= wanted <= 64,
-            f"oversubscription {wanted:g}: from 0.125 to 64; 4 means that a leaf's hosts can "
-            "send four times what its uplinks carry",
-        )
-        rate_bps = round(self.rate_bps * hosts_on_leaf / (uplinks * wanted))
-        refuse(
-            rate_bps < 100_000,
-            f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
-            f"{self.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it",
-        )
-        return rate_bps
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand in results.json: everything, defaults included."""
-        return {
-            **asdict(self),
-            "algorithms": list(self.algorithms),
-            "sizes_bytes": list(self.sizes_bytes),
-            "seeds": list(self.seeds),
-            "faults": [str(fault) for fault in self.faults],
-        }
-
-
-def title_of(collective: str) -> str:
-    """Return a collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
-    return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
 def _rows() -> dict[str, Option]:

@@ -12,15 +12,22 @@ from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     CHOICES,
+    DTYPE,
+    LAYERS,
     MAX_SIZE_BYTES,
     MAX_SLOTS,
     MTUS,
+    NOTICE_AFTER_NS,
+    REDUCED_DTYPE,
+    SLOTS,
     TOPOLOGIES,
     choose,
     flag,
-    whole,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from weft.experiments.scenario.option import whole
+from weft.experiments.scenario.shape import default_servers
+from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
     check_algorithm,
     check_model,
@@ -32,10 +39,6 @@ from weft.experiments.scenario.workload_checks import (
 from weft.topo.fabric_program import fabric_macros
 from weft.topo.switch_kinds import RATE_BPS, check_kind
 
-NOTICE_AFTER_NS = 100_000_000
-SLOTS = 128
-LAYERS = 6
-
 
 def check_choices(asked: Asked) -> None:
     """Check every option that is one of some names."""
@@ -46,11 +49,12 @@ def check_choices(asked: Asked) -> None:
 
 
 def check_ranges(asked: Asked) -> None:
-    """Check every option that is a whole number, if anything goes by it."""
-    for name, row in OPTIONS.items():
-        value = getattr(asked, row.field)
-        if row.between is not None and value is not None and asked.heeds(row):
-            whole(name, value, *row.between)
+    """Check that every option is within its limits, if it has some and anything goes by it."""
+    of_topologies = {name for sizes in TOPOLOGIES.values() for name in sizes}
+    of_others = of_topologies - TOPOLOGIES[asked.topology].keys()
+    for row in OPTIONS.values():
+        if row.field not in of_others and asked.heeds(row):
+            row.check_range(asked)
 
 
 def with_algorithms(asked: Asked) -> Asked:
@@ -97,16 +101,14 @@ def with_shape(asked: Asked) -> Asked:
     }
     if asked.rate_bps == 0:
         unsaid["rate_bps"] = RATE_BPS[check_kind(asked.switch)]
-    asked = replace(asked, **unsaid)
-    whole("rate", asked.rate_bps, 100_000, 100_000_000_000)
-    return asked
+    return replace(asked, **unsaid)
 
 
 def with_offloading(asked: Asked) -> Asked:
     """Check and fill in what servers and aggregating switches take, as far as it says which network
     is meant."""
     if asked.serving and asked.servers is None:
-        asked = replace(asked, servers=asked.default_servers())
+        asked = replace(asked, servers=default_servers(asked))
     if not asked.adding:
         return asked
     slots = SLOTS if asked.slots is None else asked.slots
@@ -162,7 +164,6 @@ def with_notice(asked: Asked) -> Asked:
         f"notice-after {asked.notice_after_ns} ns means nothing for notice "
         f"{asked.notice}: it is for notice late; leave it out",
     )
-    whole("notice-after", asked.notice_after_ns, 1, 10**12)
     return asked
 
 
@@ -181,7 +182,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked = _with_flows(asked, ranks)
     asked = replace(
         asked,
-        dtype=asked.dtype or ("float32" if asked.reducing else "uint8"),
+        dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
         chunk_bytes=asked.mtu if asked.chunk_bytes is None else asked.chunk_bytes,
     )
     _check_data(asked)
@@ -201,7 +202,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
-    item_bytes = int(asked.dtype.lstrip("buintfloa")) // 8
+    item_bytes = item_bytes_of(asked.dtype)
     for size in asked.sizes_bytes or (asked.size_bytes,):
         whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(
@@ -210,7 +211,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
             f"of {item_bytes} bytes",
         )
     packet_bytes = min(chunk_bytes, asked.mtu)
-    shard_sizes = asked.shard_sizes_of(ranks)
+    shard_sizes = shard_sizes_of(asked, ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
     refuse(
         asked.multicasting and -(-packets // asked.workers) > (1 << 24) - ranks,
@@ -315,7 +316,7 @@ def _with_flows(asked: Asked, ranks: int) -> Asked:
     )
     for algorithm in asked.algorithms:
         check_algorithm(asked.workload or "", algorithm)
-    graph = asked.graph_for(asked.algorithms[0], ranks)
+    graph = flow_graph_of(asked, asked.algorithms[0], ranks)
     most = max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
     refuse(
         asked.size_bytes not in (Asked.size_bytes, most),

@@ -1,9 +1,9 @@
-"""What options of a scenario can be: names to choose from, and limits."""
+"""What options of a scenario can be, and are by default: names to choose from, limits, numbers."""
 
 from collections.abc import Collection
 
 from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -12,13 +12,16 @@ CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: flow_algorithms()}
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")
-SWITCHES = ("weft", "bmv2")
+SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}
+"""What each is, as help says it."""
 TOPOLOGIES: dict[str, dict[str, int]] = {
     "leaf-spine": {"leaves": 4, "spines": 2, "hosts_per_leaf": 2},
     "single": {"hosts_per_leaf": 8},
     "fat-tree": {"k": 4, "tiers": 3},
 }
 """The options that say how large each topology is, and their defaults."""
+TIERS = (2, 3)
+"""Of a fat tree, the least and the most."""
 MTUS = (256, 512, 1024, 2048, 4096)
 """Path MTUs of the InfiniBand specification: bytes of RoCE payload a packet."""
 
@@ -26,15 +29,27 @@ DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
+DTYPE = "uint8"
+REDUCED_DTYPE = "float32"
+"""By default; the second where elements are summed."""
 SERVER_PLACEMENTS = ("dedicated", "ranks")
 NOTICES = ("never", "at-once", "late")
 CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")
+REORDER_PACKETS = 3
+SPRAYED_REORDER_PACKETS = 32
+"""By default, where paths reorder."""
+MAX_ECN_PACKETS = 1 << 18
+"""A queue depth has 19 bits in v1model."""
+NOTICE_AFTER_NS = 100_000_000
 PLACEMENTS = ("in-order", "strided", "random")
 
+SLOTS = 128
 MAX_SLOTS = 512
 """Of one job: a switch has 1,024 rows."""
 MAX_JOBS = 16
+LAYERS = 6
+"""Of FSDP, by default."""
 MAX_SPLIT = 1 << 12
 """Pieces of a request. As `weft.agents.servers.reduction_plan.MAX_SPLIT`, but this module does not
 load that one."""
@@ -53,14 +68,6 @@ def choose(name: str, value: str, choices: Collection[str]) -> None:
         hint = did_you_mean(str(value), choices)
         known = ", ".join(choice or "none" for choice in choices)
         raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {known}")
-
-
-def whole(name: str, value: int, low: int, high: int) -> None:
-    """Raise `InputError` for what is no whole number from `low` to `high`."""
-    refuse(
-        isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high,
-        f"{name} {shown(value)} is out of range: a whole number from {low} to {high}",
-    )
 
 
 def flag(name: str) -> str:

@@ -5,7 +5,7 @@ A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes 
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
@@ -16,6 +16,7 @@ from weft.base.units import (
     format_rate,
     format_seeds,
     format_size,
+    listed,
     parse_duration,
     parse_number,
     parse_probability,
@@ -24,6 +25,24 @@ from weft.base.units import (
     parse_size,
     shown,
 )
+
+NETWORK = "Network"
+TESTBED = "World and switches"
+TRANSPORT = "Paths and transport"
+OPERATION = "Operations"
+UNICAST = "Unicast algorithms"
+MULTICAST = "Multicast"
+OPTCAST = "Reduction servers (Optcast)"
+ADDING = "Switches that add"
+WORKLOAD = "Workloads"
+FAULTS = "Faults"
+RUNS = "Runs"
+GROUPS = (
+    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
+    RUNS,
+)  # fmt: skip
+"""Of options, in the order in which help has them."""
+
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 
@@ -87,6 +106,21 @@ def _flag(name: str, value: Any) -> bool:
     return value
 
 
+def whole(name: str, value: Any, low: float, high: float) -> None:
+    """Raise `InputError` for what is no whole number from `low` to `high`."""
+    refuse(
+        isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high,
+        f"{name} {shown(value)} is out of range: a whole number from {low} to {high}",
+    )
+
+
+def _check_seconds(name: str, value: Any, low: float, high: float) -> None:
+    refuse(
+        not low < value <= high,
+        f"{name} {value} s is out of range: more than {low}, at most {high}",
+    )
+
+
 def _in_units(*units: tuple[str, int]) -> Callable[[Any], str]:
     """Writes a whole number in the largest unit of which it is a multiple."""
 
@@ -117,10 +151,14 @@ class Kind:
     """The value as `read` takes it: ``1MiB``."""
     listed: bool = False
     """Whether the option may be repeated."""
+    check: Callable[[str, Any, float, float], None] = whole
+    """Raises `InputError` for an option's value that is not between two numbers."""
+    metavar: str | None = None
+    """What stands for a value in help, unless the option says something else."""
 
 
 TEXT = Kind("a name", _text)
-WHOLE = Kind("a whole number", _whole_number)
+WHOLE = Kind("a whole number", _whole_number, metavar="N")
 SIZE = Kind(
     "bytes, like 64KiB", lambda name, value: parse_size(value, name), format_size, _write_size
 )
@@ -140,8 +178,8 @@ DURATION = Kind(
     _in_units(("ms", 10**6), ("us", 10**3), ("ns", 1)),
 )
 """In nanoseconds."""
-SECONDS = Kind("seconds", _seconds, lambda seconds: f"{seconds:g} s")
-FACTOR = Kind("a number", _factor)
+SECONDS = Kind("seconds", _seconds, lambda seconds: f"{seconds:g} s", check=_check_seconds)
+FACTOR = Kind("a number", _factor, metavar="X")
 PROBABILITY = Kind(
     "a probability, like 0.01 or 1%",
     lambda name, value: parse_probability(value, name),
@@ -152,6 +190,9 @@ FLAG = Kind("yes or no", _flag, write=lambda value: "yes" if value else "no")
 SEEDS = Kind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
 
 
+Limits = tuple[float, float] | Callable[[Any], tuple[float, float]]
+
+
 @dataclass(frozen=True)
 class Option:
     """One option: a row of the table that the fields of `Asked` are."""
@@ -160,15 +201,19 @@ class Option:
     """On the command line and in a scenario file; empty: the field's, with hyphens."""
     kind: Kind
     help: str
+    """One sentence; ``{choices}`` in it stands for the choices."""
     group: str
     default: Any
     """What the field holds where nothing is asked."""
     metavar: str | None
     otherwise: str | None
     """What ``weft run --help`` gives as the default; None: `default` itself, if there is one."""
-    choices: tuple[str, ...]
-    between: tuple[int, int] | None
-    """The least and the largest value of a whole number."""
+    choices: Mapping[str, str]
+    """The names to choose from, each with what help says of it in brackets, if anything."""
+    between: Limits | None
+    """The least and the largest value, or a function of what is asked that returns them."""
+    instead_of: tuple[str, ...]
+    """The options whose place it takes: they are not given beside it."""
     network: bool | Callable[[Any], object]
     """Whether scenarios that differ in it need networks of their own, or what of it decides
     that."""
@@ -185,7 +230,25 @@ class Option:
         shown_default = self.otherwise
         if shown_default is None and self.default is not None and self.default != ():
             shown_default = self.kind.write(self.default)
-        return f"{self.help} [{shown_default}]" if shown_default else self.help
+        text = self.help.replace("{choices}", self._chosen_from)
+        return f"{text} [{shown_default}]" if shown_default else text
+
+    @property
+    def _chosen_from(self) -> str:
+        """The choices as a sentence has them: ``weft (built in) or bmv2 (simple_switch_grpc)``."""
+        names = (f"{name} ({words})" if words else name for name, words in self.choices.items())
+        return listed(names, "or") if self.choices else ""
+
+    def is_unsaid(self, value: object) -> bool:
+        """Return whether a value of its field stands for what is filled in by default."""
+        return value is None or (self.otherwise is not None and value == self.default)
+
+    def check_range(self, asked: Any) -> None:
+        """Raise `InputError` if what is asked of it is said, and out of range."""
+        value = getattr(asked, self.field)
+        if self.between is not None and not self.is_unsaid(value):
+            limits = self.between(asked) if callable(self.between) else self.between
+            self.kind.check(self.name, value, *limits)
 
     def said(self, value: object) -> str:
         """Return the field's value as people say it: ``1 MiB``, ``0.1 %``, ``none``."""
@@ -210,14 +273,17 @@ def option(
     metavar: str | None = None,
     otherwise: str | None = None,
     choices: Iterable[str] = (),
-    between: tuple[int, int] | None = None,
+    between: Limits | None = None,
+    instead_of: tuple[str, ...] = (),
     network: bool | Callable[[Any], object] = False,
     heeded: Callable[[Any], bool] | None = None,
     who: str = "",
 ) -> Any:
     """Return the default of a field of `Asked`, with the field's row of the table of options."""
+    if not isinstance(choices, Mapping):
+        choices = dict.fromkeys(choices, "")
     row = Option(
-        name, kind, help, group, default, metavar, otherwise, tuple(choices), between, network,
-        heeded, who,
+        name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, between,
+        instead_of, network, heeded, who,
     )  # fmt: skip
     return dataclass_field(default=default, metadata={"option": row})

@@ -20,7 +20,7 @@ else:
 
 
 __all__ = [
-    "EXCLUSIVE", "OPTIONS", "by_key", "field_of", "from_options", "load_toml", "over",
+    "OPTIONS", "by_key", "field_of", "from_options", "load_toml", "over",
     "read_option", "said",
 ]  # fmt: skip
 
@@ -74,8 +74,8 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             f"{key.replace('-', '_')!r}: keep one of them",
         )
         values[key] = value
-    for one, others in EXCLUSIVE.items():
-        for other in (name for name in others if one in values and name in values):
+    for one in (name for name in OPTIONS if name in values):
+        for other in (name for name in OPTIONS[one].instead_of if name in values):
             raise InputError(
                 f"{source}: {one} {shown(values[one])} and {other} {shown(values[other])} say the "
                 "same thing twice: keep one of them"
@@ -83,19 +83,9 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
     return values
 
 
-EXCLUSIVE = {
-    "size": ("sizes", "model"),
-    "sizes": ("size", "model"),
-    "model": ("size", "sizes"),
-    "seed": ("seeds",),
-    "seeds": ("seed",),
-}
-"""Options that take each other's place."""
-
-
 def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
     """`options` with those of `more` before them; what `more` takes the place of is left out."""
-    replaced = {other for name in more for other in EXCLUSIVE.get(name, ())}
+    replaced = {other for name in more for other in OPTIONS[name].instead_of}
     return {**{name: value for name, value in options.items() if name not in replaced}, **more}
 
 

@@ -6,22 +6,19 @@ from weft.base.errors import refuse
 from weft.base.units import format_duration
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.choices import whole
+from weft.experiments.scenario.choices import REORDER_PACKETS, SPRAYED_REORDER_PACKETS
 from weft.experiments.scenario.longest_path import (
     LongestPath,
     Marking,
     control_timeout_ns,
     retransmit_timeout_ns,
 )
+from weft.experiments.scenario.option import whole
 from weft.topo.network import Topology
 
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
 """Those in which flows meet by their nature: they react to marks, whatever their paths."""
-SPRAYED_REORDER_PACKETS = 32
-REORDER_PACKETS = 3
 MAX_TIMEOUT_NS = 10**12
-MAX_ECN_PACKETS = 1 << 18
-"""A queue depth has 19 bits in v1model."""
 
 
 def with_transport(asked: Asked) -> Asked:
@@ -52,9 +49,6 @@ def with_transport(asked: Asked) -> Asked:
         f"outside it), and paths {asked.paths!r} with congestion 'dctcp' goes by marks; "
         "choose the built-in switch (--switch weft), or congestion 'window' with other paths",
     )
-    if asked.ecn_threshold_packets is not None:
-        least = 1 if congestion == "dctcp" else 0
-        whole("ecn-threshold", asked.ecn_threshold_packets, least, MAX_ECN_PACKETS)
     refuse(
         asked.ecn_threshold_packets and asked.switch == "bmv2",
         f"ecn-threshold {asked.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "

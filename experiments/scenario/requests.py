@@ -8,9 +8,10 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.fsdp_models import parts_of
+from weft.experiments.scenario.shards import shard_sizes_of
 
 
-def request_of(asked: Asked, collective: str, algorithm: str, **more: Any) -> Request:
+def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more: Any) -> Request:
     """Return the request of one operation.
 
     Args:
@@ -18,7 +19,7 @@ def request_of(asked: Asked, collective: str, algorithm: str, **more: Any) -> Re
         more: fields of the request beside those that options are.
     """
     item_bytes = dtype_of(asked.dtype).itemsize
-    sizes = asked.sizes_bytes and asked.shard_sizes
+    sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
     return Request(
         0,
         collective,
@@ -41,11 +42,11 @@ def request_of(asked: Asked, collective: str, algorithm: str, **more: Any) -> Re
     )
 
 
-def check_requests(asked: Asked) -> None:
+def check_requests(asked: Asked, ranks: int) -> None:
     """Raise `InputError` for what an algorithm says that it cannot do.
 
     Flows are nobody's: ranks send them as the workload says.
     """
     for algorithm in asked.algorithms if asked.collective != FLOWS else ():
         for part in parts_of(asked.collective, algorithm):
-            algorithm_of(*part).check(request_of(asked, *part))
+            algorithm_of(*part).check(request_of(asked, ranks, *part))

@@ -5,6 +5,7 @@ from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.requests import check_requests
+from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.faults import Fault
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
@@ -20,18 +21,16 @@ def resolve(asked: Asked) -> Asked:
     checks.check_ranges(asked)
     asked = checks.with_seeds(asked)
     parse_probability(asked.loss, "loss")
-    refuse(
-        asked.timeout_s is not None and not 0 < asked.timeout_s <= 3600,
-        f"timeout {asked.timeout_s} s is out of range: more than 0, at most 3600",
-    )
     asked = checks.with_shape(asked)
     asked = checks.with_offloading(asked)
     asked = path_checks.with_transport(asked)
-    network = asked.network()
+    checks.check_ranges(asked)  # limits that go by what has been filled in
+    network = network_of(asked)
     asked = path_checks.with_marking(asked, network)
     asked = path_checks.with_timeouts(asked, network)
-    asked = checks.with_collective(asked, asked.placement.ranks)
-    check_requests(asked)
+    ranks = placement_of(asked, network).ranks
+    asked = checks.with_collective(asked, ranks)
+    check_requests(asked, ranks)
     _check_faults(asked, network)
     _check_world(asked, network)
     return asked

@@ -7,13 +7,26 @@ is plain data that never changes; `Scenario.network` says which network it means
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from weft.experiments.scenario.asked import OPTIONS, Asked, title_of
+from weft.experiments.scenario.asked import OPTIONS, Asked
+from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.placement import Placement
 from weft.experiments.scenario.resolve import resolve
+from weft.experiments.scenario.shape import network_of, placement_of
+from weft.experiments.scenario.shards import flow_graph_of, shard_sizes_of
+from weft.topo.faults import Fault, LinkLoss
+from weft.topo.interfaces import LinkKind
+from weft.topo.network import Topology
 
-__all__ = ["Scenario", "title_of"]
+if TYPE_CHECKING:  # it takes numpy, which help and messages go without
+    from weft.agents.collectives.flow_graph import FlowGraph
+
+
+def title_of(collective: str) -> str:
+    """Return a collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
+    return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
 @dataclass(frozen=True, init=False)
@@ -28,6 +41,59 @@ class Scenario(Asked):
 
         def __init__(self, *args: Any, **asked: Any) -> None:
             super().__init__(**vars(resolve(Asked(*args, **asked))))
+
+    def network(self) -> Topology:
+        """Return the network that the scenario asks for."""
+        return network_of(self)
+
+    @property
+    def placement(self) -> Placement:
+        """Which hosts of the network are ranks, and which servers."""
+        return placement_of(self, self.network())
+
+    @property
+    def ranks(self) -> int:
+        """How many ranks each job has."""
+        return self.placement.ranks
+
+    @property
+    def shard_sizes(self) -> tuple[int, ...]:
+        """The bytes that each rank contributes, in order of ranks (`shard_sizes_of`)."""
+        return shard_sizes_of(self, self.ranks)
+
+    def flow_graph(self, algorithm: str) -> FlowGraph:
+        """Return what a workload of flows sends."""
+        return flow_graph_of(self, algorithm, self.ranks)
+
+    @property
+    def link_kind(self) -> LinkKind:
+        """`links` as the emulated world takes it."""
+        return "patch" if self.links == "patch" else "veth"
+
+    @property
+    def title(self) -> str:
+        """The collective's name as a title has it: ``Reduce-Scatter``."""
+        return title_of(self.collective)
+
+    @property
+    def lossy(self) -> bool:
+        """Whether links lose packets at random."""
+        return self.loss > 0 or bool(self.losses)
+
+    @property
+    def losses(self) -> tuple[LinkLoss, ...]:
+        """The links with a probability of loss of their own."""
+        return tuple(fault for fault in self.faults if isinstance(fault, LinkLoss))
+
+    @property
+    def injected(self) -> tuple[Fault, ...]:
+        """What happens to single packets, links, switches and ranks."""
+        return tuple(fault for fault in self.faults if not isinstance(fault, LinkLoss))
+
+    @property
+    def notice_delay_ns(self) -> int | None:
+        """How long after a link went down, or came back, the controller knows it; None: never."""
+        return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
 
     def each_seed(self) -> list[Scenario]:
         """Return the scenario with each of its seeds, which still names them all; itself if it has
@@ -54,3 +120,13 @@ class Scenario(Asked):
                 if self.repeat > 1:
                     label += f", {repetition + 1} of {self.repeat}"
                 yield algorithm, repetition, label
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as they stand in results.json: everything, defaults included."""
+        return {
+            **asdict(self),
+            "algorithms": list(self.algorithms),
+            "sizes_bytes": list(self.sizes_bytes),
+            "seeds": list(self.seeds),
+            "faults": [str(fault) for fault in self.faults],
+        }

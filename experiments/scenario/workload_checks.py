@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 
-SLOWDOWN = 10.0
+MODEL_SLOWDOWN = 10.0
 """By default, of a model: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB at 2.5
 Gbit/s."""
+MICRO_BATCHES = 1
+"""By default."""
 MAX_MICRO_BATCHES = 64
 MAX_LAYERS = 1000
 
@@ -30,7 +32,7 @@ def default_algorithm(workload: str | None) -> tuple[str, ...]:
 
 def model_defaults(hosts_per_leaf: int) -> dict[str, float]:
     """Return what is taken of a model where nothing else is said."""
-    return {"slowdown": SLOWDOWN, "micro_batches": 1, "tensor": hosts_per_leaf}
+    return {"slowdown": MODEL_SLOWDOWN, "micro_batches": MICRO_BATCHES, "tensor": hosts_per_leaf}
 
 
 def check_model(given: Mapping[str, int | None], ranks: int) -> None:

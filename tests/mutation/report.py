@@ -11,15 +11,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec.structs import replace
 from tests.mutation.subjects import ROOT
 from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
 
-from weft.base import documents as documents
-from weft.base import files
+from weft.base import documents, files
 from weft.base.errors import InputError
 from weft.base.units import shown
 
@@ -62,8 +62,7 @@ def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:
     return found
 
 
-@dataclass(frozen=True)
-class Count:
+class Count(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What became of the mutants of a module."""
 
     module: str
@@ -73,8 +72,7 @@ class Count:
     equivalent: int
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What became of all that were drawn."""
 
     seed: int
@@ -102,7 +100,9 @@ class Score:
 
     def write(self, path: Path) -> None:
         """Write as JSON. Raises OSError."""
-        files.write_whole(path, json.dumps({"schema": SCHEMA, **asdict(self)}, indent=1) + "\n")
+        files.write_whole(
+            path, json.dumps({"schema": SCHEMA, **msgspec.to_builtins(self)}, indent=1) + "\n"
+        )
 
     @staticmethod
     def read(path: Path) -> Score:

@@ -31,7 +31,15 @@ WHERE is a link (both directions), a direction, a tier (``host_up``, ``host_down
 Each kind of fault is an object (`FaultKind`): its grammar, its checks, what it does in both worlds.
 """
 
-from weft.topo.faults.fault import Fault, FaultKind, Line, LinkLoss, fault_kinds, parse_faults
+from weft.topo.faults.fault import (
+    Fault,
+    FaultKind,
+    Line,
+    LinkLoss,
+    emulated_lines,
+    fault_kinds,
+    parse_faults,
+)
 from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
 
@@ -45,6 +53,7 @@ __all__ = [
     "OutageKind",
     "PacketFault",
     "PacketMatch",
+    "emulated_lines",
     "fault_kinds",
     "parse_faults",
     "slow_rates_bps",

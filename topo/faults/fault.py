@@ -68,7 +68,11 @@ def parse_faults(lines: Iterable[str], topology: Topology) -> list[Fault]:
 
 class FaultKind(Protocol):
     """A kind of faults, which makes a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other
-    packages bring theirs by the entry point ``weft.faults``."""
+    packages bring theirs by the entry point ``weft.faults``.
+
+    A kind that the emulated world carries out, too, has a text ``emulated``: how its lines are
+    written there (`emulated_lines`).
+    """
 
     @property
     def name(self) -> str:
@@ -89,6 +93,13 @@ def register(*kinds: FaultKind) -> None:
 def fault_kinds() -> dict[str, FaultKind]:
     """Return all kinds of faults, by name."""
     return {**_own, **brought("weft.faults", "read", taken=tuple(_own))}
+
+
+def emulated_lines() -> list[str]:
+    """Return how lines of faults are written that the emulated world carries out, for help and
+    messages: ``LINK:loss=P``. Those of hosts are last."""
+    lines = [getattr(kind, "emulated", "") for kind in fault_kinds().values()]
+    return sorted(filter(None, lines), key=lambda line: line.startswith("HOST"))
 
 
 class Line:
@@ -203,6 +214,7 @@ class LossKind:
     """``LINK:loss=P``."""
 
     name = "loss"
+    emulated = "LINK:loss=P"
 
     def read(self, line: Line) -> LinkLoss:
         """See `FaultKind.read`."""

@@ -68,6 +68,8 @@ class OutageKind:
     name = ""
     needs: tuple[str, ...] = ()
     """See `Fault.needs`."""
+    emulated = ""
+    """See `FaultKind`."""
 
     def read(self, line: Line) -> Outage:
         """See `FaultKind.read`."""
@@ -95,6 +97,7 @@ class Fail(OutageKind):
     """``fail``: a link, a direction of it or a switch carries nothing."""
 
     name = "fail"
+    emulated = "WHERE:fail,at=TIME[,for=TIME]"
     keys: tuple[str, ...] = ("at", "after", "for", "on", *MATCH_KEYS)
 
     def read(self, line: Line) -> Outage:
@@ -131,6 +134,7 @@ class Kill(Fail):
     """``kill``: the rank of a host is gone for good."""
 
     name = "kill"
+    emulated = "HOST:kill,at=TIME"
 
     def check_values(self, line: Line) -> None:
         """See `Fail.check_values`."""
@@ -159,6 +163,7 @@ class Slow(OutageKind):
     """``slow``: links between switches go on at a part of their rate."""
 
     name = "slow"
+    emulated = "WHERE:slow,rate=PART[,at=TIME][,for=TIME]"
     needs = ("links that become slow",)
 
     def read(self, line: Line) -> Outage:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.base.errors import WeftError, refuse
-from weft.topo.faults import Fault
+from weft.base.units import listed
+from weft.topo.faults import Fault, emulated_lines
 from weft.topo.faults.schedule import OutageSchedule
 from weft.topo.network import Direction, Host, Topology
 
@@ -25,9 +26,7 @@ def check_emulated(fault: Fault) -> None:
     refuse(
         fault.emulated_problem,
         f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
-        "they know LINK:loss=P, WHERE:fail,at=TIME[,for=TIME], "
-        "WHERE:slow,rate=PART[,at=TIME][,for=TIME] and HOST:kill,at=TIME. World 'simulated' "
-        "knows all faults",
+        f"they know {listed(emulated_lines(), 'and')}. World 'simulated' knows all faults",
     )
 
 

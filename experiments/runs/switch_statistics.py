@@ -1,0 +1,48 @@
+"""What switches tell of themselves, as far as a run makes something of it."""
+
+import msgspec
+
+
+class PortStatistics(msgspec.Struct, frozen=True):
+    """What a port has counted since its switch started. Of BMv2's ports only drops are known."""
+
+    port: int
+    queue_drops: int
+    """Packets that the port's queue had no room for."""
+    queue_peak_bytes: int = 0
+    """The most that waited in the queue."""
+    queue_depths: list[tuple[int, int]] = []
+    """How full the queue was when packets came to it: bytes, and how many packets found them."""
+    load_bytes: list[int] = []
+    """What the port put on its link, in each bin of time."""
+    arrived_load_bytes: list[int] = []
+    """What came over its link, in each bin of time."""
+    kernel_drops: int = 0
+    """Frames that the kernel dropped since nobody had read those before them."""
+    send_errors: int = 0
+    """Frames that the kernel did not take."""
+
+
+class SwitchStatistics(msgspec.Struct, frozen=True):
+    """What a switch has counted."""
+
+    name: str
+    ports: list[PortStatistics]
+    drops: dict[str, int] = {}
+    """Packets that it dropped, by reason."""
+
+
+class Statistics(msgspec.Struct, frozen=True):
+    """What the switches of a world tell of themselves: of its document what runs read."""
+
+    switches: list[SwitchStatistics]
+    cpu_seconds: float
+    """Processor time that switching took."""
+    load_bin_ns: int = 0
+    """How long the bins of time of `PortStatistics.load_bytes` are; 0 where none were counted."""
+    no_buffer_drops: int = 0
+    """Packets for which the switches had no buffer left."""
+    lateness_ns: dict[str, int] = {}
+    """By quantile, how late packets left the switches; empty where that is not known."""
+    spacing_ns: dict[str, int] = {}
+    """By quantile, how much more closely packets left than their links carry them."""

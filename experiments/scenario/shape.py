@@ -1,0 +1,97 @@
+"""The network that is asked for, and which of its hosts are ranks and servers."""
+
+from weft.base.errors import refuse
+from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.choices import MAX_HOSTS
+from weft.experiments.scenario.placement import Placement, place, servers_on_leaf
+from weft.topo import clos
+
+
+def network_of(asked: Asked) -> clos.Topology:
+    """Return the network that is asked for. Raises `InputError` where there is none."""
+    if asked.topology == "single":
+        assert asked.hosts_per_leaf is not None
+        refuse(
+            asked.oversubscription is not None,
+            "oversubscription means nothing for --topology single, which has no uplinks: "
+            "leave it out, or choose leaf-spine or fat-tree",
+        )
+        return clos.single(
+            asked.hosts_per_leaf + asked.dedicated_servers,
+            rate_bps=asked.rate_bps,
+            delay_ns=asked.delay_ns,
+            queue_bytes=asked.queue_bytes,
+        )
+    if asked.topology == "leaf-spine":
+        assert asked.leaves is not None and asked.spines is not None
+        assert asked.hosts_per_leaf is not None
+        on_leaf = asked.hosts_per_leaf + servers_on_leaf(asked.dedicated_servers, asked.leaves)
+        hosts = asked.leaves * on_leaf
+        refuse(
+            hosts > MAX_HOSTS,
+            f"{asked.leaves} leaves with {on_leaf} hosts each are {hosts} "
+            f"hosts: at most {MAX_HOSTS}; lower leaves or hosts-per-leaf",
+        )
+        return clos.leaf_spine(
+            asked.leaves,
+            asked.spines,
+            on_leaf,
+            rate_bps=asked.rate_bps,
+            fabric_rate_bps=_fabric_rate_bps(asked, asked.hosts_per_leaf, asked.spines),
+            delay_ns=asked.delay_ns,
+            queue_bytes=asked.queue_bytes,
+        )
+    assert asked.k is not None and asked.tiers is not None
+    return clos.fat_tree(
+        asked.k,
+        asked.tiers,
+        rate_bps=asked.rate_bps,
+        fabric_rate_bps=_fabric_rate_bps(asked, asked.k // 2, asked.k // 2),
+        delay_ns=asked.delay_ns,
+        queue_bytes=asked.queue_bytes,
+    )
+
+
+def _fabric_rate_bps(asked: Asked, hosts_on_leaf: int, uplinks: int) -> int | None:
+    """Return the rate of links between switches that gives the oversubscription asked for: what
+    a leaf's hosts can send over what its uplinks carry. None: that of all links.
+
+    Raises:
+        InputError: there is no such rate.
+    """
+    wanted = asked.oversubscription
+    if wanted is None:
+        return None
+    rate_bps = round(asked.rate_bps * hosts_on_leaf / (uplinks * wanted))
+    refuse(
+        rate_bps < 100_000,
+        f"oversubscription {wanted:g} makes fabric links of {rate_bps} bit/s at a rate of "
+        f"{asked.rate_bps}: at least 100 kbit/s are needed; raise rate, or lower it",
+    )
+    return rate_bps
+
+
+def placement_of(asked: Asked, network: clos.Topology) -> Placement:
+    """Return which hosts of the network are ranks, and which are servers. Raises `InputError`
+    where they do not come out even."""
+    leaves = len({host.leaf for host in network.hosts})
+    return place(
+        leaves,
+        len(network.hosts) // leaves,
+        jobs=asked.jobs,
+        servers=asked.servers or 0,
+        dedicated=asked.server_placement == "dedicated",
+        order=asked.rank_placement,
+        seed=asked.seed,
+    )
+
+
+def default_servers(asked: Asked) -> int:
+    """Return how many reduction servers there are where nothing is said: as many as ranks; in a
+    fat tree, whose hosts are given, half of each leaf's."""
+    if asked.topology == "single":
+        return asked.hosts_per_leaf or 1
+    if asked.topology == "leaf-spine":
+        return (asked.leaves or 1) * (asked.hosts_per_leaf or 1)
+    leaves = {host.leaf for host in clos.fat_tree(asked.k or 4, asked.tiers or 3).hosts}
+    return len(leaves) * ((asked.k or 4) // 4) or 1

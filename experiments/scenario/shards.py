@@ -1,0 +1,52 @@
+"""How many bytes each rank contributes, and the flows of a workload."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from weft.agents.collectives.names import FLOWS, VECTORS
+from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.fsdp_models import FSDP
+
+if TYPE_CHECKING:  # it takes numpy, which help and messages go without
+    from weft.agents.collectives.flow_graph import FlowGraph
+
+
+def item_bytes_of(dtype: str) -> int:
+    """Return the bytes of an element: 4 of ``float32``."""
+    return int(dtype.lstrip("buintfloa")) // 8
+
+
+def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
+    """Return for each of so many ranks the bytes that it contributes.
+
+    Of Reduce-Scatter it is what the rank ends with; of Allreduce and All-to-all its part of the
+    vector; of FSDP its part of a layer, rounded up to whole elements; of flows what it sends.
+    """
+    if asked.collective == "broadcast":
+        return tuple(asked.size_bytes if rank == asked.root else 0 for rank in range(ranks))
+    if asked.collective == FLOWS:
+        graph = flow_graph_of(asked, asked.algorithms[0], ranks)
+        return tuple(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
+    if asked.collective in VECTORS:
+        item_bytes = item_bytes_of(asked.dtype)
+        each, more = divmod(asked.size_bytes // item_bytes, ranks)
+        return tuple(item_bytes * (each + (rank < more)) for rank in range(ranks))
+    if asked.collective == FSDP:
+        item_bytes = item_bytes_of(asked.dtype)
+        return (-(-asked.size_bytes // (ranks * item_bytes)) * item_bytes,) * ranks
+    sizes = asked.sizes_bytes or (asked.size_bytes,)
+    return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
+
+
+def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> FlowGraph:
+    """Return the flows of a workload between so many ranks. Raises `InputError` where the workload
+    makes none."""
+    from weft.experiments.workloads.load import WorkloadOptions, graph_of
+
+    return graph_of(
+        WorkloadOptions(
+            asked.workload or "", algorithm, ranks, asked.rate_bps, asked.slowdown, asked.layers,
+            asked.tensor or 1, asked.micro_batches or 1,
+        )
+    )  # fmt: skip
