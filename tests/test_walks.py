@@ -219,6 +219,8 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
     # Around a ring 7 shards of 10 bytes leave each of 8 hosts, and one host of each of 4 leaves.
     assert python(tmp_path, code).splitlines() == ["1 2 3 8", "560 560 280 280"]
 
+    refused = weft(tmp_path, "run", "allgather", *algorithms, "--chunk", "1KiB", status=2)
+    assert "by backwards-ring and ring: it is for the algorithms multicast and flood;" in refused
     refused = weft(tmp_path, "run", "allgather", *algorithms, "--dtype", "float64", status=2)
     assert refused == (
         "weft: dtype 'float64' by backwards-ring: eight bytes do not turn round; choose float32\n"
@@ -370,7 +372,7 @@ ROW = """
     courage: int = option(
         7, WHOLE, "How brave multicast is.",
         group=MULTICAST, metavar="N", between=(1, 9), network=True,
-        heeded=_by_algorithm("workers"), who=OF_MULTICAST,
+        heeded=_by_algorithm("workers"), who=_of_algorithms("workers"),
     )
 """
 
