@@ -68,11 +68,6 @@ class PathScheme:
         """``fields`` replace the values that the class has, by name."""
         vars(self).update(fields)
 
-    def in_pieces(self, name: str, lanes: int) -> "PathScheme":
-        """Return the scheme of this name that does the same with so many pieces of a flow, if there
-        are such (`about_pieces`)."""
-        raise NotImplementedError
-
     def plan_routes(
         self, topology: Topology, without: Collection[str], seed: int
     ) -> Mapping[str, Sequence[Entity]]:
@@ -124,6 +119,11 @@ class PathScheme:
         )
         drawn = uniform_ecmp(paths, size_bytes, self.lanes, situation.seed + step)
         return drawn, flows * self.lanes
+
+    def in_pieces(self, name: str, lanes: int) -> "PathScheme":
+        """Return the scheme of this name that does the same with so many pieces of a flow, if there
+        are such (`about_pieces`)."""
+        raise NotImplementedError
 
 
 def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:

@@ -40,8 +40,8 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
     """Return the least time of one step of FSDP interleaving, in bytes that one link could carry
     meanwhile: what the fullest carries in one direction.
 
-    Host links carry both operations. A leaf's uplink carries its ranks' shards, and, where the
-    network has one root alone, all that the sums put on the fullest link of their tree.
+    Host links carry both operations. Where the network has one root alone, the fullest link of the
+    sums' tree carries the shards of a leaf's ranks, too: each leaves its leaf at least once.
 
     Args:
         frames: with the headers of all data packets, and with packets that only acknowledge sums.
