@@ -27,7 +27,7 @@ from weft import Scenario, run
 from weft.base.errors import MachineError
 from weft.topo.clos import single
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
-from weft.topo.worlds.emulated.runs import RECORD, RUNS, Process, Run, read_record, start_time
+from weft.topo.worlds.emulated.runs import RECORD, RUNS, Process, RunRecord, read_record, start_time
 
 OWNER = """
 import json, sys
@@ -234,7 +234,7 @@ def test_recorded_and_marked_processes_of_a_dead_run_are_killed(tmp_path: Path) 
 
 
 def test_a_run_whose_runner_lives_is_never_touched(tmp_path: Path) -> None:
-    run = Run.create(tmp_path)
+    run = RunRecord.create(tmp_path)
     child = subprocess.Popen(["sleep", "1000"], env=run.environment())
     try:
         run.add(child.pid, "a switch")
@@ -329,7 +329,7 @@ def test_there_is_nothing_to_clean_where_no_run_ever_was(tmp_path: Path) -> None
 
 
 def test_a_run_records_itself_before_its_folder_appears(tmp_path: Path) -> None:
-    run = Run.create(tmp_path)
+    run = RunRecord.create(tmp_path)
     runner, others = read_record(run.folder)
     assert runner == Process(os.getpid(), start_time(os.getpid()) or 0, "runner")
     assert others == []

@@ -10,7 +10,7 @@ import pytest
 from weft.topo.worlds.emulated.machine import (
     TOOLS,
     CpuTimes,
-    Feature,
+    KernelFeature,
     MachineFacts,
     ToolFact,
     cpu_use,
@@ -49,7 +49,10 @@ def test_what_is_missing_comes_with_the_command_that_gets_it() -> None:
 
 def test_a_feature_that_weft_does_without_is_told_and_not_missing() -> None:
     found = tuple(ToolFact(tool, f"/usr/bin/{tool.name}", "1.0") for tool in TOOLS)
-    features = (Feature("veth", False, "no"), Feature("PID namespaces", False, "none", False))
+    features = (
+        KernelFeature("veth", False, "no"),
+        KernelFeature("PID namespaces", False, "none", False),
+    )
     facts = MachineFacts(2, 1, "6", True, "/usr/lib", found, features)
     assert facts.missing == ("veth: no",)
     (told,) = facts.optional_missing

@@ -26,7 +26,7 @@ from weft.topo.interfaces import (
 from weft.topo.network import Port, Switch, Topology
 from weft.topo.switch_kinds import CAPABILITIES, check_kind, check_topology, require
 from weft.topo.worlds.emulated.machine import check_machine
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.switch_processes import builtin_config, find_bmv2
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
@@ -98,7 +98,9 @@ def test_a_link_mtu_holds_roce_packets_and_fits_a_veth() -> None:
 
 
 def test_the_built_in_switch_is_told_of_every_port(tmp_path: Path) -> None:
-    config = builtin_config(leaf_spine(2, 2, 1), Run("abcdef", tmp_path), seed=3, link_mtu=9000)
+    config = builtin_config(
+        leaf_spine(2, 2, 1), RunRecord("abcdef", tmp_path), seed=3, link_mtu=9000
+    )
     leaf = config["switches"][1]
     assert (leaf["name"], leaf["device_id"]) == ("leaf1", 2)
     assert leaf["address"] == f"unix:{tmp_path}/leaf1.sock"
@@ -114,7 +116,7 @@ def test_patched_switches_have_interfaces_towards_hosts_alone(tmp_path: Path) ->
     network = leaf_spine(2, 2, 1)
     lines = switch_side_links(network, {"h0": 1, "h1": 2}, 9000, "patch")
     assert len(lines) == 1 + 2 * 2 and not any("spine" in line for line in lines)
-    run = Run("abcdef", tmp_path)
+    run = RunRecord("abcdef", tmp_path)
     config = builtin_config(
         network, run, seed=3, link_mtu=9000, links="patch", patch_captures=tmp_path
     )

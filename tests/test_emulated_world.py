@@ -35,7 +35,7 @@ from weft.topo.clos import Topology, leaf_spine, single
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 from weft.topo.worlds.emulated.processes import RunProcess
-from weft.topo.worlds.emulated.runs import RUNS, Run, read_record
+from weft.topo.worlds.emulated.runs import RUNS, RunRecord, read_record
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
@@ -217,7 +217,7 @@ def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
     monkeypatch.setenv("STAND_IN", "fail")
     start = RunProcess.__init__
 
-    def kill_and_start(self: RunProcess, run: Run, *arguments: Any, **options: Any) -> None:
+    def kill_and_start(self: RunProcess, run: RunRecord, *arguments: Any, **options: Any) -> None:
         _, processes = read_record(run.folder)
         [shell] = [process for process in processes if process.what == f"shell of {name}"]
         os.kill(shell.pid, signal.SIGKILL)

@@ -20,7 +20,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, MachineError
 from weft.base.private_files import keep_private, open_private
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
-from weft.topo.worlds.emulated.runs import RECORD, Run, boot_id, read_record, start_time
+from weft.topo.worlds.emulated.runs import RECORD, RunRecord, boot_id, read_record, start_time
 from weft.topo.worlds.emulated.testbeds import (
     FILE,
     RunningSwitch,
@@ -78,7 +78,7 @@ def dead_run(root: Path, run_id: str, victim: int) -> Path:
 @pytest.mark.usefixtures("open_umask")
 def test_a_runs_folder_and_record_are_its_owners_alone_whatever_the_umask(root: Path) -> None:
     runs = root / "weft"
-    run = Run.create(runs)
+    run = RunRecord.create(runs)
     run.add(os.getpid(), "a process")
     assert [mode(path) for path in (runs, run.folder, run.folder / RECORD)] == [0o755, 0o700, 0o600]
     testbed = RunningTestbed(run.id, "a testbed", {"leaf0": RunningSwitch("unix:/x", 1)})
@@ -103,7 +103,7 @@ def test_a_private_file_is_not_written_through_a_link(tmp_path: Path) -> None:
 
 def test_a_folder_of_runs_that_all_may_write_is_closed_by_the_next_run(root: Path) -> None:
     root.chmod(0o777)
-    Run.create(root)
+    RunRecord.create(root)
     assert mode(root) == 0o755
 
 
@@ -111,7 +111,7 @@ def test_a_folder_of_runs_that_is_a_link_takes_no_run(root: Path) -> None:
     (root / "elsewhere").mkdir()
     (root / "weft").symlink_to(root / "elsewhere")
     with pytest.raises(MachineError, match=r"weft: it is a symbolic link, .* remove it"):
-        Run.create(root / "weft")
+        RunRecord.create(root / "weft")
     assert not any((root / "elsewhere").iterdir())
 
 
@@ -119,7 +119,7 @@ def test_a_folder_of_runs_that_is_a_link_takes_no_run(root: Path) -> None:
 def test_a_folder_of_runs_that_belongs_to_another_user_takes_no_run(root: Path) -> None:
     os.chown(root, NOBODY, NOBODY)
     with pytest.raises(MachineError, match=r"it belongs to user 65534, .* remove it"):
-        Run.create(root)
+        RunRecord.create(root)
 
 
 def _open_record(folder: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_mark_of_another_users_process_is_told_and_not_believed(root: Path) 
 
 
 def test_a_testbed_that_another_user_may_have_described_is_not_connected_to(root: Path) -> None:
-    run = Run.create(root)
+    run = RunRecord.create(root)
     RunningTestbed(run.id, "a testbed", {"leaf0": RunningSwitch("unix:/x", 1)}).write(run.folder)
     assert find_testbed(run.id, root).description == "a testbed"
     (run.folder / FILE).chmod(0o606)
@@ -266,7 +266,7 @@ for work in (clean, lambda root: find_testbed(root=root)):
 
 @as_root
 def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
-    run = Run.create(root)
+    run = RunRecord.create(root)
     said = subprocess.run(
         [sys.executable, "-c", AS_NOBODY, root],
         env={**os.environ, "PYTHONPATH": str(CHECKOUT)}, capture_output=True, text=True, check=True,
@@ -282,7 +282,7 @@ from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.world import EmulatedWorld
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 
 from weft.agents.drivers.rank import warm_up
 from weft.switch.engine.dataplane import Dataplane
@@ -293,7 +293,7 @@ prepare()  # and so nothing is left to be written to the cache
 warm_up()
 Dataplane(1, 2).build(program_of(scenario).json.read_text())
 os.umask(0)
-record = Run.create()
+record = RunRecord.create()
 try:
     world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
     operation = operation_of(scenario, "ring", scenario.seed)

@@ -34,7 +34,7 @@ from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.operate import operate
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
-from weft.topo.worlds.emulated.runs import RUNS, Run
+from weft.topo.worlds.emulated.runs import RUNS, RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
@@ -310,7 +310,7 @@ def test_an_operation_names_the_shell_that_was_killed_and_held_the_switches_name
         topology="single", hosts_per_leaf=2, size_bytes=4096, algorithms=("ring",), predict=False
     )
     with ExitStack() as stack:
-        record = Run.create()
+        record = RunRecord.create()
         stack.callback(record.remove)
         world = EmulatedWorld(scenario.network(), run=record)
         testbed = stack.enter_context(

@@ -30,7 +30,7 @@ from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES
 from weft.switch.compiler import ProgramFiles
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.topo.faults import Fault
-from weft.topo.worlds.emulated.runs import Run as Record
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
@@ -66,7 +66,7 @@ def program() -> ProgramFiles:
 def testbed(program: ProgramFiles) -> Iterator[emulated.EmulatedTestbed]:
     scenario = scenario_of()
     with left_as_it_was(), contextlib.ExitStack() as stack:
-        record = Record.create()
+        record = RunRecord.create()
         stack.callback(record.remove)
         world = EmulatedWorld(
             scenario.network(), run=record, path_mtu=scenario.mtu, seed=scenario.seed

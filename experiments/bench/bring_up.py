@@ -10,7 +10,7 @@ from weft.base.progress import Progress
 from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 ATTEMPTS = 5
@@ -39,7 +39,7 @@ def measure() -> dict[str, Any]:
 
 def _bring_up(scenario: Scenario) -> float:
     """Bring a world and its ranks up and down; the time (monotonic) when they were ready."""
-    record = Run.create()
+    record = RunRecord.create()
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
         operation = operation_of(scenario, "multicast", scenario.seed)

@@ -31,7 +31,7 @@ from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.outages import Network, Outages
-from weft.topo.worlds.emulated.runs import Run as RunRecord
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 FRAME_OVERHEAD_BYTES = 70

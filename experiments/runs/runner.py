@@ -265,13 +265,13 @@ def _emulate(
     """
     from weft.base.signals import signals_held
     from weft.experiments.runs.emulated import emulate
-    from weft.topo.worlds.emulated.runs import Run as Record
+    from weft.topo.worlds.emulated.runs import RunRecord
 
     record = None
     runs: list[list[Run]] = []
     try:
         with signals_held():
-            record = Record.create()
+            record = RunRecord.create()
         emulate(points, program, record, progress, captures, runs, notes, folder)
     except RunError as error:
         if not points[0].number:

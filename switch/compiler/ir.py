@@ -198,7 +198,7 @@ class Stop:
 class Apply:
     """Applies a table; what follows depends on hit or miss, or on the action, or on neither."""
 
-    table: Table
+    table: LoweredTable
     hit: list[Code] | None = None
     miss: list[Code] | None = None
     cases: dict[str, list[Code]] | None = None
@@ -367,7 +367,7 @@ class Entry:
 
 
 @dataclass
-class Table(Object):
+class LoweredTable(Object):
     keys: list[Key] = field(default_factory=list)
     actions: list[ActionChoice] = field(default_factory=list)
     default_action: Action | None = None
@@ -394,7 +394,7 @@ class Table(Object):
 
 @dataclass
 class TableNode:
-    table: Table
+    table: LoweredTable
     next_by_action: dict[str, str | None] | None = None
     next_hit: str | None = None
     next_miss: str | None = None
@@ -464,7 +464,7 @@ class Checksum:
 
 
 @dataclass
-class Program:
+class LoweredProgram:
     """A whole program for BMv2's simple_switch."""
 
     header_types: list[HeaderType] = field(default_factory=list)

@@ -356,7 +356,7 @@ class SwitchCase(Node):
 
 
 @dataclass(eq=False)
-class Switch(Statement):
+class SwitchStatement(Statement):
     subject: Expression
     cases: list[SwitchCase]
 
@@ -614,7 +614,7 @@ class Property(Node):
 
 
 @dataclass(eq=False)
-class Table(Declaration):
+class TableDeclaration(Declaration):
     keys: list[KeyElement]
     actions: list[ActionReference]
     entries: list[Entry]
@@ -631,7 +631,7 @@ class Table(Declaration):
 
 
 @dataclass(eq=False)
-class Program:
+class SourceProgram:
     """A program. `broken` holds the names whose declarations did not parse."""
 
     declarations: list[Node]

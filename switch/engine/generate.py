@@ -47,7 +47,7 @@ HEADER = """from weft.switch.engine.layout import (
     CHECKSUM_ERROR, CLEAR_METADATA, Context, DROP_PORT, EGRESS_SPEC, KEEP_FIELDS, MCAST_GRP, Packet,
     PARSER_ERROR, PRIORITY, R_CLONE, R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH,
     R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
-    SCRATCH_WORDS, Switch,
+    SCRATCH_WORDS, SwitchRecord,
 )
 from weft.switch.engine.native import (
     divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
@@ -74,7 +74,7 @@ def parse_packet(context, row, phv, state, registers):
 def pipeline(address, operation, switch, packet, other):
     """Do one operation on a packet of a switch."""
     context = Context(address)
-    state = Switch(context.switches, switch)
+    state = SwitchRecord(context.switches, switch)
     words = Packet(context.packets, packet)
     stride = context.phv_stride
     phv = int64_view(context.phv + packet * stride * 8, stride)

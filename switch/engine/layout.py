@@ -54,7 +54,7 @@ class Context(Record):
     """Address of uint8[packet_count, header_stride]: what the deparser wrote."""
     header_stride: int
     switches: int
-    """Address of switch_count rows of `Switch`."""
+    """Address of switch_count rows of `SwitchRecord`."""
     ports: int
     """Address of switch_count * port_count rows of `Port`."""
     port_count: int
@@ -194,7 +194,7 @@ DROP_REASONS = 6
 
 
 @record
-class Switch(Record):
+class SwitchRecord(Record):
     """A switch: where its program and its arrays are."""
 
     pipeline: int

@@ -24,7 +24,7 @@ class SwitchState:
     ``ageing``: when entries were hit.
     """
 
-    def __init__(self, words: at.Switch) -> None:
+    def __init__(self, words: at.SwitchRecord) -> None:
         self.words = words
         self.pipeline: Pipeline | None = None
         self.image = np.zeros(at.FIRST_TABLE, np.int64)
@@ -115,7 +115,7 @@ class Memory:
         self.free_packets = np.arange(packets - 1, -1, -1, dtype=np.int64)
         self.phv = np.zeros((packets, 64), np.int64)
         self.headers = np.zeros((packets, 256), np.uint8)
-        self.switches = _rows(at.Switch, switches)
+        self.switches = _rows(at.SwitchRecord, switches)
         self.ports = _rows(at.Port, count)
         self.heap = np.zeros(max(count, 1), np.int64)
         self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)

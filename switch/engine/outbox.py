@@ -17,7 +17,7 @@ from weft.switch.engine.layout import (
     PACKET_IN,
     Context,
     Packet,
-    Switch,
+    SwitchRecord,
 )
 from weft.switch.engine.native import jit, uint8_view
 from weft.switch.engine.runtime import close_record, open_record
@@ -30,7 +30,7 @@ RING_WORDS = 1 << 17
 def record_packet(context: Context, packet: int) -> None:
     """Copy a departing packet into its switch's outbox; the packet stays the caller's."""
     words = Packet(context.packets, packet)
-    state = Switch(context.switches, words.switch)
+    state = SwitchRecord(context.switches, words.switch)
     length = words.length
     count = (length + 7) >> 3
     place = open_record(state, PACKET_IN, length, count, words.departure_ns)
@@ -60,7 +60,7 @@ Sent = tuple[int, int, int, NDArray[np.int64]]
 class Outbox:
     """The reader's side of a switch's outbox."""
 
-    def __init__(self, state: Switch) -> None:
+    def __init__(self, state: SwitchRecord) -> None:
         """Make and empty the outbox of a switch."""
         self.state = state
         self.ring = np.zeros(RING_WORDS, np.int64)

@@ -56,7 +56,7 @@ from weft.switch.engine.layout import (
     Octets,
     Packet,
     Port,
-    Switch,
+    SwitchRecord,
     Words,
 )
 from weft.switch.engine.native import call_pipeline, inline, int64_view, jit
@@ -94,7 +94,12 @@ def set_length(phv: Words, length: int) -> None:
 def run(context: Context, switch: int, operation: int, packet: int, other: int) -> None:
     """Have a switch's program do one operation on a packet."""
     call_pipeline(
-        Switch(context.switches, switch).pipeline, context.address, operation, switch, packet, other
+        SwitchRecord(context.switches, switch).pipeline,
+        context.address,
+        operation,
+        switch,
+        packet,
+        other,
     )
 
 
@@ -135,7 +140,7 @@ def to_port(
     words.switch = switch
     words.port = port
     words.queue_bytes = NONE
-    phv[ENQ_TIMESTAMP] = (now_ns - Switch(context.switches, switch).epoch_ns) // 1000
+    phv[ENQ_TIMESTAMP] = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
     phv[ENQ_QDEPTH] = 0
     append(context, context.again, packet)
 
@@ -143,7 +148,7 @@ def to_port(
 @jit
 def replicas(context: Context, switch: int, directory: int, identifier: int) -> int:
     """Return the image's offset of a group's [count, bytes kept, (port, instance) ...], or NONE."""
-    row = Switch(context.switches, switch)
+    row = SwitchRecord(context.switches, switch)
     image = int64_view(row.image, row.image_words)
     entry = lookup_word(image, directory, identifier)
     if entry < 0:
@@ -159,7 +164,7 @@ def replicate(
     record = replicas(context, switch, directory, group)
     if record == NONE:
         return
-    row = Switch(context.switches, switch)
+    row = SwitchRecord(context.switches, switch)
     image = int64_view(row.image, row.image_words)
     count = image[record]
     keep = image[record + 1]
@@ -200,7 +205,7 @@ def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
         return
     other = phv_row(context, copy)
     length = Packet(context.packets, packet).frame_length
-    clear_phv(other, Switch(context.switches, switch).fields, length, NORMAL)
+    clear_phv(other, SwitchRecord(context.switches, switch).fields, length, NORMAL)
     other[INGRESS_PORT] = phv_row(context, packet)[INGRESS_PORT]
     run(context, switch, RUN_PARSER, copy, 0)
     send_clones(context, switch, packet, copy, INGRESS_CLONE, now)
@@ -217,7 +222,7 @@ def clone_egress(context: Context, switch: int, packet: int, now: int) -> None:
 @jit
 def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
-    row = Switch(context.switches, switch)
+    row = SwitchRecord(context.switches, switch)
     words = Packet(context.packets, packet)
     phv = phv_row(context, packet)
     row.now_ns = now
@@ -259,7 +264,7 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
 
     Takes the packet over. Call ``advance`` afterwards.
     """
-    row = Switch(context.switches, switch)
+    row = SwitchRecord(context.switches, switch)
     words = Packet(context.packets, packet)
     length = words.frame_length
     if port >= 0 and port < context.port_count:
@@ -286,7 +291,7 @@ def join_frame(context: Context, packet: int) -> bool:
     stride = context.buffer_stride
     header_length = min(words.header_length, words.length)
     if HEADROOM + words.length + SLACK > stride:
-        Switch(context.switches, words.switch).drops[DROPS_TOO_LONG] += 1
+        SwitchRecord(context.switches, words.switch).drops[DROPS_TOO_LONG] += 1
         return False
     old = words.buffer
     references = int64_view(context.buffer_references, context.buffer_count)
@@ -319,7 +324,7 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     """
     words = Packet(context.packets, packet)
     switch = words.switch
-    row = Switch(context.switches, switch)
+    row = SwitchRecord(context.switches, switch)
     phv = phv_row(context, packet)
     row.now_ns = start_ns
     context.passes += 1
@@ -414,7 +419,7 @@ def receive_frame(context: Context, switch: int, port: int, frame: Octets, now_n
     """Copy a frame (uint8 array) into the pool and ``ingest`` it; too long or no room: drop."""
     length = frame.size
     if HEADROOM + length + SLACK > context.buffer_stride:
-        Switch(context.switches, switch).drops[DROPS_TOO_LONG] += 1
+        SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
         return
     buffer = take_buffer(context)
     if buffer == NONE:

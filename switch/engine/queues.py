@@ -17,7 +17,7 @@ from weft.switch.engine.layout import (
     Context,
     Packet,
     Port,
-    Switch,
+    SwitchRecord,
     Words,
 )
 from weft.switch.engine.native import inline, int64_view, jit, part
@@ -120,7 +120,7 @@ def release(context: Context, packet: int) -> None:
 @jit
 def drop(context: Context, switch: int, reason: int, packet: int) -> None:
     """Give a packet back that a switch drops; the switch counts it by the reason."""
-    Switch(context.switches, switch).drops[reason] += 1
+    SwitchRecord(context.switches, switch).drops[reason] += 1
     release(context, packet)
 
 
@@ -269,7 +269,7 @@ def enqueue(
     row.queue_bytes = size_bytes
     count_depth(context, port_index, queue.queue_bytes)
     phv = phv_row(context, packet)
-    phv[ENQ_TIMESTAMP] = (now_ns - Switch(context.switches, switch).epoch_ns) // 1000
+    phv[ENQ_TIMESTAMP] = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
     phv[ENQ_QDEPTH] = queue.queue_packets
     append(context, queue.waiting, packet)
     queue.queue_packets += 1

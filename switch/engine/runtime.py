@@ -13,7 +13,7 @@ from weft.switch.engine.layout import (
     Context,
     MeterCell,
     Octets,
-    Switch,
+    SwitchRecord,
     Words,
 )
 from weft.switch.engine.native import (
@@ -178,7 +178,7 @@ def choose(image: Words, record: int, hash_value: int) -> int:
 
 
 @inner
-def draw(state: Switch) -> int:
+def draw(state: SwitchRecord) -> int:
     """Return the next 64 random bits of a switch (splitmix64), as a word."""
     word = word64(state.random + HASH_MULTIPLIER)
     state.random = word
@@ -188,7 +188,7 @@ def draw(state: Switch) -> int:
 
 
 @inline
-def random_between(state: Switch, low: int, high: int) -> int:
+def random_between(state: SwitchRecord, low: int, high: int) -> int:
     """Return a random number from ``low`` to ``high``, both included (unsigned words, low <=
     high)."""
     span = word64(high - low + 1)
@@ -514,7 +514,7 @@ def fill_bucket(bucket: Bucket, elapsed_us: int) -> None:
 
 
 @inner
-def run_meter(state: Switch, cell: int, size: int, length: int) -> int:
+def run_meter(state: SwitchRecord, cell: int, size: int, length: int) -> int:
     """Return the colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 for green,
     1 for yellow, 2 for red. Count packets and bytes by colour."""
     meter = MeterCell(state.meters, cell)
@@ -550,7 +550,7 @@ def mark(meter: MeterCell, now_us: int, size: int) -> int:
 
 @inner
 def write_note(
-    state: Switch, kind: int, packet: int, row: int, a: int, b: int, c: int, d: int
+    state: SwitchRecord, kind: int, packet: int, row: int, a: int, b: int, c: int, d: int
 ) -> None:
     """Write a record of a switch's trace, of a packet's number and row, if there is room."""
     head = TraceHead(state.trace_head)
@@ -571,7 +571,7 @@ def write_note(
 
 
 @inner
-def open_record(state: Switch, kind: int, subject: int, count: int, time_ns: int) -> int:
+def open_record(state: SwitchRecord, kind: int, subject: int, count: int, time_ns: int) -> int:
     """Begin a record of ``count`` words for the controller; return where they go, or -1 if
     there is no room."""
     size = state.outbox_words
@@ -588,14 +588,14 @@ def open_record(state: Switch, kind: int, subject: int, count: int, time_ns: int
 
 
 @inner
-def put_record(state: Switch, place: int, word: int) -> None:
+def put_record(state: SwitchRecord, place: int, word: int) -> None:
     """Write one word of a record."""
     size = state.outbox_words
     int64_view(state.outbox, size)[place & (size - 1)] = word
 
 
 @inner
-def close_record(context: Context, state: Switch, end: int) -> None:
+def close_record(context: Context, state: SwitchRecord, end: int) -> None:
     """Let the controller see a record, whose words end before ``end``."""
     release_fence()
     state.outbox_head = end

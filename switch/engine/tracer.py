@@ -24,7 +24,7 @@ from weft.switch.engine.control import (
     MulticastGroup,
     TableEntry,
 )
-from weft.switch.engine.layout import Switch
+from weft.switch.engine.layout import SwitchRecord
 from weft.switch.engine.traced import Legend
 
 MOST_VERSIONS = 1024
@@ -117,7 +117,7 @@ class Tracer:
         self._images[image.ctypes.data] = self.control.version()
 
     def installed(
-        self, state: Switch, image: NDArray[np.int64], traced: Pipeline, legend: Legend
+        self, state: SwitchRecord, image: NDArray[np.int64], traced: Pipeline, legend: Legend
     ) -> None:
         """Know that packets see an image from now on, in a switch with this ``state``."""
         version = self._images.pop(image.ctypes.data, None) or self.control.version()

@@ -14,11 +14,11 @@ from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info import ProgramInfo
-from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, Table, ValueSet
+from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, TableInfo, ValueSet
 from weft.switch.p4runtime.refusals import already_exists, denied, exhausted, invalid, listed
 
 
-def decode_keys(table: Table | ValueSet, messages: Any) -> tuple[Key, ...]:
+def decode_keys(table: TableInfo | ValueSet, messages: Any) -> tuple[Key, ...]:
     """Return the key of an entry or member, one ``Key`` a field in the order of the table or set.
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
@@ -48,7 +48,7 @@ def by_id(
     return given
 
 
-def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
+def _decode_key(table: TableInfo | ValueSet, field: Field, message: Any) -> Key:
     what = f"{table.label}, key field {field.name}"
     kind = field.kind
     ones = (1 << field.width) - 1
@@ -101,7 +101,7 @@ def _decode_key(table: Table | ValueSet, field: Field, message: Any) -> Key:
             return Range(low, high)
 
 
-def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
+def encode_keys(table: TableInfo | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
     """Return the fields of a key that do not match everything, each as a ``FieldMatch``."""
     messages = []
     for field, key in zip(table.fields, keys, strict=True):
@@ -126,7 +126,7 @@ def encode_keys(table: Table | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
 _SCOPES = p4info_pb2.ActionRef
 
 
-def check_scope(table: Table, info: ProgramInfo, action_id: int, *, default: bool) -> None:
+def check_scope(table: TableInfo, info: ProgramInfo, action_id: int, *, default: bool) -> None:
     """Raise Refusal unless an action may stand in a table's entries, or be its default action."""
     scope = table.scopes.get(action_id)
     if scope is None:

@@ -20,7 +20,7 @@ from weft.switch.p4runtime.p4info_objects import (
     Param,
     Profile,
     Register,
-    Table,
+    TableInfo,
     Translations,
     ValueSet,
 )
@@ -146,7 +146,7 @@ class ProgramInfo:
             "digest", (Digest(*_identity(one.preamble), one.type_spec) for one in message.digests)
         )
         self.packet_headers = self._packet_headers()
-        self._profile_tables: dict[int, list[Table]] = {}
+        self._profile_tables: dict[int, list[TableInfo]] = {}
         for table in self.tables.values():
             self._profile_tables.setdefault(table.profile_id, []).append(table)
             for action_id in table.scopes:
@@ -161,7 +161,7 @@ class ProgramInfo:
                 invalid,
             )
 
-    def tables_of(self, profile: Profile) -> list[Table]:
+    def tables_of(self, profile: Profile) -> list[TableInfo]:
         """Return the tables that an action profile implements."""
         return self._profile_tables.get(profile.id, [])
 
@@ -203,7 +203,7 @@ class ProgramInfo:
         )
         return Field(match.id, match.name, value_type, kind)
 
-    def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> Table:
+    def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> TableInfo:
         name = message.preamble.name
         widths = self._data_plane.tables.get(name, ())
         fields = (
@@ -211,7 +211,7 @@ class ProgramInfo:
             for position, match in enumerate(message.match_fields)
         )
         resources = set(message.direct_resource_ids)
-        return Table(
+        return TableInfo(
             *_identity(message.preamble),
             fields=_numbered(f"table {name}", fields),
             scopes={reference.id: reference.scope for reference in message.action_refs},

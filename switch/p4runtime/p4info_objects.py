@@ -238,7 +238,7 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class Table(Resource):
+class TableInfo(Resource):
     """A table."""
 
     kind = "table"
@@ -343,7 +343,7 @@ class PacketHeader:
         return (sum(self.widths) + 7) // 8
 
 
-_T = TypeVar("_T", Action, Table, Profile, Array, Meter, Register, ValueSet, Digest)
+_T = TypeVar("_T", Action, TableInfo, Profile, Array, Meter, Register, ValueSet, Digest)
 
 
 class Objects(dict[int, _T]):

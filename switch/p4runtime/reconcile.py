@@ -11,7 +11,7 @@ from functools import partial
 from weft.switch.engine.control import ControlError, CounterCell, Key
 from weft.switch.engine.state import SwitchControl
 from weft.switch.p4runtime.p4info import ProgramInfo
-from weft.switch.p4runtime.p4info_objects import Table
+from weft.switch.p4runtime.p4info_objects import TableInfo
 
 Write = Callable[[], None]
 
@@ -74,7 +74,7 @@ def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
 
 
 def restored(
-    control: SwitchControl, table: Table, entry: tuple[str, tuple[Key, ...], int]
+    control: SwitchControl, table: TableInfo, entry: tuple[str, tuple[Key, ...], int]
 ) -> list[Write]:
     """Return the writes that give an entry the direct counter and meter again that it has now."""
     writes: list[Write] = []

@@ -41,7 +41,7 @@ from weft.switch.p4runtime.keys import (
     encode_action,
     encode_keys,
 )
-from weft.switch.p4runtime.p4info_objects import Profile, Table
+from weft.switch.p4runtime.p4info_objects import Profile, TableInfo
 from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
@@ -74,7 +74,7 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
         _put(device, table, kind, entry_id, message)
 
 
-def _put(device: Device, table: Table, kind: int, entry_id: Identity, message: Any) -> None:
+def _put(device: Device, table: TableInfo, kind: int, entry_id: Identity, message: Any) -> None:
     """Insert or modify an entry with all that comes with it; a wrong message changes nothing."""
     control = device.control
     name, keys, priority = entry_id
@@ -113,11 +113,11 @@ def _forget(device: Device, entry_id: EntryId) -> None:
         kept.pop(entry_id, None)
 
 
-def _profile_name(device: Device, table: Table) -> str:
+def _profile_name(device: Device, table: TableInfo) -> str:
     return device.info.profiles.find(table.profile_id).name
 
 
-def _identity(table: Table, message: Any) -> Identity:
+def _identity(table: TableInfo, message: Any) -> Identity:
     """Return the table, key and priority of the entry that a message means; raises Refusal."""
     keys = decode_keys(table, message.match)
     if table.by_priority and message.priority <= 0:
@@ -133,7 +133,7 @@ def _identity(table: Table, message: Any) -> Identity:
     return table.name, keys, message.priority
 
 
-def _check_resources(table: Table, message: Any) -> None:
+def _check_resources(table: TableInfo, message: Any) -> None:
     if message.HasField("counter_data"):
         table.check_has("counter")
     if message.HasField("meter_config") or message.HasField("meter_counter_data"):
@@ -153,7 +153,7 @@ def _check_resources(table: Table, message: Any) -> None:
 Resources = tuple[CounterCell | None, MeterConfig | None, bool]
 
 
-def _resources(table: Table, message: Any) -> Resources:
+def _resources(table: TableInfo, message: Any) -> Resources:
     """Return what a message sets an entry's direct counter and meter to, and whether it sets the
     meter's counters back to 0."""
     cell = decode_cell(table.label, message, "counter_data")
@@ -165,7 +165,7 @@ def _resources(table: Table, message: Any) -> Resources:
 
 
 def _write_resources(
-    device: Device, table: Table, entry_id: EntryId, resources: Resources, *, fresh: bool
+    device: Device, table: TableInfo, entry_id: EntryId, resources: Resources, *, fresh: bool
 ) -> None:
     cell, config, reset = resources
     if cell is not None:
@@ -184,7 +184,7 @@ def _write_meter(
         device.live(partial(control.write_direct_meter_counts, *entry_id, UNUSED))
 
 
-def _write_default(device: Device, table: Table, kind: int, message: Any) -> None:
+def _write_default(device: Device, table: TableInfo, kind: int, message: Any) -> None:
     refuse(kind != MODIFY, f"{table.label}: the default entry can only be modified", invalid)
     entry_id = _default_id(table, message)
     refuse(table.const_default, f"{table.label} has a const default action", denied)
@@ -211,7 +211,7 @@ def _write_default(device: Device, table: Table, kind: int, message: Any) -> Non
     _write_resources(device, table, entry_id, resources, fresh=False)
 
 
-def _default_id(table: Table, message: Any) -> EntryId:
+def _default_id(table: TableInfo, message: Any) -> EntryId:
     """Return what identifies the default entry, which a message means.
 
     Raises INVALID_ARGUMENT if the message has a key all the same.
@@ -224,7 +224,7 @@ def _default_id(table: Table, message: Any) -> EntryId:
     return table.name, None, 0
 
 
-def _decode_target(device: Device, table: Table, message: Any) -> Target:
+def _decode_target(device: Device, table: TableInfo, message: Any) -> Target:
     info = device.info
     kind = message.WhichOneof("type")
     if not table.profile_id:
@@ -248,7 +248,7 @@ def _decode_target(device: Device, table: Table, message: Any) -> Target:
     return target
 
 
-def _decode_one_shot(device: Device, table: Table, profile: Profile, message: Any) -> OneShot:
+def _decode_one_shot(device: Device, table: TableInfo, profile: Profile, message: Any) -> OneShot:
     info = device.info
     if device.control.members(profile.name):
         raise invalid(
@@ -289,7 +289,7 @@ def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
                 yield message
 
 
-def _check_query(table: Table, query: Any) -> None:
+def _check_query(table: TableInfo, query: Any) -> None:
     if query.HasField("time_since_last_hit"):
         refuse(query.is_default_action, f"{table.label}: the default entry does not age", invalid)
         refuse(
@@ -299,7 +299,7 @@ def _check_query(table: Table, query: Any) -> None:
         )
 
 
-def _default_entry(device: Device, table: Table, entry_id: EntryId) -> Any:
+def _default_entry(device: Device, table: TableInfo, entry_id: EntryId) -> Any:
     message = encode_identity(table, entry_id)
     message.is_const = table.const_default
     call = device.control.default(table.name) or ActionCall("NoAction")
@@ -308,7 +308,7 @@ def _default_entry(device: Device, table: Table, entry_id: EntryId) -> Any:
     return message
 
 
-def _entry(device: Device, table: Table, entry: TableEntry, query: Any) -> tuple[EntryId, Any]:
+def _entry(device: Device, table: TableInfo, entry: TableEntry, query: Any) -> tuple[EntryId, Any]:
     entry_id = (table.name, entry.keys, entry.priority)
     message = encode_identity(table, entry_id)
     _encode_target(device, table, entry_id, entry.target, message.action)
@@ -320,7 +320,7 @@ def _entry(device: Device, table: Table, entry: TableEntry, query: Any) -> tuple
     return entry_id, message
 
 
-def encode_identity(table: Table, entry_id: EntryId) -> Any:
+def encode_identity(table: TableInfo, entry_id: EntryId) -> Any:
     """Return a ``TableEntry`` with what tells an entry from others: its table, match and priority,
     or that it is the default entry."""
     _, keys, priority = entry_id
@@ -332,7 +332,7 @@ def encode_identity(table: Table, entry_id: EntryId) -> Any:
 
 
 def _fill_resources(
-    device: Device, table: Table, entry_id: EntryId, query: Any, message: Any
+    device: Device, table: TableInfo, entry_id: EntryId, query: Any, message: Any
 ) -> None:
     """Fill in those of an entry's direct resources that a query asks for."""
     control = device.control
@@ -365,7 +365,7 @@ def _selected(query: Any, message: Any) -> bool:
     )
 
 
-def _select(device: Device, table: Table, query: Any) -> list[TableEntry]:
+def _select(device: Device, table: TableInfo, query: Any) -> list[TableEntry]:
     """Return the entries of a table that match a query's key and priority, where it has them."""
     if query.match and (query.priority or not table.by_priority):
         try:
@@ -381,7 +381,7 @@ def _select(device: Device, table: Table, query: Any) -> list[TableEntry]:
 
 
 def _encode_target(
-    device: Device, table: Table, entry_id: EntryId, target: Target, message: Any
+    device: Device, table: TableInfo, entry_id: EntryId, target: Target, message: Any
 ) -> None:
     match target:
         case ActionCall():
@@ -450,7 +450,7 @@ def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
         )
 
 
-def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[Table, EntryId]:
+def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[TableInfo, EntryId]:
     """Return the table and the entry that a write means; NOT_FOUND if there is no such entry."""
     if kind != MODIFY:
         raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
@@ -463,7 +463,7 @@ def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[
     return table, entry_id
 
 
-def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[Table, EntryId]]:
+def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[TableInfo, EntryId]]:
     """Yield the entries that a query means; NOT_FOUND if it has a match that no entry has."""
     for table in device.info.tables.chosen(message.table_id):
         if message.table_id:

@@ -17,7 +17,7 @@ from weft.switch.engine.layout import (
     Context,
     Packet,
     Port,
-    Switch,
+    SwitchRecord,
     Words,
 )
 from weft.switch.engine.native import int64_view, jit, types, uint8_view
@@ -229,7 +229,7 @@ def receive_batch(context: Context, io: Words, socket: Words, time: Words) -> in
         message = i * MESSAGE_WORDS
         record_spacing(io, socket, rate_bps, messages[message + M_LENGTH] & 0xFFFFFFFF, now)
         if messages[message + M_FLAGS] & MSG_TRUNC:
-            Switch(context.switches, switch).drops[DROPS_TOO_LONG] += 1
+            SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
             continue
         packet = take_packet(context, buffers[i])
         if packet == NONE:

@@ -72,13 +72,13 @@ class Checker:
             syntax.Variable: self.statements.check,
             syntax.Instantiation: self._instantiation,
             syntax.ValueSet: self.parsers.value_set,
-            syntax.Table: self.tables.check,
+            syntax.TableDeclaration: self.tables.check,
             syntax.Control: self._block,
             syntax.Parser: self._block,
         }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
 
-    def check(self, program: syntax.Program) -> None:
+    def check(self, program: syntax.SourceProgram) -> None:
         self.context.broken |= program.broken
         for node in program.declarations:
             self.declaration(node, self.context.globals)
@@ -352,7 +352,7 @@ def _always_returns(node: syntax.Node | None) -> bool:
             return any(_always_returns(item) for item in node.statements)
         case syntax.If():
             return _always_returns(node.then) and _always_returns(node.otherwise)
-        case syntax.Switch() if node.cases:
+        case syntax.SwitchStatement() if node.cases:
             has_default = isinstance(node.cases[-1].label, syntax.AnyKeyset)
             return has_default and all(
                 item.body is None or _always_returns(item.body) for item in node.cases

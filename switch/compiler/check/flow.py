@@ -45,7 +45,7 @@ class FlowChecker:
             syntax.Assignment: self._assignment,
             syntax.CallStatement: lambda node, facts: self.call(node.call, facts),
             syntax.If: self._if,
-            syntax.Switch: self._switch,
+            syntax.SwitchStatement: self._switch,
             syntax.For: self._for,
             syntax.ForIn: self._for_in,
             syntax.Break: self._leave,
@@ -54,7 +54,7 @@ class FlowChecker:
             syntax.Exit: lambda node, facts: None,
         }
 
-    def check(self, program: syntax.Program) -> None:
+    def check(self, program: syntax.SourceProgram) -> None:
         for node in program.declarations:
             match node:
                 case syntax.Function():
@@ -191,7 +191,7 @@ class FlowChecker:
             return then if node.condition.constant else rest
         return joined([then, rest])
 
-    def _switch(self, node: syntax.Switch, facts: Facts) -> Facts | None:
+    def _switch(self, node: syntax.SwitchStatement, facts: Facts) -> Facts | None:
         self.by_action = {}
         self.read(node.subject, facts)
         by_action, has_default = self.by_action, False
@@ -329,7 +329,7 @@ class FlowChecker:
         return facts
 
     def _apply(self, table: syntax.Node | None, facts: Facts) -> Facts:
-        assert isinstance(table, syntax.Table)
+        assert isinstance(table, syntax.TableDeclaration)
         for key in table.keys:
             self.read(key.expression, facts)
         ways: dict[str, Facts | None] = {}

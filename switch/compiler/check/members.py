@@ -222,5 +222,5 @@ class MemberChecker:
                 )
             case syntax.Constant():
                 raise self.reporter.fail(node.span, f"'{declaration.name}' is a constant")
-        what = "a table" if isinstance(declaration, syntax.Table) else "this"
+        what = "a table" if isinstance(declaration, syntax.TableDeclaration) else "this"
         raise self.reporter.fail(node.span, f"{what} cannot be assigned to")

@@ -53,7 +53,7 @@ class StatementChecker(ExpressionUser):
             syntax.Continue: self._leave,
             syntax.For: self._for,
             syntax.ForIn: self._for_in,
-            syntax.Switch: self._switch,
+            syntax.SwitchStatement: self._switch,
         }
 
     def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
@@ -228,7 +228,7 @@ class StatementChecker(ExpressionUser):
             self.place == "parser", node.span, f"'{what}' cannot stand in a parser"
         )
 
-    def _switch(self, node: syntax.Switch, scope: Scope) -> None:
+    def _switch(self, node: syntax.SwitchStatement, scope: Scope) -> None:
         self._not_in_parser(node, "switch")
         node.subject = self.expressions.check(node.subject, scope)
         kind = type_of(node.subject)
@@ -242,7 +242,7 @@ class StatementChecker(ExpressionUser):
             if case.body is not None:
                 self.check(case.body, scope)
 
-    def _action_labels(self, node: syntax.Switch, kind: ActionEnumType) -> None:
+    def _action_labels(self, node: syntax.SwitchStatement, kind: ActionEnumType) -> None:
         implicit = {"NoAction"} if kind.declaration.default_action is None else set()
         names = implicit | {syntax.name_of(item.call.callee) for item in kind.declaration.actions}
         seen: set[str] = set()
@@ -257,7 +257,7 @@ class StatementChecker(ExpressionUser):
                 self.reporter.error(case.label.span, f"there are two cases for '{name}'")
             seen.add(name)
 
-    def _value_labels(self, node: syntax.Switch, kind: Type, scope: Scope) -> None:
+    def _value_labels(self, node: syntax.SwitchStatement, kind: Type, scope: Scope) -> None:
         if scalar_width(kind) is None or isinstance(base_type(kind), (IntegerType, BoolType)):
             raise self.reporter.fail(
                 node.subject.span,
@@ -278,6 +278,6 @@ class StatementChecker(ExpressionUser):
             seen.add(case.label.constant)
 
 
-def _labelled(node: syntax.Switch) -> list[syntax.SwitchCase]:
+def _labelled(node: syntax.SwitchStatement) -> list[syntax.SwitchCase]:
     """Return the cases of a switch but for the default."""
     return [case for case in node.cases if not isinstance(case.label, syntax.AnyKeyset)]

@@ -35,7 +35,7 @@ _PROPERTIES = {
 class TableChecker(ExpressionUser):
     calls: CallChecker
 
-    def check(self, node: syntax.Table, scope: Scope) -> None:
+    def check(self, node: syntax.TableDeclaration, scope: Scope) -> None:
         types = [self._key(key, scope) for key in node.keys]
         for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
             self.reporter.error(
@@ -90,7 +90,7 @@ class TableChecker(ExpressionUser):
             return None
         return kind
 
-    def _property(self, node: syntax.Table, item: syntax.Property, scope: Scope) -> None:
+    def _property(self, node: syntax.TableDeclaration, item: syntax.Property, scope: Scope) -> None:
         if item.name == "default_action":
             return
         if item.name not in _PROPERTIES:
@@ -125,7 +125,7 @@ class TableChecker(ExpressionUser):
                 f"'{item.name}' must be a number known at compile time",
             )
 
-    def _default_action(self, node: syntax.Table, scope: Scope) -> None:
+    def _default_action(self, node: syntax.TableDeclaration, scope: Scope) -> None:
         item = node.properties.get("default_action")
         if item is None:
             return
@@ -144,7 +144,7 @@ class TableChecker(ExpressionUser):
             node.default_action = reference
 
     def _listed_action(
-        self, node: syntax.Table, reference: syntax.ActionReference, span: Span,
+        self, node: syntax.TableDeclaration, reference: syntax.ActionReference, span: Span,
         not_for: tuple[str, str], scope: Scope,
     ) -> syntax.Action | None:  # fmt: skip
         """Check an action, which must be one of the table's and not be annotated as not for this
@@ -189,7 +189,7 @@ class TableChecker(ExpressionUser):
                         "this argument is not the one that the table's list of actions gives",
                     )
 
-    def _entries(self, node: syntax.Table, types: list[Type], scope: Scope) -> None:
+    def _entries(self, node: syntax.TableDeclaration, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:
             self.reporter.error(node.name_span, f"table '{node.name}' has entries but no key")
             return
@@ -244,7 +244,7 @@ def _has_name(node: syntax.Expression) -> bool:
     )
 
 
-def _not_listed(table: syntax.Table, name: str) -> str:
+def _not_listed(table: syntax.TableDeclaration, name: str) -> str:
     names = [syntax.name_of(action.call.callee) for action in table.actions]
     return (
         f"'{name}' is not among the actions of table '{table.name}'"

@@ -10,7 +10,7 @@ from weft.switch.compiler.types import BlockTypeType
 _OWN_INCLUDES = str(INCLUDE_FOLDER)
 
 
-def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
+def warn_of_unused(program: syntax.SourceProgram, reporter: Reporter) -> None:
     """Warn of what no expression, call, table or property names, unless it has
     ``@noWarn("unused")``."""
     declared: list[tuple[str, syntax.Declaration]] = []
@@ -45,7 +45,7 @@ def warn_of_unused(program: syntax.Program, reporter: Reporter) -> None:
 _KINDS: dict[type, str] = {
     syntax.Variable: "variable",
     syntax.Action: "action",
-    syntax.Table: "table",
+    syntax.TableDeclaration: "table",
     syntax.Instantiation: "instance",
     syntax.Function: "function",
     syntax.ValueSet: "value set",

@@ -27,7 +27,7 @@ _TABLE_KINDS = ("range", "ternary", "lpm", "exact")
 class Emitter:
     """Writes one program. `notes` tell where in the source its parts come from."""
 
-    def __init__(self, program: ir.Program, reporter: Reporter, notes: SourceNotes) -> None:
+    def __init__(self, program: ir.LoweredProgram, reporter: Reporter, notes: SourceNotes) -> None:
         self.program = program
         self.reporter = reporter
         self.notes = notes
@@ -211,7 +211,9 @@ class Emitter:
             ]
         return self.notes.add(item, table.span)
 
-    def entry(self, entry: ir.Entry, keys: list[ir.Key], table: ir.Table, number: int) -> Json:
+    def entry(
+        self, entry: ir.Entry, keys: list[ir.Key], table: ir.LoweredTable, number: int
+    ) -> Json:
         values = dict(zip((id(key) for key in table.keys), entry.keys, strict=True))
         item = {
             "match_key": [_match(key, values[id(key)]) for key in keys],
@@ -426,7 +428,7 @@ def _bare_constant(condition: Json) -> Json:
     return inner if isinstance(inner, dict) and inner.get("type") == "bool" else condition
 
 
-def _has_priorities_of_its_own(table: ir.Table) -> bool:
+def _has_priorities_of_its_own(table: ir.LoweredTable) -> bool:
     """Return whether the source gives entries that can change other priorities than N to 1."""
     given = [entry.priority for entry in table.entries]
     return (

@@ -43,7 +43,7 @@ _Item = TypeVar("_Item", ir.Key, ir.Parameter, syntax.StructField)
 
 class InfoEmitter:
     def __init__(
-        self, program: ir.Program, reporter: Reporter,
+        self, program: ir.LoweredProgram, reporter: Reporter,
         parse_annotation: ParseAnnotation,
     ) -> None:  # fmt: skip
         self.program = program
@@ -265,7 +265,7 @@ class InfoEmitter:
                     token.span, f"@{name} has no key '{key}'; it has {', '.join(known)}"
                 )
 
-    def table(self, table: ir.Table) -> None:
+    def table(self, table: ir.LoweredTable) -> None:
         message = self.info.tables.add()
         self.preamble(message.preamble, "table", table)
         for key, number in self.numbered(table.keys):
@@ -299,7 +299,7 @@ class InfoEmitter:
         elif "tableonly" in names:
             reference.scope = p4info_pb2.ActionRef.TABLE_ONLY
 
-    def default_action(self, message: Any, table: ir.Table) -> None:
+    def default_action(self, message: Any, table: ir.LoweredTable) -> None:
         action = table.default_action
         if action is None:
             return

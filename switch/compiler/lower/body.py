@@ -40,7 +40,7 @@ class StatementLowering(Part):
             syntax.Return: calls.leave,
             syntax.Exit: calls.stop,
             syntax.If: self._if,
-            syntax.Switch: self._switch,
+            syntax.SwitchStatement: self._switch,
             syntax.For: loops.for_statement,
             syntax.ForIn: loops.over,
             syntax.Break: loops.leave,
@@ -97,13 +97,13 @@ class StatementLowering(Part):
 
     # Switch
 
-    def _switch(self, node: syntax.Switch, env: Environment) -> None:
+    def _switch(self, node: syntax.SwitchStatement, env: Environment) -> None:
         if isinstance(type_of(node.subject), ActionEnumType):
             self._switch_on_action(node, env)
         else:
             self._switch_on_value(node, env)
 
-    def _switch_on_action(self, node: syntax.Switch, env: Environment) -> None:
+    def _switch_on_action(self, node: syntax.SwitchStatement, env: Environment) -> None:
         subject = node.subject
         if not isinstance(subject, syntax.MemberAccess) or not isinstance(
             subject.base, syntax.Call
@@ -130,7 +130,7 @@ class StatementLowering(Part):
                     )
         self.writer.code.append(apply)
 
-    def _switch_on_value(self, node: syntax.Switch, env: Environment) -> None:
+    def _switch_on_value(self, node: syntax.SwitchStatement, env: Environment) -> None:
         subject = self.expressions.kept(node.subject, env)
         code: list[ir.Code] = []
         branches: list[tuple[ir.Expression, list[ir.Code]]] = []
@@ -154,7 +154,9 @@ class StatementLowering(Part):
         self.writer.code += code
 
 
-def _bodies(node: syntax.Switch) -> list[tuple[list[syntax.Expression], syntax.Block | None]]:
+def _bodies(
+    node: syntax.SwitchStatement,
+) -> list[tuple[list[syntax.Expression], syntax.Block | None]]:
     """Return the labels that share each block; labels without one fall through to the next."""
     groups: list[tuple[list[syntax.Expression], syntax.Block | None]] = []
     labels: list[syntax.Expression] = []

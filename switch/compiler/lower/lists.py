@@ -99,7 +99,7 @@ class ListLowering:
                     else:
                         yield node.call, env
                 case _:
-                    kind = type(node).__name__.lower()
+                    kind = type(node).__name__.removesuffix("Statement").lower()
                     self.reporter.error(
                         node.span,
                         f"not supported: {kind} in {what}, which may only hold calls (BMv2)",
@@ -133,7 +133,7 @@ class ListLowering:
         env = applied(instance, arguments)
         for item in instance.declaration.locals:
             match item:
-                case syntax.Table():
+                case syntax.TableDeclaration():
                     self.reporter.error(item.span, "not supported: tables in this control (BMv2)")
                 case syntax.Variable():
                     self._set_variable(item, item.initializer, env)

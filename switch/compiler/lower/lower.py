@@ -39,10 +39,10 @@ _USER_METADATA = "userMetadata"
 
 
 def lower(
-    program: syntax.Program,
+    program: syntax.SourceProgram,
     context: Context,
     parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
-) -> ir.Program:
+) -> ir.LoweredProgram:
     """Return the lowered program. Errors go to the context's reporter; the result is then
     incomplete."""
     reporter = context.reporter
@@ -65,7 +65,7 @@ def lower(
 class _Assembly:
     def __init__(
         self,
-        program: syntax.Program,
+        program: syntax.SourceProgram,
         context: Context,
         parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
         main: syntax.Instantiation,
@@ -81,7 +81,7 @@ class _Assembly:
         self.controls = BodyLowering(self.shared)
         self.lists = ListLowering(self.shared)
 
-    def program(self) -> ir.Program:
+    def program(self) -> ir.LoweredProgram:
         result = self.shared.program
         self.shared.note_places(self.tree)
         headers, metadata, standard = self._roots()
@@ -222,7 +222,7 @@ class _Assembly:
 
     # What remains
 
-    def _table_nodes(self) -> list[tuple[str, ir.Table]]:
+    def _table_nodes(self) -> list[tuple[str, ir.LoweredTable]]:
         """Return the tables that packets reach, each with the name of its pipeline."""
         return [
             (pipeline.name, node.table)

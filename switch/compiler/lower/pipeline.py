@@ -93,7 +93,7 @@ class PipelineBuilder:
         candidate = unique(f"{stem}{span.line}", self.shared.generated_names)
         action = ir.Action(candidate, [], span, [], list(run), hidden=True)
         self.shared.program.actions.append(action)
-        table = ir.Table(f"tbl_{candidate}", [], span, hidden=True)
+        table = ir.LoweredTable(f"tbl_{candidate}", [], span, hidden=True)
         table.actions = [ir.ActionChoice(action)]
         table.default_action, table.default_constant = action, True
         node = ir.TableNode(table, {action.name: following}, default_next=following)

@@ -23,7 +23,7 @@ class Shared:
     ) -> None:
         self.context = context
         self.reporter: Reporter = context.reporter
-        self.program = ir.Program(errors=context.errors)
+        self.program = ir.LoweredProgram(errors=context.errors)
         self.storage = Storage(self.program)
         self.globals = Environment()
         self.parse_annotation = parse_annotation
@@ -38,7 +38,7 @@ class Shared:
         self.variables: dict[tuple[int, int], Place] = {}
         self.global_declarations = {id(symbol) for symbol in context.globals.symbols.values()}
 
-    def note_places(self, program: syntax.Program) -> None:
+    def note_places(self, program: syntax.SourceProgram) -> None:
         """Remember in which order everything is declared."""
         for place, node in enumerate(program.declarations):
             self.places[id(node)] = place

@@ -214,7 +214,7 @@ def unique(name: str, taken: set[str]) -> str:
 class Storage:
     """Allocates header types, header instances and fields of a program."""
 
-    def __init__(self, program: ir.Program) -> None:
+    def __init__(self, program: ir.LoweredProgram) -> None:
         self.program = program
         self.scalars = ir.HeaderType("scalars_0")
         program.header_types.append(self.scalars)

@@ -32,7 +32,7 @@ class TableLowering(Part):
         self.reporter = self.shared.reporter
         self.calls = calls
         self.instances = instances
-        self.tables: dict[tuple[int, int], ir.Table] = {}
+        self.tables: dict[tuple[int, int], ir.LoweredTable] = {}
         self.actions: dict[tuple[int, ...], ir.Action] = {}
         self.key_places: dict[int, FieldPlace] = {}
         self.anonymous = count()  # of the objects that tables make for themselves
@@ -113,8 +113,8 @@ class TableLowering(Part):
                 self.places.assign(place, self.expressions.value(key.expression, env), key)
         return ir.Apply(table, span=call.span)
 
-    def _table(self, node: syntax.Table, env: Environment) -> ir.Table:
-        table = ir.Table(full_name(env.path, node), node.annotations, node.span)
+    def _table(self, node: syntax.TableDeclaration, env: Environment) -> ir.LoweredTable:
+        table = ir.LoweredTable(full_name(env.path, node), node.annotations, node.span)
         table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
         table.keys = [self._key(key, env) for key in node.keys]
@@ -171,7 +171,10 @@ class TableLowering(Part):
         return place.field
 
     def _listed(
-        self, reference: syntax.ActionReference, node: syntax.Table, table: ir.Table
+        self,
+        reference: syntax.ActionReference,
+        node: syntax.TableDeclaration,
+        table: ir.LoweredTable,
     ) -> ir.Action:
         """Return the table's own version of an action that is named in an entry or as the default
         action."""
@@ -189,7 +192,9 @@ class TableLowering(Part):
             if argument is not None and not parameter.direction
         ]
 
-    def _default_action(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
+    def _default_action(
+        self, node: syntax.TableDeclaration, table: ir.LoweredTable, env: Environment
+    ) -> None:
         if node.default_action is not None:
             table.default_action = self._listed(node.default_action, node, table)
             table.default_arguments = self._arguments(node.default_action, env)
@@ -210,7 +215,9 @@ class TableLowering(Part):
         table.actions.append(ir.ActionChoice(action, [], implicit=True))
         table.default_action = action
 
-    def _properties(self, node: syntax.Table, table: ir.Table, env: Environment) -> None:
+    def _properties(
+        self, node: syntax.TableDeclaration, table: ir.LoweredTable, env: Environment
+    ) -> None:
         for name, item in node.properties.items():
             match name:
                 case "size":
@@ -242,7 +249,11 @@ class TableLowering(Part):
         return found
 
     def _attach(
-        self, table: ir.Table, node: syntax.Table, item: syntax.Property, instance: ExternInstance
+        self,
+        table: ir.LoweredTable,
+        node: syntax.TableDeclaration,
+        item: syntax.Property,
+        instance: ExternInstance,
     ) -> None:
         model = instance.object
         if isinstance(model, ir.ActionProfile):
@@ -287,7 +298,7 @@ class TableLowering(Part):
     # Entries
 
     def _entry_keys(
-        self, entry: syntax.Entry, node: syntax.Table, env: Environment
+        self, entry: syntax.Entry, node: syntax.TableDeclaration, env: Environment
     ) -> list[object]:
         keyset = entry.keyset
         count = len(node.keys) if isinstance(keyset, syntax.AnyKeyset) else 1
@@ -336,7 +347,7 @@ class TableLowering(Part):
         raise self.writer.fail(item, f"this cannot be matched by a key of kind {kind}")
 
 
-def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
+def priorities(node: syntax.TableDeclaration, reporter: Reporter) -> list[int]:
     """Return the entries' priorities as written. A larger one wins, unless the table says
     otherwise."""
     largest = largest_priority_wins(node)
@@ -364,7 +375,7 @@ def priorities(node: syntax.Table, reporter: Reporter) -> list[int]:
 
 
 def annotated_ranks(
-    node: syntax.Table, number: Callable[[syntax.Annotation], int | None]
+    node: syntax.TableDeclaration, number: Callable[[syntax.Annotation], int | None]
 ) -> list[int]:
     """Return the ranks of constant entries if some are annotated ``@priority(n)``; else nothing.
 
@@ -381,12 +392,12 @@ def annotated_ranks(
     return [given.get(place, place + 1) for place in range(len(node.entries))] if given else []
 
 
-def largest_priority_wins(node: syntax.Table) -> bool:
+def largest_priority_wins(node: syntax.TableDeclaration) -> bool:
     """Return whether a larger priority wins, as it does unless the table says otherwise."""
     return _property(node, "largest_priority_wins", 1) != 0
 
 
-def _property(node: syntax.Table, name: str, default: int) -> int:
+def _property(node: syntax.TableDeclaration, name: str, default: int) -> int:
     item = node.properties.get(name)
     if item is None or not isinstance(item.value.constant, int):
         return default

@@ -345,8 +345,8 @@ def _transition(c: Children) -> syntax.Transition:
 _TABLE_PARTS = {Keys: "key", Actions: "actions", Entries: "entries"}
 
 
-def _table(c: Children) -> syntax.Table:
-    table = syntax.Table(*declared(c), [], [], [], False, {})
+def _table(c: Children) -> syntax.TableDeclaration:
+    table = syntax.TableDeclaration(*declared(c), [], [], [], False, {})
     given: set[str] = set()
     for item in take(c, syntax.Property, *_TABLE_PARTS):
         name = item.name if isinstance(item, syntax.Property) else _TABLE_PARTS[type(item)]
@@ -456,7 +456,9 @@ _STATEMENTS: Rules = {
     "exit_statement": lambda c: syntax.Exit(span_of_all(c)),
     "break_statement": lambda c: syntax.Break(span_of_all(c)),
     "continue_statement": lambda c: syntax.Continue(span_of_all(c)),
-    "switch_statement": lambda c: syntax.Switch(span_of_all(c), c[2], take(c, syntax.SwitchCase)),
+    "switch_statement": lambda c: syntax.SwitchStatement(
+        span_of_all(c), c[2], take(c, syntax.SwitchCase)
+    ),
     "switch_case": lambda c: syntax.SwitchCase(span_of_all(c), c[0], c[2] if len(c) > 2 else None),
     "for_initial": _values,
     "for_update": _values,

@@ -161,7 +161,7 @@ def _accepted(problem: lark.exceptions.UnexpectedToken) -> set[str]:
         return set(problem.expected)
 
 
-def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
+def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourceProgram:
     """Parse a preprocessed program. Syntax errors go to the reporter, one for each declaration."""
     tokens = sort_tokens(tokenize(program, reporter))
     for token in tokens:
@@ -175,7 +175,7 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.Program:
             declarations.append(node)
         else:
             broken |= _declared_names(chunk)
-    return syntax.Program(declarations, broken)
+    return syntax.SourceProgram(declarations, broken)
 
 
 _OF_ONE_STRING = ("name", "deprecated", "noWarn")

@@ -16,7 +16,7 @@ from weft.base.errors import MachineError, RunError
 from weft.topo.interfaces import LinkKind, interface_name, is_patched
 from weft.topo.network import Direction, Topology
 from weft.topo.worlds.emulated.processes import RunProcess, stop_all
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 
 BUFFERS_KIB = 512 * 1024
 """Kernel memory for all captures together, shared out evenly."""
@@ -82,7 +82,7 @@ class Captures:
     def __init__(
         self,
         topology: Topology,
-        run: Run,
+        run: RunRecord,
         folder: Path,
         namespaces: dict[str, int],
         link_mtu: int,

@@ -59,7 +59,7 @@ class ToolFact:
 
 
 @dataclass(frozen=True)
-class Feature:
+class KernelFeature:
     """A kernel feature that was tried: whether it works, and the kernel's words if it does not."""
 
     name: str
@@ -80,7 +80,7 @@ class MachineFacts:
     mininet: str | None
     """Where Python finds Mininet; None if it does not."""
     tools: tuple[ToolFact, ...]
-    features: tuple[Feature, ...]
+    features: tuple[KernelFeature, ...]
     """Empty without root, as nothing can be tried."""
 
     @property
@@ -192,16 +192,16 @@ def check_machine(*, captures: bool = False) -> None:
     import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 
-def probe_features() -> tuple[Feature, ...]:
+def probe_features() -> tuple[KernelFeature, ...]:
     """Try what the emulated world needs of the kernel, in a namespace that goes at once."""
-    features: list[Feature] = []
+    features: list[KernelFeature] = []
 
     def attempt(name: str, work: Callable[[], None], required: bool = True) -> None:
         try:
             work()
-            features.append(Feature(name, True, required=required))
+            features.append(KernelFeature(name, True, required=required))
         except (OSError, MachineError, RunError) as error:
-            features.append(Feature(name, False, str(error), required))
+            features.append(KernelFeature(name, False, str(error), required))
 
     def packet_socket() -> None:
         with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):

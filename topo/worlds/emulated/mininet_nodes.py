@@ -23,7 +23,7 @@ from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_to
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
 from weft.base.files import read_text, told_as_input
 from weft.base.signals import watched
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
 
@@ -77,7 +77,7 @@ class RunNode(Node):
     isSetup = True
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
-        run: Run = self.params["run"]
+        run: RunRecord = self.params["run"]
         params["env"] = {**params.get("env", os.environ), **run.environment()}
         what = f"command of {self.name}" if self.shell else f"shell of {self.name}"
         cmd = [*DIE_WITH_PARENT, *self.entry(), *cmd]
@@ -86,7 +86,7 @@ class RunNode(Node):
     def entry(self) -> list[str]:
         """Return what lets the shell, which has namespaces of its own, see the /proc of the run's
         PID namespace; what the shell is to run, and commands beside it, see that already."""
-        run: Run = self.params["run"]
+        run: RunRecord = self.params["run"]
         if self.shell or run.pid_namespace is None:
             return []
         return ["mnexec", "-a", str(run.pid_namespace.pid)]
@@ -310,7 +310,7 @@ class CommandLine(CLI):
 class MininetNetwork:
     """A Mininet network under a run: typed access to the little of it that the world needs."""
 
-    def __init__(self, run: Run, nodes: int) -> None:
+    def __init__(self, run: RunRecord, nodes: int) -> None:
         """Prepare for so many nodes with shells; only this process's own limits are raised."""
         Mininet.inited = True  # its initialisation raises limits and sysctls of the machine
         _allow_files(nodes * FILES_PER_NODE + OTHER_FILES)

@@ -16,7 +16,7 @@ from weft.base.children import DIE_WITH_PARENT, how_it_ended
 from weft.base.effort import Effort, processor_s
 from weft.base.errors import RunError
 from weft.base.private_files import open_private
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 
 TAIL_LINES = 14
 LOOK_S = 1.0
@@ -29,7 +29,7 @@ class RunProcess:
 
     def __init__(
         self,
-        run: Run,
+        run: RunRecord,
         what: str,
         command: Sequence[str],
         *,

@@ -93,7 +93,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
     """Tells the runner's machine from the same one after it was started anew."""
 
 
-class Run:
+class RunRecord:
     """A run's id, its folder and its record. Made by :meth:`create`, ended by :meth:`remove`."""
 
     def __init__(self, run_id: str, folder: Path) -> None:
@@ -103,7 +103,7 @@ class Run:
         """Where the run's processes are started, while there is one."""
 
     @classmethod
-    def create(cls, root: Path = RUNS) -> Run:
+    def create(cls, root: Path = RUNS) -> RunRecord:
         """Choose an id, and make its folder with the calling process on record as the runner.
 
         The folder appears with its record already in it, so that a clean-up at the same moment

@@ -21,7 +21,7 @@ from weft.topo.worlds.emulated.namespaces import (
     read_counters,
 )
 from weft.topo.worlds.emulated.processes import RunProcess
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 
 BMV2 = "simple_switch_grpc"
 THRIFT_PORT = 9090
@@ -37,19 +37,19 @@ LEAST_FRAME_BYTES = 9216
 """Room for a frame in the built-in switch, whatever the links take."""
 
 
-def socket_path(run: Run, switch: Switch) -> Path:
+def socket_path(run: RunRecord, switch: Switch) -> Path:
     """Return where a switch listens for P4Runtime."""
     return run.folder / f"{switch.name}.sock"
 
 
-def address(run: Run, switch: Switch) -> str:
+def address(run: RunRecord, switch: Switch) -> str:
     """Return a switch's P4Runtime address, as gRPC takes it."""
     return f"unix:{socket_path(run, switch)}"
 
 
 def builtin_config(
     topology: Topology,
-    run: Run,
+    run: RunRecord,
     seed: int,
     link_mtu: int,
     captured: bool = False,
@@ -107,7 +107,7 @@ class BuiltinSwitches:
     def __init__(
         self,
         topology: Topology,
-        run: Run,
+        run: RunRecord,
         namespace_pid: int,
         seed: int,
         link_mtu: int,
@@ -176,7 +176,7 @@ class Bmv2Switches:
     """One ``simple_switch_grpc`` a switch, without a program until the controller sends it one."""
 
     def __init__(
-        self, topology: Topology, run: Run, namespace_pid: int, log_packets: bool = False
+        self, topology: Topology, run: RunRecord, namespace_pid: int, log_packets: bool = False
     ) -> None:
         """Start them all in the run's namespace; MachineError where BMv2 is not installed.
 

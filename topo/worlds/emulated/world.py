@@ -45,7 +45,7 @@ from weft.topo.worlds.emulated.namespaces import (
     write_sysctls,
 )
 from weft.topo.worlds.emulated.processes import RunProcess, stop_all
-from weft.topo.worlds.emulated.runs import Run
+from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.switch_processes import (
     READY_LIMIT_S,
     Bmv2Switches,
@@ -80,7 +80,7 @@ class EmulatedWorld:
         topology: Topology,
         switch_kind: str = "weft",
         *,
-        run: Run | None = None,
+        run: RunRecord | None = None,
         path_mtu: int = 4096,
         link_mtu: int = LINK_MTU,
         seed: int = 1,
@@ -122,7 +122,7 @@ class EmulatedWorld:
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_limit_s = ready_limit_s
-        self._record: Run | None = run
+        self._record: RunRecord | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
         self._captures: Captures | None = None
@@ -137,7 +137,7 @@ class EmulatedWorld:
         try:
             if self._record is None:
                 with signals_held():
-                    self._record = Run.create()
+                    self._record = RunRecord.create()
             self._bring_up()
         except BaseException as error:
             try:
@@ -275,7 +275,7 @@ class EmulatedWorld:
                 self._record = None
 
     @property
-    def record(self) -> Run:
+    def record(self) -> RunRecord:
         """The run's record: its id, folder, and the environment for its processes."""
         return _up(self._record)
 

@@ -138,7 +138,7 @@ class Fabric:
                 queue_bytes=host_queue_bytes,
                 due_ns=at.NEVER,
             )
-        self.world = at.World.zeroed(
+        self.world = at.WorldRecord.zeroed(
             peers=self._peers.ctypes.data,
             directions=self._directions.ctypes.data,
             down=self.down.ctypes.data,

@@ -14,7 +14,7 @@ from weft.topo.worlds.simulated.layout import (
     Frame,
     Held,
     Rule,
-    World,
+    WorldRecord,
     internal,
 )
 
@@ -41,7 +41,7 @@ def chunk_of(data: Frame, at: int, opcode: int) -> int:
 
 @internal
 def rule_applies(
-    world: World, rule: int, port_index: int, data: Frame, at: int, length: int
+    world: WorldRecord, rule: int, port_index: int, data: Frame, at: int, length: int
 ) -> bool:
     """Return whether a rule's action is due on a frame (at ``data[at]``) that left
     ``port_index``."""
@@ -89,7 +89,7 @@ def copy_of(context: Context, packet: int) -> int:
 
 
 @internal
-def hold(world: World, packet: int, port_index: int, time_ns: int, swapped: int) -> None:
+def hold(world: WorldRecord, packet: int, port_index: int, time_ns: int, swapped: int) -> None:
     """Keep a frame until a time."""
     count = world.held_count
     if count == HELD_ROOM:
@@ -106,7 +106,7 @@ def hold(world: World, packet: int, port_index: int, time_ns: int, swapped: int)
 
 
 @internal
-def first_held(world: World) -> int:
+def first_held(world: WorldRecord) -> int:
     """Return the position of the held frame that is due first, or NONE."""
     best = NONE
     for i in range(world.held_count):
@@ -123,13 +123,13 @@ def first_held(world: World) -> int:
 
 
 @internal
-def held_time(world: World) -> int:
+def held_time(world: WorldRecord) -> int:
     """Return when the next held frame is due, or NEVER."""
     return NEVER if world.held_count == 0 else Held(world.held, first_held(world)).time_ns
 
 
 @internal
-def swapped_at(world: World, port_index: int) -> int:
+def swapped_at(world: WorldRecord, port_index: int) -> int:
     """Return the position of the frame that waits for its successor at a port index, or NONE."""
     for i in range(world.held_count):
         row = Held(world.held, i)
@@ -139,7 +139,7 @@ def swapped_at(world: World, port_index: int) -> int:
 
 
 @internal
-def let_go(world: World, position: int) -> int:
+def let_go(world: WorldRecord, position: int) -> int:
     """Take a frame out of those held: its packet."""
     packet = Held(world.held, position).packet
     world.held_count -= 1

@@ -7,7 +7,7 @@ from weft.topo.worlds.simulated.layout import (
     UDP_BYTES,
     Frame,
     HostRecord,
-    World,
+    WorldRecord,
     internal,
 )
 
@@ -168,7 +168,9 @@ def content_hash(data: Frame, at: int, length: int) -> int:
 
 
 @internal
-def add_to_digest(world: World, time_ns: int, direction: int, length: int, content: int) -> None:
+def add_to_digest(
+    world: WorldRecord, time_ns: int, direction: int, length: int, content: int
+) -> None:
     """Take a frame into the trace digest: when it arrived, where, how long, what."""
     low = mix(mix(world.digest_low, time_ns), (direction << 32) | length)
     world.digest_low = mix(low, content)

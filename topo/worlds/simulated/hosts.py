@@ -26,7 +26,7 @@ from weft.topo.worlds.simulated.layout import (
     NEVER,
     STACK_BYTES,
     HostRecord,
-    World,
+    WorldRecord,
     internal,
 )
 
@@ -55,7 +55,7 @@ def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
 
 
 @internal
-def take_in(world: World, context: Context, host: int, packet: int, now_ns: int) -> int:
+def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns: int) -> int:
     """A frame reaches a host: to its transport, if it is for it; DONE or CALL_HOST.
 
     The packet is given back.
@@ -98,7 +98,7 @@ def take_in(world: World, context: Context, host: int, packet: int, now_ns: int)
 
 
 @internal
-def serve_host(world: World, context: Context, host: int, now_ns: int) -> int:
+def serve_host(world: WorldRecord, context: Context, host: int, now_ns: int) -> int:
     """Send all that a host's transport has to send now, and schedule when it is next called.
 
     CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the

@@ -20,7 +20,7 @@ Frame = npt.NDArray[np.uint8]
 
 
 @record
-class World(Record):
+class WorldRecord(Record):
     """The world."""
 
     now_ns: int

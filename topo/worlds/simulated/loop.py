@@ -52,7 +52,7 @@ from weft.topo.worlds.simulated.layout import (
     Frame,
     Held,
     Rule,
-    World,
+    WorldRecord,
     compiled,
     internal,
 )
@@ -61,14 +61,14 @@ NOTHING = -1
 
 
 @internal
-def word_of(world: World, table: int, port_index: int) -> int:
+def word_of(world: WorldRecord, table: int, port_index: int) -> int:
     """Return a port index's word of one of the world's tables."""
     word: int = words_at(table, world.port_indices)[port_index]
     return word
 
 
 @internal
-def lose(world: World, context: Context, port_index: int, packet: int) -> None:
+def lose(world: WorldRecord, context: Context, port_index: int, packet: int) -> None:
     """A frame is lost on the link, and counted."""
     count = world.port_indices
     int64_view(world.lost_packets, count)[port_index] += 1
@@ -78,7 +78,9 @@ def lose(world: World, context: Context, port_index: int, packet: int) -> None:
 
 
 @internal
-def hand_over(world: World, context: Context, port_index: int, packet: int, now_ns: int) -> int:
+def hand_over(
+    world: WorldRecord, context: Context, port_index: int, packet: int, now_ns: int
+) -> int:
     """Hand a frame that left ``port_index`` to what is there; return a host to be called, or
     NOTHING."""
     peer = word_of(world, world.peers, port_index)
@@ -98,7 +100,7 @@ def hand_over(world: World, context: Context, port_index: int, packet: int, now_
 
 
 @internal
-def arrive(world: World, context: Context, packet: int, now_ns: int) -> int:
+def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> int:
     """A frame has reached the far end of its link: what faults there are, then hand it over.
 
     Returns the host that must be called, or NOTHING.
@@ -124,7 +126,7 @@ def arrive(world: World, context: Context, packet: int, now_ns: int) -> int:
 
 @internal
 def arrive_with_faults(
-    world: World,
+    world: WorldRecord,
     context: Context,
     port_index: int,
     packet: int,
@@ -174,7 +176,7 @@ def arrive_with_faults(
 
 
 @internal
-def arrive_late(world: World, context: Context, now_ns: int) -> int:
+def arrive_late(world: WorldRecord, context: Context, now_ns: int) -> int:
     """Hand over the first of the frames that were held."""
     position = first_held(world)
     port_index = Held(world.held, position).port
@@ -188,7 +190,7 @@ def arrive_late(world: World, context: Context, now_ns: int) -> int:
 @compiled
 def run_events(world_address: int, context: Context) -> int:
     """Go on until something needs Python; why: one of `layout`'s IDLE to ENDLESS."""
-    world = World(world_address)
+    world = WorldRecord(world_address)
     heap = int64_view(context.heap, 1)
     while True:
         now_ns = world.now_ns
@@ -253,7 +255,7 @@ def run_events(world_address: int, context: Context) -> int:
 @compiled
 def call_host(world_address: int, context: Context, host: int) -> None:
     """Let a host send as soon as the events before it are done."""
-    world = World(world_address)
+    world = WorldRecord(world_address)
     schedule(context, world.first_call + host, world.now_ns)
 
 
