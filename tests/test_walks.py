@@ -19,6 +19,7 @@ ALGORITHM = '''
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.algorithms.multicast import Multicast
+from weft.agents.collectives.algorithms.ring import Ring
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
@@ -90,8 +91,16 @@ class Flood(Multicast):
         return TierBytes(1, 2, 3, len(task.members.leaf))
 
 
+class Again(Ring):
+    """What can do an Allreduce by unicast can do those of a workload."""
+
+    name = "again"
+    collectives = ("allreduce",)
+
+
 ALGORITHM = BackwardsRing()
 FLOOD = Flood()
+AGAIN = Again()
 '''
 
 SCHEME = '''
@@ -191,7 +200,7 @@ def test_a_path_scheme_of_wefts_own_is_one_file(tmp_path: Path) -> None:
 
 @pytest.mark.system
 def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
-    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm", "flood")
+    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm", "flood", "again")
     assert "backwards-ring" in weft(tmp_path, "run", "allgather", "--help")
     assert "backwards-ring" not in weft(tmp_path, "run", "allreduce", "--help")
 
@@ -218,6 +227,10 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
     )
     # Around a ring 7 shards of 10 bytes leave each of 8 hosts, and one host of each of 4 leaves.
     assert python(tmp_path, code).splitlines() == ["1 2 3 8", "560 560 280 280"]
+
+    workload = ["--workload", "gpt-small", "--layers", "1", "--algorithm", "again"]
+    (again,) = json.loads(weft(tmp_path, "run", "flows", *small[:2], *workload, "--json"))["runs"]
+    assert again["verified"] and again["algorithm"] == "again"
 
     refused = weft(tmp_path, "run", "allgather", *algorithms, "--chunk", "1KiB", status=2)
     assert "by backwards-ring and ring: it is for the algorithms multicast and flood;" in refused
