@@ -156,7 +156,7 @@ def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntAr
 
 
 def destination_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """The loads of flows that go by destination, as `weft.controller.routes` has it."""
+    """The loads of flows that go by destination, as `weft.controller.features.routes` has it."""
     path = destination_paths(paths, flows.source, flows.destination)
     return loads_of(paths, flows.source, flows.destination, flows.size_bytes, path)
 

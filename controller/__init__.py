@@ -1,32 +1,19 @@
-"""The P4Runtime controller: routes, multicast trees and faults.
+"""The P4Runtime controller: what every switch of a fabric shall hold, and bringing it there.
 
 ``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings switches
-to it.
+to it. What there is to plan is in features/.
 """
 
 from typing import TYPE_CHECKING, Any
 
-from weft.controller.aggregation import AggregationJob
-from weft.controller.counters import AggregationCounters, LinkCounters
+from weft.controller.counters import LinkCounters
 from weft.controller.fabric_planner import fabric_plan
-from weft.controller.multicast import Tree
-from weft.controller.pinned_paths import Pin
 from weft.controller.plan import Plan, diff
 
 if TYPE_CHECKING:
     from weft.controller.controller import Controller
 
-__all__ = [
-    "AggregationCounters",
-    "AggregationJob",
-    "Controller",
-    "LinkCounters",
-    "Pin",
-    "Plan",
-    "Tree",
-    "diff",
-    "fabric_plan",
-]
+__all__ = ["Controller", "LinkCounters", "Plan", "diff", "fabric_plan"]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ import contextlib
 import queue
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -19,8 +19,10 @@ from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
 from weft.base.errors import InputError, RunError, refuse
-from weft.controller.names import Names
+from weft.controller.features.registry import brought_features
+from weft.controller.messages import Messages
 from weft.controller.plan import Update
+from weft.controller.program_names import ProgramNames
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.local import LocalError, LocalSwitch
@@ -111,8 +113,7 @@ class Program:
     Raises InputError if a file cannot be read or is not P4Info in text form.
     """
 
-    def __init__(self, files: ProgramPaths, optional: Mapping[str, str] | None = None) -> None:
-        """``optional``: see `Names`."""
+    def __init__(self, files: ProgramPaths) -> None:
         p4info = p4info_pb2.P4Info()
         try:
             text_format.Merge(files.p4info.read_text(), p4info, allow_unknown_field=True)
@@ -121,7 +122,8 @@ class Program:
             raise InputError(
                 f"compiled program {files.json}, {files.p4info}: {error}; compile it again"
             ) from error
-        self.names = Names(p4info, optional)
+        self.names = ProgramNames(p4info, [each.name for each in brought_features()])
+        self.messages = Messages(p4info)
         self.config = p4runtime_pb2.ForwardingPipelineConfig(
             p4info=p4info, p4_device_config=device_config
         )
@@ -281,9 +283,9 @@ class Session:
         """Send one batch. Raises WriteError where the switch refused some of it."""
         request = p4runtime_pb2.WriteRequest()
         self._identify(request)
-        names = self._names()
+        messages = self._messages()
         for update in updates:
-            names.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
+            messages.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
         what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
         with self._attempt(what):
             try:
@@ -308,8 +310,8 @@ class Session:
 
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """(packets, bytes) of cells of indirect counters, given by name and index."""
-        names = self._names()
-        wanted = [(names.counter_id(counter), index) for counter, index in cells]
+        messages = self._messages()
+        wanted = [(messages.counter_id(counter), index) for counter, index in cells]
         queries = [
             p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
             for counter, index in wanted
@@ -323,10 +325,10 @@ class Session:
         except KeyError as error:
             raise SwitchError(f"{self.where}: no answer for counter cell {error}") from None
 
-    def _names(self) -> Names:
+    def _messages(self) -> Messages:
         if self._program is None:
             raise SwitchError(f"{self.where}: no program was pushed in this session")
-        return self._program.names
+        return self._program.messages
 
     def _identify(self, request: Any) -> None:
         request.device_id = self.client.device_id

@@ -8,19 +8,11 @@ from types import TracebackType
 from typing import TypeVar
 
 from weft.base.garbage import uncollected
-from weft.controller import fabric
-from weft.controller.aggregation import AggregationJob, absent_control
 from weft.controller.client import DEADLINE_S, Address, Program, ProgramPaths, Session, SwitchError
-from weft.controller.counters import (
-    AggregationCounters,
-    LinkCounters,
-    aggregation_cells,
-    aggregation_counters,
-    cells_of,
-    link_counters,
-)
+from weft.controller.counters import Cell, LinkCells, LinkCounters
+from weft.controller.features.registry import all_features
 from weft.controller.plan import Plan, Update, diff
-from weft.topo.clos import Switch, Topology
+from weft.topo.clos import Topology
 
 MAX_THREADS = 16
 
@@ -34,7 +26,7 @@ class Controller:
     ::
 
         with Controller(topology, addresses, compile_cached(source)) as controller:
-            controller.apply(fabric_plan(topology, seed=1, loss=0.01))
+            controller.apply(fabric_plan(controller.names, topology, seed=1))
             before = controller.read_counters()
     """
 
@@ -51,7 +43,10 @@ class Controller:
         ``addresses``: where each switch, by name, serves P4Runtime. Raises SwitchError, after
         closing what was opened, if a switch is not there within ``deadline_s`` or refuses.
         """
+        loaded = Program(program)
         self.topology = topology
+        self.names = loaded.names
+        """The names of what the switches' program has."""
         self.plan = Plan()
         """What the switches hold."""
         self._sessions = {
@@ -71,9 +66,6 @@ class Controller:
             session.push_program(loaded)
 
         try:
-            loaded = Program(program, absent_control())
-            rows_values = loaded.names.register_size(fabric.name("row_values"))
-            self._values = rows_values // fabric.size("row_epoch")
             self._together(start, list(self._sessions.values()))
         except BaseException:
             self.close()
@@ -118,30 +110,32 @@ class Controller:
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
+        features = [each for each in all_features() if each.counters or each.host_counters]
+        everywhere = [self.names.name(one) for each in features for one in each.counters]
+        at_hosts = [self.names.name(one) for each in features for one in each.host_counters]
+        cells: dict[str, list[Cell]] = {switch.name: [] for switch in self.topology.switches}
+        for direction in self.topology.directions:
+            if direction.tier != "host_up":
+                port = direction.source
+                counters = everywhere + (at_hosts if direction.tier == "host_down" else [])
+                cells[port.node] += [(counter, port.number) for counter in counters]
+        counted = self.read_cells(cells)
+        found = {}
+        for direction in self.topology.directions:
+            ends = LinkCells(self.names, direction, counted)
+            found[direction.ends] = sum((each.share(ends) for each in features), LinkCounters())
+        return found
 
-        def read(switch: Switch) -> dict[tuple[str, int], tuple[int, int]]:
-            cells = cells_of(self.topology, switch.name)
-            return dict(zip(cells, self._sessions[switch.name].read_counters(cells), strict=True))
+    def read_cells(
+        self, cells: Mapping[str, Sequence[Cell]]
+    ) -> dict[str, dict[Cell, tuple[int, int]]]:
+        """Return packets and bytes of cells of counters, which are given by switch."""
 
-        switches = self.topology.switches
-        found = zip(switches, self._together(read, switches), strict=True)
-        counted = {switch.name: cells for switch, cells in found}
-        return link_counters(self.topology, counted, self._values)
+        def read(switch: str) -> dict[Cell, tuple[int, int]]:
+            wanted = cells[switch]
+            return dict(zip(wanted, self._sessions[switch].read_counters(wanted), strict=True))
 
-    def read_aggregation(self) -> dict[tuple[str, str], AggregationCounters]:
-        """Packets of every job of the plan on every switch of its tree, by (address, switch)."""
-        jobs: dict[str, list[AggregationJob]] = {}
-        for tree in self.plan.aggregation:
-            for name in tree.nodes:
-                jobs.setdefault(name, []).append(tree.job)
-
-        def read(name: str) -> dict[tuple[str, str], AggregationCounters]:
-            cells = [cell for job in jobs[name] for cell in aggregation_cells(job)]
-            counted = dict(zip(cells, self._sessions[name].read_counters(cells), strict=True))
-            return {(job.address, name): aggregation_counters(job, counted) for job in jobs[name]}
-
-        found = self._together(read, list(jobs))
-        return {place: counters for one in found for place, counters in one.items()}
+        return dict(zip(cells, self._together(read, list(cells)), strict=True))
 
     def close(self) -> None:
         """End all sessions, whatever they are at; the switches keep what they hold."""

@@ -1,8 +1,8 @@
 """What a controller puts into a switch, by name and as plain data.
 
-Names are those of the P4 program's P4Info. Nothing here knows protobuf (``weft.controller.names``
-makes messages of these) or a switch. Every entity has a ``key``, which tells it from the others of
-one switch, and a text for messages.
+Names are those of the P4 program's P4Info. Nothing here knows a switch, or protobuf:
+``weft.controller.messages`` makes messages of these. Every entity has a ``key``, which tells it
+from the others of one switch, and a text for messages.
 """
 
 from __future__ import annotations
@@ -189,7 +189,7 @@ class MulticastGroup:
     @property
     def key(self) -> tuple[object, ...]:
         """What the group is within its switch."""
-        return "multicast", self.group_id
+        return "multicast group", self.group_id
 
     def __str__(self) -> str:
         ports = ", ".join(map(str, self.ports)) or "none"

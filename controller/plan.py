@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from weft.base.errors import InputError
-from weft.controller.aggregation import (
-    AggregationTree,
-)
 from weft.controller.entities import (
     DefaultAction,
     Entity,
@@ -16,7 +13,6 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
-from weft.controller.multicast import Tree
 
 
 @dataclass(frozen=True)
@@ -24,10 +20,8 @@ class Plan:
     """What every switch shall hold, by its name. Switches left out hold nothing."""
 
     entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
-    groups: tuple[Tree, ...] = ()
-    """The multicast groups that the plan provides."""
-    aggregation: tuple[AggregationTree, ...] = ()
-    """The trees of the jobs that switches add for."""
+    provided: Mapping[str, Any] = field(default_factory=dict)
+    """What features provide, such as addresses, by a feature's name: see the feature's module."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ they would repeat the leaves' choice.
 
 from __future__ import annotations
 
+import random
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +22,6 @@ import numpy.typing as npt
 from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, BoolArray, IntArray
-from weft.controller.routes import salt_of
 
 Words = npt.NDArray[np.uint32]
 
@@ -88,6 +88,11 @@ def salt_by_flow(
     return np.asarray(flow * (salt | 1) & 0xFFFFFFFF, np.int64)
 
 
+def salt_of(seed: int, device_id: int) -> int:
+    """Return the salt, 32 bits, of one switch's ECMP hash."""
+    return random.Random(f"salt {seed} {device_id}").getrandbits(32)
+
+
 @dataclass(frozen=True, eq=False)
 class Salts:
     """The salts of the switches that choose, int64."""
@@ -98,7 +103,7 @@ class Salts:
 
     @staticmethod
     def of(paths: ClosPaths, seed: int) -> Salts:
-        """Return those that `weft.controller.routes.plan_salts` gives: devices count from 1, leaves
+        """Return those that `weft.controller.features.routes` gives: devices count from 1, leaves
         first."""
         aggs = paths.pods * paths.uplinks if paths.cores else 0
         drawn = [salt_of(seed, device) for device in range(1, paths.leaves + aggs + 1)]

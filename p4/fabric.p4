@@ -16,7 +16,7 @@
 #include "include/forwarding.p4"
 #include "include/congestion.p4"
 
-// Features of other packages (controller/feature.py): what weft_features.p4 includes and names.
+// Features of other packages (controller/features): what weft_features.p4 includes and names.
 #ifdef WEFT_FEATURES
 #include "weft_features.p4"
 #else

@@ -7,9 +7,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tests.fabric import job_counters, program_names
+
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.controller import Controller
-from weft.controller.counters import AggregationCounters
+from weft.controller.features.aggregation import AggregationCounters, trees_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.faults import parse_faults
@@ -49,9 +51,9 @@ class Summing:
         """Run some operation, with faults given as lines."""
         topology = self.world.topology
         self._epoch += 1
-        plan = plan_of(self.scenario, topology, epoch=self._epoch)
+        plan = plan_of(program_names(), self.scenario, topology, epoch=self._epoch)
         self.controller.apply(plan)
-        self._before = self._now or self.controller.read_aggregation()
+        self._before = self._now or job_counters(self.controller)
         self._now = None
         return self.world.run_operation(
             operation,
@@ -61,13 +63,13 @@ class Summing:
 
     def counted(self) -> dict[tuple[str, str], AggregationCounters]:
         """What the switches counted in the last run, by (job's address, switch)."""
-        self._now = self.controller.read_aggregation()
+        self._now = job_counters(self.controller)
         return {place: counters - self._before[place] for place, counters in self._now.items()}
 
     def check_added_once(self, rounds: int) -> None:
         """Hold the switches to having added one packet of each child in every round."""
         counted = self.counted()
-        for tree in self.controller.plan.aggregation:
+        for tree in trees_of(self.controller.plan):
             for name, node in tree.nodes.items():
                 found = counted[tree.job.address, name]
                 assert found.contributions == rounds * len(node.children), (name, found)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weft.controller import fabric
+from tests import fabric
+
 from weft.controller.entities import (
     Action,
     Entity,
@@ -82,7 +83,7 @@ class Tables:
         if found is None:
             return ()
         assert isinstance(found, TableEntry) and isinstance(found.target, Action)
-        group = self.by_key["multicast", dict(found.target.params)["group"]]
+        group = self.by_key["multicast group", dict(found.target.params)["group"]]
         assert isinstance(group, MulticastGroup)
         return group.ports
 

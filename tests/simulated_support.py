@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from tests.fabric import fabric_plan
 from tests.operations import gather
 
 from weft.agents.datagrams import ipv4_text
 from weft.agents.participant import Cast
 from weft.agents.ranks import RankReport
 from weft.agents.transport import TransportOptions
-from weft.controller import Controller, fabric_plan
+from weft.controller import Controller
+from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.switch.compiler import compile_cached
 from weft.topo.fabric_program import fabric_program
 from weft.topo.faults import parse_faults
@@ -54,7 +56,7 @@ def network(
     with Controller(topology, world.switch_addresses, program) as controller:
         plan = fabric_plan(topology, seed=seed, loss=loss)
         controller.apply(plan)
-        yield Network(world, controller, [group.address for group in plan.groups])
+        yield Network(world, controller, [group.address for group in multicast_trees(plan)])
 
 
 def completion_ns(results: Sequence[RankReport]) -> int:

@@ -6,6 +6,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from tests.fabric import program_names
 
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF
@@ -93,7 +94,7 @@ def test_both_ends_have_as_many_lanes() -> None:
     assert lanes
     for (one, other), chosen in lanes.items():
         assert len(chosen) == len(lanes[other, one])
-    plan = plan_of(scenario, scenario.network(), algorithm="k-nomial")
+    plan = plan_of(program_names(), scenario, scenario.network(), algorithm="k-nomial")
     cast = cast_of(scenario, scenario.network(), plan, "k-nomial")
     assert sum(len(peers) for peers in cast.lanes.values()) == len(lanes)
 
@@ -124,8 +125,11 @@ def test_links_known_to_have_failed_are_planned_around_from_the_start() -> None:
         if 0 in (source // 4, destination // 4):
             assert 1 not in paths
     network = scenario.network()
-    at_start = plan_around(scenario, network, sorted(known), algorithm="direct")
-    assert at_start.entities != plan_of(scenario, network, algorithm="direct").entities
+    at_start = plan_around(program_names(), scenario, network, sorted(known), algorithm="direct")
+    assert (
+        at_start.entities
+        != plan_of(program_names(), scenario, network, algorithm="direct").entities
+    )
 
 
 @pytest.mark.parametrize("paths", ["ethereal", "ethereal-ports"])

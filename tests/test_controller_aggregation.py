@@ -15,29 +15,25 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import fabric
 from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
+from tests.fabric import fabric_plan, job_counters, program_names
 from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 
 from weft.base.errors import InputError
-from weft.controller import (
+from weft.controller import Controller, Plan, diff
+from weft.controller.client import Program
+from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
+from weft.controller.features.aggregation import (
     AggregationCounters,
     AggregationJob,
-    Controller,
-    Plan,
-    diff,
-    fabric,
-    fabric_plan,
-)
-from weft.controller.aggregation import (
     AggregationTree,
-    absent_control,
     aggregation_entries,
     children_group,
     plan_aggregation,
+    trees_of,
 )
-from weft.controller.client import Program
-from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
-from weft.controller.multicast import max_groups
+from weft.controller.features.multicast import max_groups
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.dataplane import Dataplane
 from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
@@ -58,7 +54,9 @@ def everybody(topology: Topology) -> list[str]:
 
 
 def entries_of(topology: Topology, *jobs: AggregationJob) -> dict[str, list[Entity]]:
-    return aggregation_entries(topology, plan_aggregation(topology, jobs))
+    return aggregation_entries(
+        program_names(), topology, plan_aggregation(program_names(), topology, jobs)
+    )
 
 
 @st.composite
@@ -191,7 +189,7 @@ def test_any_ranks_in_any_order_are_added_once_and_answered_once(
 
 
 def planned(topology: Topology, hosts: list[str], number: int = 0) -> AggregationTree:
-    (tree,) = plan_aggregation(topology, [a_job(hosts, number)])
+    (tree,) = plan_aggregation(program_names(), topology, [a_job(hosts, number)])
     return tree
 
 
@@ -228,23 +226,23 @@ def test_the_root_is_the_lowest_common_switch() -> None:
 def test_jobs_are_spread_over_the_spines() -> None:
     topology = leaf_spine(4, 3, 2)
     jobs = [a_job(everybody(topology), number, 8, 16 * number) for number in range(6)]
-    trees = plan_aggregation(topology, jobs)
+    trees = plan_aggregation(program_names(), topology, jobs)
     assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
 
 
 def test_a_tree_avoids_a_failed_link() -> None:
     topology = leaf_spine(3, 2, 1)
     jobs = [a_job(everybody(topology), 0), a_job(everybody(topology), 1, pool_base=32)]
-    trees = plan_aggregation(topology, jobs, ["leaf1-spine0"])
+    trees = plan_aggregation(program_names(), topology, jobs, ["leaf1-spine0"])
     assert {tree.root for tree in trees} == {"spine1"}
     with pytest.raises(InputError, match=r"239\.255\.0\.0: no switch has all of its 3 hosts"):
-        plan_aggregation(topology, jobs, ["leaf1-spine0", "leaf2-spine1"])
+        plan_aggregation(program_names(), topology, jobs, ["leaf1-spine0", "leaf2-spine1"])
 
 
 def test_the_entries_of_a_leaf() -> None:
     topology = leaf_spine(2, 1, 2)
     job = AggregationJob("239.255.0.3", ["h0", "h1", "h2"], 9, 64, 128)
-    group = children_group(job)
+    group = children_group(program_names(), job)
     table = "entry of FabricIngress.aggregation.aggregation_"
     assert [str(one) for one in entries_of(topology, job)["leaf0"]] == [
         f"multicast group {group} -> ports 1, 2",
@@ -302,18 +300,26 @@ def test_a_job_that_goes_leaves_the_others_alone() -> None:
         for update in entries:
             assert isinstance(update.entity, TableEntry)
             assert dict(update.entity.match)[fabric.name("dst_addr")] == Exact(gone)
-        assert [update.entity.key for update in groups] == [("multicast", children_group(jobs[0]))]
+        assert [update.entity.key for update in groups] == [
+            ("multicast group", children_group(program_names(), jobs[0]))
+        ]
 
 
 def test_a_plan_holds_trees_and_their_groups_beside_those_of_multicast() -> None:
     topology = leaf_spine(4, 2, 2)
     plan = fabric_plan(topology, aggregation=[a_job(everybody(topology))])
-    assert [tree.root for tree in plan.aggregation] == ["spine0"]
-    assert fabric_plan(topology).aggregation == Plan().aggregation == ()
+    assert [tree.root for tree in trees_of(plan)] == ["spine0"]
+    assert trees_of(fabric_plan(topology)) == trees_of(Plan()) == ()
     ids = [one.group_id for one in plan.entities["leaf0"] if isinstance(one, MulticastGroup)]
     assert len(set(ids)) == len(ids) == len(topology.hosts) + 1
     last = AggregationJob(f"239.255.0.{fabric.size('aggregation_job') - 1}", ["h0"], 1, 1, 0)
-    assert (children_group(a_job(["h0"])), children_group(last)) == (max_groups() + 1, 32767)
+    assert (
+        children_group(program_names(), a_job(["h0"])),
+        children_group(program_names(), last),
+    ) == (
+        max_groups(program_names()) + 1,
+        32767,
+    )
 
 
 # -- what is refused -----------------------------------------------------------------------------
@@ -343,11 +349,14 @@ def test_a_job_that_makes_no_sense_is_refused(changes: dict[str, object], messag
         "address": "239.255.0.0", "hosts": ["h0", "h1"], "epoch": 1, "slots": 16, "pool_base": 0,
     }  # fmt: skip
     with pytest.raises(InputError, match=message):
-        AggregationJob(**(options | changes))  # type: ignore[arg-type]
+        job = AggregationJob(**(options | changes))  # type: ignore[arg-type]
+        plan_aggregation(program_names(), single(2), [job])
 
 
 def test_a_pool_may_fill_all_rows() -> None:
-    assert AggregationJob("239.255.0.0", ["h0"], 1, 512, 0).rows == range(1024)
+    job = AggregationJob("239.255.0.0", ["h0"], 1, 512, 0)
+    assert job.rows == range(1024)
+    plan_aggregation(program_names(), single(1), [job])
 
 
 def test_a_switch_with_too_many_children_is_refused() -> None:
@@ -380,11 +389,10 @@ def test_two_jobs_need_two_addresses() -> None:
 
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
-    names = Program(compiled(EVERY_ENTITY), absent_control()).names
-    entries = entries_of(single(2), a_job(["h0", "h1"]))["leaf0"]
-    names.message(entries[0])
+    names = Program(compiled(EVERY_ENTITY)).names
+    assert plan_aggregation(names, single(2), []) == ()
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
-        names.message(entries[1])
+        plan_aggregation(names, single(2), [a_job(["h0", "h1"])])
 
 
 # -- the switches themselves, through P4Runtime ----------------------------------------------------
@@ -463,7 +471,7 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     job = AggregationJob("239.255.0.1", hosts, 5, 4, 8)
     other = AggregationJob("239.255.0.0", everybody(SMALL), 5, 4, 0)
     controller.apply(fabric_plan(SMALL, aggregation=[other, job]))
-    assert controller.plan.aggregation[1].root == "spine1"
+    assert trees_of(controller.plan)[1].root == "spine1"
     vectors = [[rank * 100 + i for i in range(VALUES)] for rank in range(3)]
     for host, vector in zip(hosts[:-1], vectors[:-1], strict=True):
         packet = contribution(SMALL.host(host), job, 2, vector)
@@ -483,7 +491,7 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     assert results(received) == {
         "h3": [(2 | 4, [])], "h0": [(1 | 2 | 4, scattered)], "h2": [(2 | 4, [])],
     }  # fmt: skip
-    counted = controller.read_aggregation()
+    counted = job_counters(controller)
     of_job = {switch: one for (address, switch), one in counted.items() if address == job.address}
     assert {switch: (one.contributions, one.results) for switch, one in of_job.items()} == {
         "spine1": (4, 2), "leaf1": (4, 2), "leaf0": (2, 2),
@@ -492,7 +500,7 @@ def test_switches_that_hold_the_plan_add_every_rank_once_and_count_it(
     assert sum(one.duplicates + one.late + one.malformed for one in counted.values()) == 0
     assert counted[other.address, "spine0"].contributions == 0
     before = of_job["leaf1"]
-    assert (controller.read_aggregation()[job.address, "leaf1"] - before).results == 0
+    assert (job_counters(controller)[job.address, "leaf1"] - before).results == 0
 
 
 def test_what_the_switches_made_shorter_or_longer_is_counted_with_its_own_bytes(
@@ -536,7 +544,7 @@ def test_a_new_epoch_empties_the_rows_of_a_job_that_crashed(
         packet = contribution(SMALL.host(host), job, 0, [1] * VALUES)
         received = send(SMALL, dataplane, host, [packet])
     assert results(received) == {host: [(1 | 2, [2] * VALUES)] for host in ("h0", "h2")}
-    assert controller.read_aggregation()[job.address, "leaf0"].other_epoch == 1
+    assert job_counters(controller)[job.address, "leaf0"].other_epoch == 1
 
 
 def test_planner_and_program_agree_on_rows_jobs_and_counters() -> None:

@@ -10,9 +10,11 @@ from typing import Literal, cast
 
 import pytest
 from tests.emulated_support import needs_machine, wait_until
+from tests.fabric import fabric_plan
 from tests.p4runtime_support import FABRIC
 
-from weft.controller import Controller, fabric_plan
+from weft.controller import Controller
+from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import format_ipv4, leaf_spine
 from weft.topo.worlds.emulated.namespaces import in_namespace
@@ -68,7 +70,7 @@ def test_routes_groups_loss_and_counters_hold_for_real_packets(
     world, controller = network
     plan = fabric_plan(NETWORK)
     controller.apply(plan)
-    group = format_ipv4(plan.groups[0].address)
+    group = format_ipv4(multicast_trees(plan)[0].address)
     with contextlib.ExitStack() as stack:
         one, other = (stack.enter_context(open_socket(world, rank, group)) for rank in (0, 1))
         for number in range(20):
@@ -79,7 +81,7 @@ def test_routes_groups_loss_and_counters_hold_for_real_packets(
             one.sendto(payload(number), (group, PORT))
             assert other.recv(100) == payload(number)
         moved = {ends: link - before[ends] for ends, link in controller.read_counters().items()}
-        root = plan.groups[0].root
+        root = multicast_trees(plan)[0].root
         # Beside that, hosts announce their groups (IGMP) to their leaf, which drops it.
         assert moved.pop(("h0", "leaf0")).tx_packets in range(20, 24)
         assert moved.pop(("h1", "leaf1")).tx_packets in range(4)

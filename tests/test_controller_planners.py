@@ -7,10 +7,11 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import fabric
 from tests.controller_planners_support import Tables, tables_of
+from tests.fabric import fabric_plan, program_names
 
 from weft.base.errors import InputError
-from weft.controller import fabric
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -22,11 +23,12 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
-from weft.controller.fabric_planner import fabric_plan
-from weft.controller.faults import CERTAIN, losses, plan_faults
-from weft.controller.multicast import plan_trees, tree_entities
+from weft.controller.fabric_planner import fabric_plan as controller_plan
+from weft.controller.features.faults import CERTAIN, losses, plan_faults
+from weft.controller.features.multicast import plan_trees, tree_entities
+from weft.controller.features.multicast import trees_of as multicast_trees
+from weft.controller.features.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.controller.plan import Plan, Update, diff, merge
-from weft.controller.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
 
@@ -100,7 +102,7 @@ def walk(topology: Topology, tables: dict[str, Tables], source: str, address: in
 def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says(
     topology: Topology, paths: Paths
 ) -> None:
-    tables = tables_of(plan_routes(topology, paths=paths))
+    tables = tables_of(plan_routes(program_names(), topology, paths=paths))
     for source in topology.hosts:
         for destination in topology.hosts:
             if source is destination:
@@ -117,13 +119,13 @@ def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says
 
 def test_a_flow_between_leaves_may_take_any_spine() -> None:
     topology = leaf_spine(4, 3, 2)
-    tables = tables_of(plan_routes(topology))
+    tables = tables_of(plan_routes(program_names(), topology))
     actions = tables["leaf0"].actions_for(topology.host("h7").address)
     assert sorted(dict(action.params)["port"] for action in actions) == [3, 4, 5]
 
 
 def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
-    plan = plan_routes(leaf_spine(4, 2, 2))
+    plan = plan_routes(program_names(), leaf_spine(4, 2, 2))
     leaf = [e for e in plan["leaf0"] if isinstance(e, TableEntry)]
     lengths = Counter(
         prefix.prefix_length for e in leaf for _, prefix in e.match if isinstance(prefix, Lpm)
@@ -134,7 +136,7 @@ def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
 
 
 def test_three_tiers_go_up_by_one_default_route() -> None:
-    plan = plan_routes(fat_tree(6))
+    plan = plan_routes(program_names(), fat_tree(6))
     for name, expected in (("leaf0", 3 + 1 + 1), ("agg0", 3 + 1), ("core0", 18)):
         assert sum(isinstance(e, TableEntry) for e in plan[name]) == expected
 
@@ -144,7 +146,7 @@ def test_three_tiers_go_up_by_one_default_route() -> None:
 def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(
     topology: Topology, paths: Paths
 ) -> None:
-    tables = tables_of(plan_routes(topology, paths=paths))
+    tables = tables_of(plan_routes(program_names(), topology, paths=paths))
     unknown = {host.address | 0xC8 for host in topology.hosts} | {10 << 24 | 200 << 8 | 1, 1}
     for source in topology.hosts[:: max(1, len(topology.hosts) // 4)]:
         for address in unknown:
@@ -158,7 +160,7 @@ def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
 ) -> None:
     names = [link.name for link in topology.links]
     without = data.draw(st.sets(st.sampled_from(names), max_size=4))
-    tables = tables_of(plan_routes(topology, without, paths))
+    tables = tables_of(plan_routes(program_names(), topology, without, paths))
     reachable: dict[str, set[str]] = {}
     for host in topology.hosts:
         seen, waiting = {host.name}, [host.name]
@@ -179,7 +181,7 @@ def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
 
 def test_an_unknown_failed_link_is_named() -> None:
     with pytest.raises(InputError, match="leaf0-spine9"):
-        plan_routes(leaf_spine(2, 2, 1), ["leaf0-spine9"])
+        plan_routes(program_names(), leaf_spine(2, 2, 1), ["leaf0-spine9"])
 
 
 def carried(topology: Topology, tables: dict[str, Tables]) -> dict[str, set[str]]:
@@ -210,7 +212,9 @@ def hosts_below(topology: Topology, switch: str) -> set[str]:
 def test_by_destination_the_links_down_to_a_leaf_or_pod_have_equal_shares_of_its_hosts(
     topology: Topology,
 ) -> None:
-    found = carried(topology, tables_of(plan_routes(topology, paths="destination")))
+    found = carried(
+        topology, tables_of(plan_routes(program_names(), topology, paths="destination"))
+    )
     into: dict[object, list[set[str]]] = {}
     for direction in topology.directions_of("fabric_down"):
         switch = topology.switch(direction.destination.node)
@@ -230,13 +234,15 @@ def test_by_destination_the_links_down_to_a_leaf_or_pod_have_equal_shares_of_its
 def test_by_destination_a_link_down_carries_one_host_where_nothing_is_oversubscribed(
     topology: Topology,
 ) -> None:
-    found = carried(topology, tables_of(plan_routes(topology, paths="destination")))
+    found = carried(
+        topology, tables_of(plan_routes(program_names(), topology, paths="destination"))
+    )
     assert {len(found[d.name]) for d in topology.directions_of("fabric_down")} == {1}
 
 
 @pytest.mark.parametrize("topology", [leaf_spine(4, 4, 4), fat_tree(4, 2), fat_tree(4)])
 def test_by_destination_no_shift_of_all_hosts_puts_two_flows_on_a_link(topology: Topology) -> None:
-    tables = tables_of(plan_routes(topology, paths="destination"))
+    tables = tables_of(plan_routes(program_names(), topology, paths="destination"))
     hosts = topology.hosts
     for shift in range(1, len(hosts)):
         flows: Counter[str] = Counter()
@@ -260,9 +266,10 @@ def test_by_destination_a_failed_link_moves_only_who_used_it_and_spreads_them(
     names = [link.name for link in topology.links]
     without = data.draw(st.sets(st.sampled_from(names), max_size=4))
     before, after = (
-        tables_of(plan_routes(topology, failed, "destination")) for failed in ((), without)
+        tables_of(plan_routes(program_names(), topology, failed, "destination"))
+        for failed in ((), without)
     )
-    possible = tables_of(plan_routes(topology, without, "ecmp"))
+    possible = tables_of(plan_routes(program_names(), topology, without, "ecmp"))
     for switch in topology.switches:
         for leaf in topology.switches_of("leaf"):
             taken: Counter[int] = Counter()
@@ -285,7 +292,8 @@ def test_by_destination_who_loses_an_uplink_takes_the_others_in_turn() -> None:
     topology = leaf_spine(2, 6, 12)
     without = ("leaf0-spine1", "leaf0-spine4")
     before, after = (
-        tables_of(plan_routes(topology, failed, "destination")) for failed in ((), without)
+        tables_of(plan_routes(program_names(), topology, failed, "destination"))
+        for failed in ((), without)
     )
     lost = {topology.direction("leaf0", spine).source.number for spine in ("spine1", "spine4")}
     taken: Counter[int] = Counter()
@@ -300,7 +308,7 @@ def test_by_destination_who_loses_an_uplink_takes_the_others_in_turn() -> None:
 
 def test_by_destination_a_network_of_too_many_hosts_is_refused() -> None:
     with pytest.raises(InputError, match="a switch holds 4096: choose paths ecmp"):
-        plan_routes(leaf_spine(17, 2, 253), paths="destination")
+        plan_routes(program_names(), leaf_spine(17, 2, 253), paths="destination")
 
 
 def test_salts_differ_between_switches_and_seeds_and_repeat_for_a_seed() -> None:
@@ -308,7 +316,7 @@ def test_salts_differ_between_switches_and_seeds_and_repeat_for_a_seed() -> None
 
     def salts(seed: int) -> list[int]:
         found = []
-        for entities in plan_salts(topology, seed).values():
+        for entities in plan_salts(program_names(), topology, seed).values():
             (default,) = entities
             assert isinstance(default, DefaultAction) and default.action is not None
             found.append(dict(default.action.params)["salt"])
@@ -352,8 +360,8 @@ def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
     names = [host.name for host in topology.hosts]
     members = st.lists(st.sampled_from(names), min_size=1, unique=True)
     groups = data.draw(st.lists(members, min_size=1, max_size=4))
-    trees = plan_trees(topology, groups)
-    entities = tree_entities(trees)
+    trees = plan_trees(program_names(), topology, groups)
+    entities = tree_entities(program_names(), trees)
     tables = {s.name: Tables(entities.get(s.name, [])) for s in topology.switches}
     for tree, group in zip(trees, groups, strict=True):
         for source in group:
@@ -367,20 +375,20 @@ def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
 
 def test_groups_are_spread_over_the_spines() -> None:
     topology = leaf_spine(4, 3, 2)
-    trees = plan_trees(topology, [[host.name for host in topology.hosts]] * 6)
+    trees = plan_trees(program_names(), topology, [[host.name for host in topology.hosts]] * 6)
     assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
     assert [tree.address - (239 << 24) for tree in trees] == list(range(6))
 
 
 def test_groups_of_a_fat_tree_are_spread_over_the_cores() -> None:
     topology = fat_tree(4)
-    trees = plan_trees(topology, [[host.name for host in topology.hosts]] * 4)
+    trees = plan_trees(program_names(), topology, [[host.name for host in topology.hosts]] * 4)
     assert {tree.root for tree in trees} == {"core0", "core1", "core2", "core3"}
 
 
 def test_a_group_below_one_leaf_or_pod_stays_there() -> None:
     topology = fat_tree(4)
-    leaf_local, pod_local = plan_trees(topology, [["h0", "h1"], ["h0", "h2"]])
+    leaf_local, pod_local = plan_trees(program_names(), topology, [["h0", "h1"], ["h0", "h2"]])
     assert set(leaf_local.ports) == {"leaf0"}
     assert set(pod_local.ports) == {"leaf0", "leaf1", pod_local.root}
     assert pod_local.root in ("agg0", "agg1")
@@ -389,17 +397,17 @@ def test_a_group_below_one_leaf_or_pod_stays_there() -> None:
 def test_a_tree_avoids_a_failed_link() -> None:
     topology = leaf_spine(3, 2, 1)
     everybody = [host.name for host in topology.hosts]
-    trees = plan_trees(topology, [everybody] * 3, ["leaf1-spine0"])
+    trees = plan_trees(program_names(), topology, [everybody] * 3, ["leaf1-spine0"])
     assert {tree.root for tree in trees} == {"spine1"}
     with pytest.raises(InputError, match=r"no switch has all of its 3 members below it"):
-        plan_trees(topology, [everybody], ["leaf1-spine0", "leaf2-spine1"])
+        plan_trees(program_names(), topology, [everybody], ["leaf1-spine0", "leaf2-spine1"])
 
 
 def test_a_group_without_members_or_with_unknown_ones_is_refused() -> None:
     with pytest.raises(InputError, match="without members"):
-        plan_trees(single(2), [[]])
+        plan_trees(program_names(), single(2), [[]])
     with pytest.raises(InputError, match="h7"):
-        plan_trees(single(2), [["h0", "h7"]])
+        plan_trees(program_names(), single(2), [["h0", "h7"]])
 
 
 # -- faults --------------------------------------------------------------------------------------
@@ -407,7 +415,7 @@ def test_a_group_without_members_or_with_unknown_ones_is_refused() -> None:
 
 @topologies
 def test_every_direction_loses_at_one_place_only(topology: Topology) -> None:
-    plan = plan_faults(topology, losses(topology, 0.01))
+    plan = plan_faults(program_names(), topology, losses(topology, 0.01))
     places = [(switch, entity.key) for switch, entities in plan.items() for entity in entities]
     assert len(set(places)) == len(places) == len(topology.directions)
 
@@ -415,7 +423,9 @@ def test_every_direction_loses_at_one_place_only(topology: Topology) -> None:
 def test_loss_becomes_a_threshold_at_the_far_end() -> None:
     topology = leaf_spine(2, 2, 2)
     plan = plan_faults(
-        topology, {("leaf0", "spine1"): 0.25, ("h0", "leaf0"): 0.01, ("leaf0", "h0"): 0.5}
+        program_names(),
+        topology,
+        {("leaf0", "spine1"): 0.25, ("h0", "leaf0"): 0.01, ("leaf0", "h0"): 0.5},
     )
     assert [str(entity) for entity in plan["spine1"]] == [
         "entry of FabricIngress.fault.ingress_fault: standard_metadata.ingress_port = 0x1 -> "
@@ -432,7 +442,9 @@ def test_loss_becomes_a_threshold_at_the_far_end() -> None:
 def test_certain_loss_has_an_action_of_its_own_and_no_loss_no_entry() -> None:
     topology = leaf_spine(2, 1, 1)
     plan = plan_faults(
-        topology, {("leaf0", "spine0"): 1.0, ("leaf0", "h0"): 1.0, ("spine0", "leaf0"): 0.0}
+        program_names(),
+        topology,
+        {("leaf0", "spine0"): 1.0, ("leaf0", "h0"): 1.0, ("spine0", "leaf0"): 0.0},
     )
     targets = {
         switch: [e.target for e in entities if isinstance(e, TableEntry)]
@@ -454,7 +466,7 @@ def test_a_fault_replaces_the_general_loss_on_its_link() -> None:
 
 def test_an_impossible_probability_is_refused() -> None:
     with pytest.raises(InputError, match=r"1\.5 on leaf0>spine0"):
-        plan_faults(leaf_spine(2, 1, 1), {("leaf0", "spine0"): 1.5})
+        plan_faults(program_names(), leaf_spine(2, 1, 1), {("leaf0", "spine0"): 1.5})
 
 
 # -- plans and their differences -----------------------------------------------------------------
@@ -512,6 +524,11 @@ def check_references(entity: Entity, present: dict[object, Entity]) -> None:
         assert ("member", fabric.name("ecmp"), entity.target.member_id) in present
     elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupRef):
         assert ("group", fabric.name("ecmp"), entity.target.group_id) in present
+
+
+def test_what_is_wanted_of_a_feature_that_there_is_not_is_refused() -> None:
+    with pytest.raises(InputError, match=r"'fault' is unknown \(did you mean faults\?\)"):
+        controller_plan(program_names(), single(2), wants={"fault": {}})
 
 
 def as_state(plan: Plan) -> dict[str, dict[object, Entity]]:
@@ -573,11 +590,11 @@ def test_a_failed_uplink_changes_little() -> None:
 def test_by_default_a_plan_has_a_group_of_all_hosts_for_each_host() -> None:
     topology = leaf_spine(4, 2, 2)
     plan = fabric_plan(topology)
-    assert len(plan.groups) == 8
-    assert all(len(tree.members) == 8 for tree in plan.groups)
+    assert len(multicast_trees(plan)) == 8
+    assert all(len(tree.members) == 8 for tree in multicast_trees(plan))
 
 
 def test_two_planners_cannot_claim_the_same_entry() -> None:
-    salts = plan_salts(single(1), 1)
+    salts = plan_salts(program_names(), single(1), 1)
     with pytest.raises(InputError, match="planned twice"):
         merge(salts, salts)

@@ -16,12 +16,15 @@ from tests.controller_networks import (
     send,
     unicast,
 )
+from tests.fabric import fabric_plan
 from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 
 from weft.base.errors import InputError
-from weft.controller import Controller, LinkCounters, Pin, Plan, fabric_plan
+from weft.controller import Controller, LinkCounters, Plan
 from weft.controller.client import Program, Session, SwitchError, WriteError
 from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
+from weft.controller.features.multicast import trees_of as multicast_trees
+from weft.controller.features.pinned_paths import Pin
 from weft.controller.plan import Update
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.messages import p4runtime_pb2
@@ -74,8 +77,8 @@ def held(controller: Controller, switch: str) -> list[bytes]:
 
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
-    names = Program(files).names
-    messages = [names.message(entity) for entity in plan.entities.get(switch, ())]
+    program = Program(files)
+    messages = [program.messages.message(entity) for entity in plan.entities.get(switch, ())]
     return as_bytes([one for one in messages if not one.table_entry.is_default_action])
 
 
@@ -284,7 +287,7 @@ def test_multicast_reaches_each_member_once(network: tuple[Dataplane, Controller
     dataplane, controller = network
     plan = fabric_plan(SMALL, groups=[["h0", "h1", "h2", "h3"]] * 2 + [["h0", "h2"]])
     controller.apply(plan)
-    for tree in plan.groups:
+    for tree in multicast_trees(plan):
         for source in tree.members:
             received = send(SMALL, dataplane, source, [multicast(SMALL, source, tree.address)])
             others = {name: 1 for name in tree.members if name != source}
@@ -299,7 +302,7 @@ def test_what_a_direction_loses_is_counted_there_and_nowhere_else(
     dataplane, controller = network
     group = [["h0", "h2"]]
     controller.apply(fabric_plan(SMALL, groups=group, faults=[LinkLoss(direction, 1.0)]))
-    tree = controller.plan.groups[0]
+    tree = multicast_trees(controller.plan)[0]
     assert tree.root == "spine0"
     frames = [multicast(SMALL, "h0", tree.address)] * 5
     assert send(SMALL, dataplane, "h0", frames) == {}
@@ -336,7 +339,7 @@ def test_a_fat_tree_of_three_tiers_carries_packets_between_pods(
             frames = [unicast(topology, "h0", destination, port) for port in range(50000, 50004)]
             assert len(send(topology, dataplane, "h0", frames)[destination]) == 4
         received = send(
-            topology, dataplane, "h5", [multicast(topology, "h5", plan.groups[0].address)]
+            topology, dataplane, "h5", [multicast(topology, "h5", multicast_trees(plan)[0].address)]
         )
         assert sorted(received) == sorted(h.name for h in topology.hosts if h.name != "h5")
 

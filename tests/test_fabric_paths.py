@@ -9,11 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.aggregation_support import icrc, internet_checksum
 from tests.controller_networks import multicast
+from tests.fabric import fabric_plan
 from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 from tests.path_networks import ACKNOWLEDGE, CE, ECT_0, ECT_1, NOT_ECT, Network, roce
 
-from weft.controller import AggregationJob, Pin, Plan, fabric_plan
-from weft.controller.routes import PATHS, Paths
+from weft.controller import Plan
+from weft.controller.features.aggregation import AggregationJob
+from weft.controller.features.multicast import trees_of as multicast_trees
+from weft.controller.features.pinned_paths import Pin
+from weft.controller.features.routes import PATHS, Paths
 from weft.switch.engine.dataplane import Queue
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
@@ -184,7 +188,7 @@ def test_spraying_leaves_multicast_and_aggregation_as_they_are(paths: Paths) -> 
     modes: tuple[Paths, ...] = ("ecmp", paths)
     job = AggregationJob("239.255.0.1", hosts, epoch=1, slots=4, pool_base=0)
     plans = [fabric_plan(FOUR, paths=mode, groups=[hosts], aggregation=[job]) for mode in modes]
-    frame = multicast(FOUR, "h0", plans[0].groups[0].address)
+    frame = multicast(FOUR, "h0", multicast_trees(plans[0])[0].address)
     networks = [Network(FOUR, plan) for plan in plans]
     one, other = (network.carry("h0", frame) for network in networks)
     assert one == other and len(one[1]) == 5

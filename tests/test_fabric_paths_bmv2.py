@@ -10,10 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests import fabric
 from tests.bmv2_support import read_pcap, write_pcap
+from tests.fabric import fabric_plan
 from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
 
-from weft.controller import Pin, fabric, fabric_plan
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -26,7 +27,8 @@ from weft.controller.entities import (
     ProfileMember,
     TableEntry,
 )
-from weft.controller.routes import Paths
+from weft.controller.features.pinned_paths import Pin
+from weft.controller.features.routes import Paths
 from weft.topo.clos import leaf_spine
 
 pytestmark = [

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fabric import program_names
 from tests.simulated_support import completion_ns, network
 
 from weft.base.errors import InputError
@@ -211,21 +212,27 @@ def test_a_link_that_is_back_is_used_again() -> None:
 def test_what_is_known_from_the_start_is_planned_for() -> None:
     scenario = faulty(f"{LINK}:fail,at=0ms", notice="at-once")
     topology = scenario.network()
-    assert plan_at_start(scenario, topology) == plan_of(scenario, topology, without=[LINK])
+    assert plan_at_start(program_names(), scenario, topology) == plan_of(
+        program_names(), scenario, topology, without=[LINK]
+    )
     run = simulated(scenario)
     assert run.verified
     assert direction(run, "leaf0>spine1").tx_packets == 0
     assert direction(run, "spine1>leaf0").tx_packets == 0
     assert run.digest == simulated(scenario).digest
     never = replace(scenario, notice="never")
-    assert plan_at_start(never, topology) == plan_of(never, topology)
+    assert plan_at_start(program_names(), never, topology) == plan_of(
+        program_names(), never, topology
+    )
 
 
 def test_where_no_plan_leads_around_the_one_there_is_stays() -> None:
     scenario = Scenario(**{**SMALL, "algorithms": ("multicast",)})
     topology = scenario.network()
     both = ["leaf0-spine0", LINK]
-    assert plan_around(scenario, topology, both) == plan_of(scenario, topology)
+    assert plan_around(program_names(), scenario, topology, both) == plan_of(
+        program_names(), scenario, topology
+    )
 
 
 def test_a_slow_link_is_as_one_that_was_built_so() -> None:

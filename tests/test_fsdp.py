@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine
+from tests.fabric import program_names
 from tests.system_support import left_as_it_was
 
 from weft.agents.collectives.series import Series
@@ -177,7 +178,7 @@ def test_multicast_has_other_roots_than_the_sums_where_there_are_any() -> None:
     for spines, groups in ((1, 1), (2, 1), (3, 2)):
         scenario = interleaved(leaves=2, hosts_per_leaf=3, spines=spines)
         network = scenario.network()
-        plan = plan_of(scenario, network)
+        plan = plan_of(program_names(), scenario, network)
         (team,) = cast_of(scenario, network, plan).teams
         assert len(team.groups) == groups
 

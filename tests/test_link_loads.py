@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.controller_planners_support import tables_of
+from tests.fabric import program_names
 
 from weft.analysis.link_loads import (
     LinkLoads,
@@ -31,8 +32,8 @@ from weft.analysis.uniform_loads import (
 from weft.base.errors import InputError
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
+from weft.controller.features.routes import plan_routes
 from weft.controller.flows import WITHIN_LEAF, Flows
-from weft.controller.routes import plan_routes
 from weft.controller.selector_hash import Salts, ecmp_paths
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
@@ -191,7 +192,7 @@ def test_destinations_paths_are_those_of_the_planned_routes(
 ) -> None:
     topology, failed, flows = situation
     paths = ClosPaths.of(topology, failed)
-    tables = tables_of(plan_routes(topology, failed, "destination"))
+    tables = tables_of(plan_routes(program_names(), topology, failed, "destination"))
     found = destination_paths(paths, flows.source, flows.destination).tolist()
     for source, destination, path in zip(
         flows.source.tolist(), flows.destination.tolist(), found, strict=True

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 
 import pytest
+from tests.fabric import fabric_plan
 
-from weft.controller import Controller, fabric_plan
+from weft.controller import Controller
 from weft.controller.client import SwitchError, WriteError
 from weft.controller.plan import Update
 from weft.switch.compiler import compile_cached

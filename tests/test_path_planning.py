@@ -9,15 +9,16 @@ from itertools import pairwise
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests import fabric
+from tests.fabric import fabric_plan, program_names
 
 from weft.base.errors import InputError
-from weft.controller import Pin, Plan, fabric
-from weft.controller.congestion import plan_marking
+from weft.controller import Plan
 from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
-from weft.controller.fabric_planner import fabric_plan
-from weft.controller.pinned_paths import PathMap, plan_pins
+from weft.controller.features.congestion import plan_marking
+from weft.controller.features.pinned_paths import PathMap, Pin, plan_pins
+from weft.controller.features.routes import PATHS, Paths, plan_routes
 from weft.controller.plan import diff
-from weft.controller.routes import PATHS, Paths, plan_routes
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 
@@ -68,7 +69,7 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
     given_: tuple[Topology, list[Pin], set[str]],
 ) -> None:
     topology, pins, down = given_
-    planned = plan_pins(topology, pins, down)
+    planned = plan_pins(program_names(), topology, pins, down)
     expected: set[tuple[str, int, int, int, Action]] = set()
     for pin in pins:
         nodes = way(topology, pin)
@@ -127,33 +128,37 @@ def test_paths_between_two_leaves_have_a_top_switch_each_and_lead_from_one_to_th
 )
 def test_a_pin_that_makes_no_sense_is_named(pin: Pin, words: str) -> None:
     with pytest.raises(InputError) as caught:
-        plan_pins(leaf_spine(3, 2, 2), [pin])
+        plan_pins(program_names(), leaf_spine(3, 2, 2), [pin])
     assert words in str(caught.value)
 
 
 def test_a_flow_has_one_path_and_may_be_named_twice() -> None:
     topology = leaf_spine(2, 2, 1)
-    once, twice = (plan_pins(topology, [Pin(0, 1, 5, 1)] * count) for count in (1, 2))
+    once, twice = (
+        plan_pins(program_names(), topology, [Pin(0, 1, 5, 1)] * count) for count in (1, 2)
+    )
     assert once == twice
     with pytest.raises(InputError, match="it has two paths, 1 and 0"):
-        plan_pins(topology, [Pin(0, 1, 5, 1), Pin(0, 1, 5, 0)])
+        plan_pins(program_names(), topology, [Pin(0, 1, 5, 1), Pin(0, 1, 5, 0)])
     with pytest.raises(InputError, match="leaf0-spine7"):
-        plan_pins(topology, [], ["leaf0-spine7"])
+        plan_pins(program_names(), topology, [], ["leaf0-spine7"])
 
 
 def test_more_pins_than_a_switch_holds_are_refused() -> None:
     topology = leaf_spine(3, 2, 1)
     pins = [Pin(0, destination, port, 0) for destination in (1, 2) for port in range(1 << 15)]
-    assert len(plan_pins(topology, pins)["leaf0"]) == 1 << 16
+    assert len(plan_pins(program_names(), topology, pins)["leaf0"]) == 1 << 16
     with pytest.raises(InputError, match="leaf0: 65537 pinned paths, and a switch holds 65536"):
-        plan_pins(topology, [*pins, Pin(0, 1, 1 << 15, 0)])
+        plan_pins(program_names(), topology, [*pins, Pin(0, 1, 1 << 15, 0)])
 
 
 @pytest.mark.parametrize("topology", [leaf_spine(3, 6, 2), fat_tree(6), leaf_spine(2, 60, 1)])
 def test_a_set_in_turn_has_whole_rounds_whose_orders_a_seed_repeats(topology: Topology) -> None:
     def orders(seed: int) -> dict[str, list[int]]:
         found = {}
-        for switch, entities in plan_routes(topology, (), "spray-round-robin", seed).items():
+        for switch, entities in plan_routes(
+            program_names(), topology, (), "spray-round-robin", seed
+        ).items():
             ports = []
             for entity in entities:
                 if isinstance(entity, TableEntry) and entity.table == fabric.name("spray_port"):
@@ -176,7 +181,7 @@ def test_a_set_in_turn_has_whole_rounds_whose_orders_a_seed_repeats(topology: To
 @pytest.mark.parametrize("threshold", [-1, 1 << 19])
 def test_a_threshold_that_no_queue_depth_has_is_refused(threshold: int) -> None:
     with pytest.raises(InputError, match="1 to 524287, or 0 for no marks"):
-        plan_marking(single(2), threshold)
+        plan_marking(program_names(), single(2), threshold)
 
 
 def test_every_switch_marks_from_the_threshold_on() -> None:

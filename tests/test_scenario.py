@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.fabric import program_names
 
 from weft.base.errors import InputError
-from weft.controller.routes import PATHS as PLANNED_PATHS
+from weft.controller.features.routes import PATHS as PLANNED_PATHS
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.runs.inputs import plan_of
 from weft.experiments.scenario.options import OPTIONS, from_options
@@ -51,7 +52,10 @@ def test_paths_are_what_the_controller_can_plan() -> None:
     network = ecmp.network()
     for other in others:
         assert network == other.network()
-        assert plan_of(ecmp, network).entities != plan_of(other, network).entities
+        assert (
+            plan_of(program_names(), ecmp, network).entities
+            != plan_of(program_names(), other, network).entities
+        )
 
 
 def test_a_file_has_the_options_of_the_command_line_and_they_override_it(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.controller_networks import built_in_switches, unicast
+from tests.fabric import fabric_plan
 from tests.p4runtime_support import FABRIC, compiled
 
 from weft.base.errors import InputError
-from weft.controller import Controller, fabric_plan
+from weft.controller import Controller
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.selector_hash import (

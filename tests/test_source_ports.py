@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fabric import program_names
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.datagrams import ipv4
@@ -149,7 +150,7 @@ def test_cores_of_a_fat_tree_are_chosen_by_themselves_too() -> None:
 def test_a_runs_queue_pairs_and_the_static_analysis_have_the_same_ports() -> None:
     scenario = Scenario("alltoall", leaves=4, seed=7, rank_placement="random")
     network = scenario.network()
-    cast = cast_of(scenario, network, plan_at_start(scenario, network), "direct")
+    cast = cast_of(scenario, network, plan_at_start(program_names(), scenario, network), "direct")
     (hosts,) = scenario.placement.jobs
     addresses = [ipv4(address) for address in cast.teams[0].addresses]
     endpoint = Endpoint(addresses[2], options=transport_of(scenario))
@@ -171,7 +172,7 @@ def test_both_worlds_are_told_the_same_seed_of_ports() -> None:
         operation = operation_of(scenario, "ring", scenario.seed + repetition)
         assert isinstance(operation, OperationConfig) and operation.seed == 11 + repetition
         network = scenario.network()
-        cast = cast_of(scenario, network, plan_at_start(scenario, network), "ring")
+        cast = cast_of(scenario, network, plan_at_start(program_names(), scenario, network), "ring")
         assert isinstance(cast, Cast) and cast.transport.port_seed == 11
 
 

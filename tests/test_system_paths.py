@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 from google.protobuf import text_format
+from tests import fabric
 from tests.system_support import left_as_it_was
 from tests.workloads_support import encode
 
 from weft.base.progress import Progress
-from weft.controller import fabric
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.results.results import Run
 from weft.experiments.runs import emulated

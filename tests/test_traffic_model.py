@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
 from tests.collective_names import COLLECTIVES
+from tests.fabric import program_names
 from tests.theory_support import (
     OFFLOADED,
     multicast_tier_bytes,
@@ -32,8 +33,8 @@ from weft.agents.collectives.overheads import (
 from weft.agents.collectives.transfers import even_parts, placed
 from weft.agents.servers.reduction_plan import ReductionPlan, terms_of
 from weft.base.errors import InputError
-from weft.controller.aggregation import AggregationJob, plan_aggregation
-from weft.controller.multicast import plan_trees
+from weft.controller.features.aggregation import AggregationJob, plan_aggregation
+from weft.controller.features.multicast import plan_trees
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.traffic_model import tier_model_bytes, tier_model_frame_bytes
 from weft.topo import clos
@@ -71,7 +72,9 @@ def way(network: Topology, source: str, destination: str) -> Counter[str]:
 
 def flood(network: Topology, source: str, index: int = 0) -> Counter[str]:
     """How many links of each tier a packet to all hosts crosses, by the controller's tree."""
-    tree = plan_trees(network, [[host.name for host in network.hosts]] * (index + 1))[index]
+    tree = plan_trees(
+        program_names(), network, [[host.name for host in network.hosts]] * (index + 1)
+    )[index]
     crossed: Counter[str] = Counter()
     waiting = [network.outward(source)[0]]
     while waiting:
@@ -338,7 +341,9 @@ def test_every_link_of_the_controllers_aggregation_tree_has_its_share(
     names = [network.hosts[number].name for number in numbers]
     elements = data.draw(st.lists(st.integers(0, 40), min_size=len(names), max_size=len(names)))
     scatter = data.draw(st.booleans())
-    (tree,) = plan_aggregation(network, [AggregationJob("239.255.0.0", names, 1, 4, 0)])
+    (tree,) = plan_aggregation(
+        program_names(), network, [AggregationJob("239.255.0.0", names, 1, 4, 0)]
+    )
     owners = [rank for rank, count in enumerate(elements) for _ in range(-(-count // 16))]
     if not scatter:
         owners = [-1] * -(-sum(elements) // 16)

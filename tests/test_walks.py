@@ -264,65 +264,122 @@ def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
 
 
 FEATURE_P4 = """
-control AlwaysMark(inout headers_t hdr, inout metadata_t meta,
-                   inout standard_metadata_t standard_metadata) {
-    bit<1> on = 0;
+control LongMark(inout headers_t hdr, inout metadata_t meta,
+                 inout standard_metadata_t standard_metadata) {
+    counter(PORTS, CounterType.packets) long_marked;
 
-    action mark() {
-        on = 1;
+    // 0: nothing is marked.
+    bit<32> least = 0;
+
+    action mark_from(bit<32> size_bytes) {
+        least = size_bytes;
     }
 
     table marking {
-        actions = { mark; NoAction; }
+        actions = { mark_from; NoAction; }
         default_action = NoAction();
     }
 
     apply {
         marking.apply();
-        if (on == 1 && hdr.ipv4.ecn != 0) {
+        if (least != 0 && hdr.ipv4.ecn != 0 && standard_metadata.packet_length >= least) {
             hdr.ipv4.ecn = ECN_CE;
+            long_marked.count((bit<32>)standard_metadata.egress_port);
         }
     }
 }
 """
 
 FEATURE = '''
-"""Switches mark every packet of a transport that understands marks."""
+"""Switches mark every packet that brings as much as one may, of a transport that heeds marks."""
 
 from pathlib import Path
 
-from weft.controller import fabric
+from weft.controller.counters import LinkCounters
 from weft.controller.entities import Action, DefaultAction
-from weft.controller.feature import Feature
+from weft.controller.features.feature import Feature, Planned
 
 
-class AlwaysMark(Feature):
-    name = "always_mark"
-    include = Path(__file__).with_name("always_mark.p4")
-    egress = "AlwaysMark"
+class LongMark(Feature):
+    name = "long_mark"
+    include = Path(__file__).with_name("long_mark.p4")
+    egress = "LongMark"
+    counters = ("long_mark.long_marked",)
 
-    def plan(self, topology, seed, without):
-        call = Action.of(fabric.name("always_mark.mark"))
-        mark = DefaultAction(fabric.name("always_mark.marking"), call)
-        return {switch.name: [mark] for switch in topology.switches}
+    def plan(self, planning):
+        names, mtu = planning.names, planning.options.get("mtu", 0)
+        call = Action.of(names.name("long_mark.mark_from"), size_bytes=mtu)
+        mark = DefaultAction(names.name("long_mark.marking"), call)
+        switches = [switch.name for switch in planning.topology.switches]
+        return Planned(dict.fromkeys(switches, [mark]), provides=mtu)
+
+    def share(self, cells):
+        return LinkCounters(marked_packets=cells.at_source("long_mark.long_marked")[0])
 
 
-FEATURE = AlwaysMark()
+def marked(controller):
+    """Return how many packets each switch has marked."""
+    counter = controller.names.name("long_mark.long_marked")
+    ports = {
+        switch.name: [each.source.number for each in controller.topology.outward(switch.name)]
+        for switch in controller.topology.switches
+    }
+    cells = {switch: [(counter, port) for port in ports[switch]] for switch in ports}
+    counted = controller.read_cells(cells)
+    return {switch: sum(packets for packets, _ in counted[switch].values()) for switch in cells}
+
+
+FEATURE = LongMark()
 '''
+
+FIGURES = """
+import long_mark
+
+from weft import Scenario
+from weft.controller import Controller
+from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
+from weft.topo.worlds.simulated.world import SimulatedWorld
+
+scenario = Scenario("alltoall", topology="single", hosts_per_leaf=2, size_bytes=1 << 16,
+                    congestion="dctcp", world="simulated")
+world = SimulatedWorld(scenario.network(), seed=1, path_mtu=scenario.mtu)
+with Controller(world.topology, world.switch_addresses, program_of(scenario)) as controller:
+    plan = plan_of(controller.names, scenario, world.topology)
+    controller.apply(plan)
+    operation = operation_of(scenario, scenario.algorithms[0], 1)
+    world.run_operation(operation, cast=cast_of(scenario, world.topology, plan))
+    print(plan.provided["long_mark"], long_mark.marked(controller))
+"""
 
 
 @pytest.mark.system
 def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: Path) -> None:
-    (tmp_path / "always_mark.p4").write_text(FEATURE_P4)
-    package(tmp_path, "always_mark", FEATURE, "weft.p4_features", "feature")
+    (tmp_path / "long_mark.p4").write_text(FEATURE_P4)
+    package(tmp_path, "long_mark", FEATURE, "weft.p4_features", "feature")
     small = ["--world", "simulated", "--topology", "single", "--hosts-per-leaf", "2"]
-    words = ["--size", "64KiB", "--congestion", "dctcp", "--out", "out", "--json"]
-    (run,) = json.loads(weft(tmp_path, "run", "alltoall", *small, *words))["runs"]
-    assert run["verified"]
-    data_packets = 32 * 1024 // 4096  # acknowledgements are of no such transport
-    assert all(rank["statistics"]["congestion_marks"] > data_packets for rank in run["ranks"])
-    (without,) = json.loads(weft(tmp_path / "out", "run", "alltoall", *small, *words))["runs"]
-    assert not any(rank["statistics"]["congestion_marks"] for rank in without["ranks"])
+    words = [*small, "--size", "64KiB", "--congestion", "dctcp", "--out", "out", "--json"]
+
+    def marks(folder: Path, *more: str) -> dict[tuple[str, str], int]:
+        """Return the marked packets by link; hosts and switches must have counted the same."""
+        (run,) = json.loads(weft(folder, "run", "alltoall", *words, *more))["runs"]
+        assert run["verified"]
+        marked = sum(link["marked"] for link in run["links"])
+        assert marked == sum(rank["statistics"]["congestion_marks"] for rank in run["ranks"])
+        return {(link["from"], link["to"]): link["marked"] for link in run["links"]}
+
+    # As many as there are packets that are full, by the option that says how much they bring.
+    for mtu in (4096, 1024):
+        full = 32 * 1024 // mtu
+        found = {ends: count for ends, count in marks(tmp_path, "--mtu", str(mtu)).items() if count}
+        assert found == {("leaf0", "h0"): full, ("leaf0", "h1"): full}
+    assert not any(marks(tmp_path / "out").values())  # where the package is not installed
+
+    figures = subprocess.run(
+        [sys.executable, "-c", FIGURES],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert figures.stdout == "4096 {'leaf0': 16}\n", figures.stderr
 
 
 FAULT = '''

@@ -8,7 +8,7 @@ from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.runs.emulated import testbed_of
-from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
+from weft.experiments.runs.inputs import cast_of, operation_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -43,11 +43,9 @@ def _bring_up(scenario: Scenario) -> float:
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
         operation = operation_of(scenario, "multicast", scenario.seed)
-        cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
-        with (
-            testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
-            testbed.ranks("ranks", operation, cast),
-        ):
-            return time.monotonic()
+        with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
+            cast = cast_of(scenario, world.topology, testbed.controller.plan)
+            with testbed.ranks("ranks", operation, cast):
+                return time.monotonic()
     finally:
         record.remove()

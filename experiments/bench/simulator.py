@@ -25,7 +25,8 @@ from weft.agents.ranks import OperationConfig
 from weft.agents.transport import CompletionKind, Endpoint
 from weft.base.errors import RunError, refuse
 from weft.controller import Controller, fabric_plan
-from weft.controller.feature import featured_program
+from weft.controller.features.multicast import trees_of
+from weft.controller.features.program import featured_program
 from weft.topo.clos import leaf_spine
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated.fabric import Idle
@@ -95,7 +96,7 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
     world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU)
     fabric = world.fabric
     with Controller(topology, world.switch_addresses, featured_program()) as owner:
-        owner.apply(fabric_plan(topology, seed=seed, groups=[]))
+        owner.apply(fabric_plan(owner.names, topology, seed=seed, wants={"multicast": []}))
     flows = [
         Flow(Endpoint(host.address, PATH_MTU, rate_bps=RATE_BPS, seed=seed + host.rank))
         for host in topology.hosts
@@ -153,11 +154,12 @@ def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str,
     world = SimulatedWorld(topology, path_mtu=PATH_MTU)
     with Controller(topology, world.switch_addresses, featured_program()) as owner:
         everybody = [host.name for host in topology.hosts]
-        plan = fabric_plan(topology, groups=[everybody] * min(below, ALLGATHER_GROUPS))
+        groups = [everybody] * min(below, ALLGATHER_GROUPS)
+        plan = fabric_plan(owner.names, topology, wants={"multicast": groups})
         owner.apply(plan)
         results = world.run_operation(
             OperationConfig(Request(0, "allgather", "multicast", shard_bytes)),
-            groups=[group.address for group in plan.groups],
+            groups=[group.address for group in trees_of(plan)],
         )
     for result in results:
         refuse(

@@ -33,7 +33,6 @@ from weft.base.children import (
     run_tool,
 )
 from weft.base.errors import MachineError, RunError, WeftError, refuse
-from weft.controller import fabric
 from weft.controller.client import Program, Session
 from weft.controller.entities import (
     Action,
@@ -46,6 +45,7 @@ from weft.controller.entities import (
     entry,
 )
 from weft.controller.plan import Update
+from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.realtime import bare
@@ -247,23 +247,23 @@ def pair(a: str, b: str) -> list[str]:
     ]
 
 
-def unicast(port: int) -> list[Entity]:
+def unicast(names: ProgramNames, port: int) -> list[Entity]:
     """Return entries of fabric.p4: everything in 10/8 leaves by a port."""
-    call = Action.of(fabric.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
+    call = Action.of(names.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
-        ProfileMember(fabric.name("ecmp"), port, call),
+        ProfileMember(names.name("ecmp"), port, call),
         entry(
-            fabric.name("ipv4_route"), {fabric.name("dst_addr"): Lpm(10 << 24, 8)}, MemberRef(port)
+            names.name("ipv4_route"), {names.name("dst_addr"): Lpm(10 << 24, 8)}, MemberRef(port)
         ),
     ]
 
 
-def replicated() -> list[Entity]:
+def replicated(names: ProgramNames) -> list[Entity]:
     """Return entries of fabric.p4: a group to four ports."""
-    call = Action.of(fabric.name("replicate"), group=1)
+    call = Action.of(names.name("replicate"), group=1)
     return [
         MulticastGroup(1, tuple(range(2, 2 + FANOUT))),
-        entry(fabric.name("multicast_route"), {fabric.name("dst_addr"): Exact(_GROUP)}, call),
+        entry(names.name("multicast_route"), {names.name("dst_addr"): Exact(_GROUP)}, call),
     ]
 
 
@@ -293,6 +293,7 @@ class Bench:
         self.fabric = compile_cached(
             fabric_program(), defines=dict(fabric_macros(BMV2_AGGREGATION_VALUES))
         )
+        self.names = Program(self.fabric).names
         self.twelve = compile_cached(TWELVE_TABLES)
 
     def start(self) -> None:
@@ -355,7 +356,13 @@ class Bench:
 
     def load_fabric(self, name: str, what: str, letter: str, device: Device) -> None:
         """Give a switch fabric.p4, and let its unicast and multicast be measured."""
-        load(name, 1, self.address(name), self.fabric, unicast(2) + replicated())
+        load(
+            name,
+            1,
+            self.address(name),
+            self.fabric,
+            unicast(self.names, 2) + replicated(self.names),
+        )
         self.rows += [
             *(Row(what, "unicast", size, letter, [device]) for size in self.sizes),
             Row(what, "multicast to 4", 1400, letter, [device], copies=FANOUT, destination=_GROUP),
@@ -375,7 +382,7 @@ class Bench:
         device = self.weft_process("weft with 5 switches", switches)
         load("twelve", 1, self.address("twelve"), self.twelve, [])
         for i in range(HOPS):
-            load(f"hop{i}", 2 + i, self.address(f"hop{i}"), self.fabric, unicast(2))
+            load(f"hop{i}", 2 + i, self.address(f"hop{i}"), self.fabric, unicast(self.names, 2))
         self.rows += [
             Row("weft", "12 tables", 1400, "c", [device]),
             Row("weft", "patch links", 1400, "d", [device], hops=HOPS),
@@ -414,7 +421,7 @@ class Bench:
             right = "H2" if i == HOPS - 1 else f"J{i}"
             name = f"bmv2-hop{i}"
             devices.append(self.bmv2_process(name, 3 + i, {1: left, 2: right}))
-            load(name, 3 + i, self.address(name), self.fabric, unicast(2))
+            load(name, 3 + i, self.address(name), self.fabric, unicast(self.names, 2))
         self.rows.append(Row("bmv2", "4 in a row", 1400, "h", devices, hops=HOPS))
 
     def measure(self, rounds: int, turn_s: float) -> None:

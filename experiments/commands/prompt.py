@@ -235,7 +235,7 @@ class Standing:
             return f"{said}; a host has no other way"
         for name in switches - self.strange:
             self.controller.session(name).take_over()
-        plan = plan_around(self.scenario, self.topology, sorted(self.down))
+        plan = plan_around(self.controller.names, self.scenario, self.topology, sorted(self.down))
         self.controller.apply(plan, besides=self.strange)
         said = f"{said}; routes lead {'over it again' if up else 'around it'}"
         if self.strange:

@@ -50,7 +50,7 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
                     controller = Controller(network, world.switch_addresses, files)
                     stack.enter_context(controller)
                     if program is None:
-                        controller.apply(plan_of(scenario, network))
+                        controller.apply(plan_of(controller.names, scenario, network))
         addresses = world.switch_addresses
         switches = {
             switch.name: RunningSwitch(addresses[switch.name], switch.device_id)

@@ -11,8 +11,9 @@ from weft.analysis.uniform_loads import uniform_ecmp
 from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.entities import Entity
+from weft.controller.features.feature import Planning
+from weft.controller.features.routes import Paths, plan_routes
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray, Pieces
-from weft.controller.routes import Paths, plan_routes
 from weft.controller.selector_hash import Salts, source_ports
 from weft.topo.network import Topology
 
@@ -48,7 +49,7 @@ class PathScheme:
     colour = "#6a51a3"
     """The colour in plots, which are white."""
     routes: Paths = "ecmp"
-    """How switches choose among paths; see `weft.controller.routes.plan_routes`."""
+    """How switches choose among paths; see `weft.controller.features.routes`."""
     lanes = 1
     """How many queue pairs there are between two ranks, each with a UDP source port of its own."""
     assigned = ""
@@ -68,12 +69,11 @@ class PathScheme:
         """``fields`` replace the values that the class has, by name."""
         vars(self).update(fields)
 
-    def plan_routes(
-        self, topology: Topology, without: Collection[str], seed: int
-    ) -> Mapping[str, Sequence[Entity]]:
-        """Return route entries of every switch, by its name, over links that are not in
-        `without`."""
-        return plan_routes(topology, without, self.routes, seed)
+    def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:
+        """Return route entries of every switch, by its name, over links that have not failed."""
+        return plan_routes(
+            planning.names, planning.topology, planning.without, self.routes, planning.seed
+        )
 
     def pieces(
         self,

@@ -66,7 +66,7 @@ def testbed_of(
                 controller = stack.enter_context(
                     Controller(world.topology, world.switch_addresses, program)
                 )
-                controller.apply(plan_of(scenario, world.topology))
+                controller.apply(plan_of(controller.names, scenario, world.topology))
             launcher.wait_warm()
         yield EmulatedTestbed(scenario, world, controller, launcher)
     finally:
@@ -96,7 +96,7 @@ class EmulatedTestbed:
 
     def turn_to(self, scenario: Scenario) -> None:
         """Have the same network's switches do what another scenario wants."""
-        plan = plan_of(scenario, self.world.topology)
+        plan = plan_of(self.controller.names, scenario, self.world.topology)
         with self.world.blaming_the_dead():
             self.controller.apply(plan)
         self.scenario = scenario

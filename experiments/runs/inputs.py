@@ -16,8 +16,11 @@ from weft.agents.ranks import OperationConfig
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
-from weft.controller.aggregation import JOB_BASE_ADDRESS, AggregationJob
-from weft.controller.feature import featured_program
+from weft.controller.features import aggregation, multicast
+from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from weft.controller.features.faults import losses
+from weft.controller.features.program import featured_program
+from weft.controller.program_names import ProgramNames
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -94,16 +97,15 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
     and by which paths an algorithm's ranks send, where that is decided for them."""
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
-    each = len(plan.groups) // len(placement.jobs)
     switch_jobs = [
         SwitchJob(tree.job.address, tree.job.epoch, tree.job.slots, scenario.program_values)
-        for tree in plan.aggregation
+        for tree in aggregation.trees_of(plan)
     ]
     teams = tuple(
         Team(
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
-            groups=_groups(scenario, plan, job, each),
+            groups=_groups(scenario, plan, job),
             aggregation=switch_jobs[job] if switch_jobs else None,
         )
         for job, hosts in enumerate(placement.jobs)
@@ -158,18 +160,22 @@ def transport_of(scenario: Scenario) -> TransportOptions:
     return TransportOptions(**options)
 
 
-def _groups(scenario: Scenario, plan: Plan, job: int, each: int) -> tuple[str, ...]:
+def _groups(scenario: Scenario, plan: Plan, job: int) -> tuple[str, ...]:
     """Return a job's multicast groups. Where it multicasts beside sums in switches, those whose
     trees have another root, if there are: the sums' tree is full."""
-    trees = plan.groups[job * each : (job + 1) * each]
-    if scenario.collective == FSDP and plan.aggregation:
-        apart = tuple(tree for tree in trees if tree.root != plan.aggregation[job].root)
+    trees = multicast.trees_of(plan)
+    each = len(trees) // len(scenario.placement.jobs)
+    trees = trees[job * each : (job + 1) * each]
+    sums = aggregation.trees_of(plan)
+    if scenario.collective == FSDP and sums:
+        apart = tuple(tree for tree in trees if tree.root != sums[job].root)
         if len(apart) >= scenario.workers:
             trees = apart[: len(apart) // scenario.workers * scenario.workers]
     return tuple(ipv4_text(tree.address) for tree in trees)
 
 
 def plan_of(
+    names: ProgramNames,
     scenario: Scenario,
     network: Topology,
     more: Sequence[LinkLoss] = (),
@@ -181,6 +187,7 @@ def plan_of(
     top switch, and as many for each worker; and with what the switches add for each job.
 
     Args:
+        names: those of the program that the switches run.
         more: links that lose packets now, beside those of the scenario.
         epoch: of the aggregation jobs; a new one for every run on the same network.
         without: names of links that are known to have failed.
@@ -205,16 +212,19 @@ def plan_of(
             for job, hosts in enumerate(jobs)
         ]
     return fabric_plan(
+        names,
         network,
         seed=scenario.seed,
-        loss=scenario.loss,
-        faults=[*scenario.losses, *more],
-        groups=[hosts for hosts in jobs for _ in range(groups)],
         without=without,
-        aggregation=adding,
-        paths=scheme_of(scenario.paths).plan_routes,
-        ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
-        pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
+        wants={
+            "routes": scheme_of(scenario.paths).plan_routes,
+            "pinned_paths": _assignment(scenario, algorithm, without).pins if algorithm else (),
+            "congestion": scenario.ecn_threshold_packets or 0,
+            "multicast": [hosts for hosts in jobs for _ in range(groups)],
+            "aggregation": adding,
+            "faults": losses(network, scenario.loss, [*scenario.losses, *more]),
+        },
+        options=vars(scenario),
     )
 
 
@@ -226,14 +236,19 @@ def _assignment(scenario: Scenario, algorithm: str, without: Collection[str] = (
 
 
 def plan_at_start(
-    scenario: Scenario, network: Topology, epoch: int = 1, algorithm: str = ""
+    names: ProgramNames,
+    scenario: Scenario,
+    network: Topology,
+    epoch: int = 1,
+    algorithm: str = "",
 ) -> Plan:
     """`plan_of` as an operation starts: without the links that are known to have failed then."""
     known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
-    return plan_around(scenario, network, known, epoch=epoch, algorithm=algorithm)
+    return plan_around(names, scenario, network, known, epoch=epoch, algorithm=algorithm)
 
 
 def plan_around(
+    names: ProgramNames,
     scenario: Scenario,
     network: Topology,
     without: Collection[str],
@@ -250,8 +265,8 @@ def plan_around(
     """
     more = [LinkLoss(each, 1.0) for each in lost]
     try:
-        return plan_of(scenario, network, more, epoch, without, algorithm)
+        return plan_of(names, scenario, network, more, epoch, without, algorithm)
     except InputError:
         if not without:
             raise
-        return plan_of(scenario, network, more, epoch, algorithm=algorithm)
+        return plan_of(names, scenario, network, more, epoch, algorithm=algorithm)

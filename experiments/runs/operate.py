@@ -99,11 +99,13 @@ def operate(
         RunError: a process that the network consists of is gone, so nothing more can be run.
     """
     scenario, topology = testbed.scenario, testbed.world.topology
+    names = testbed.controller.names
     epoch = next(testbed.epochs)
-    plan = plan_at_start(scenario, topology, epoch, algorithm)
+    plan = plan_at_start(names, scenario, topology, epoch, algorithm)
 
     def lead_around(lost: Sequence[str], without: Sequence[str]) -> None:
-        testbed.controller.apply(plan_around(scenario, topology, without, lost, epoch, algorithm))
+        around = plan_around(names, scenario, topology, without, lost, epoch, algorithm)
+        testbed.controller.apply(around)
 
     order = Order(
         f"{algorithm}-{repetition}",

@@ -9,7 +9,7 @@ from weft.base.progress import Progress
 def prepare(progress: Progress) -> None:
     """Fill the cache: the P4 program, its machine code, the packet loop and the agents' kernels."""
     with progress.stage("program", "Compile the P4 program"):
-        from weft.controller.feature import featured_program
+        from weft.controller.features.program import featured_program
 
         program = featured_program()
     with progress.stage("switch", "Compile the switch"):

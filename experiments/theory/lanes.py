@@ -15,8 +15,8 @@ from weft.agents.collectives.communicator import Lane
 from weft.agents.collectives.names import FLOWS
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import lanes
+from weft.controller.features.pinned_paths import Pin
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
-from weft.controller.pinned_paths import Pin
 from weft.controller.selector_hash import Salts, source_ports
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import PathScheme, drawn_ports

@@ -19,6 +19,7 @@ from typing import Any
 from unittest import mock
 
 from rich.console import Console
+from tests.fabric import program_names
 from tests.golden.traces import trace_entry
 
 from weft.base.errors import InputError, WeftError
@@ -143,7 +144,7 @@ def plan_entry(line: str) -> Entry:
     network = scenario.network()
     entry = {}
     for algorithm in scenario.algorithms:
-        plan = plan_at_start(scenario, network, algorithm=algorithm)
+        plan = plan_at_start(program_names(), scenario, network, algorithm=algorithm)
         texts = {switch: sorted(map(str, held)) for switch, held in plan.entities.items()}
         entry[algorithm] = {"entities": _counts(plan), "all": _hash(texts)}
     return entry

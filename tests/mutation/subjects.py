@@ -49,11 +49,11 @@ GROUPS = (
     Group(
         "planners",
         (
-            "controller/plan.py", "controller/routes.py", "controller/multicast.py",
-            "controller/faults.py", "controller/flows.py", "controller/clos_paths.py",
-            "controller/ethereal.py", "controller/selector_hash.py", "analysis/link_loads.py",
-            "analysis/uniform_loads.py", "controller/pinned_paths.py", "controller/routes.py",
-            "controller/plan.py", "controller/aggregation.py",
+            "controller/plan.py", "controller/features/routes.py",
+            "controller/features/multicast.py", "controller/features/faults.py",
+            "controller/features/pinned_paths.py", "controller/features/aggregation.py",
+            "controller/flows.py", "controller/clos_paths.py", "controller/ethereal.py",
+            "controller/selector_hash.py", "analysis/link_loads.py", "analysis/uniform_loads.py",
         ),
     ),
     Group(

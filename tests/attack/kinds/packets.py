@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from tests.attack.kind import Broken, Trial
 from tests.collective_group import EVERY, Group, name_of
+from tests.fabric import fabric_plan
 from tests.operations import gather
 
 from weft.agents.collectives.agent import Done
@@ -21,7 +22,8 @@ from weft.agents.ranks import RankReport
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
 from weft.base.errors import RunError
-from weft.controller import Controller, fabric_plan
+from weft.controller import Controller
+from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
@@ -293,7 +295,7 @@ def _through_switches(trial: Trial) -> str:
         try:
             operation = gather(algorithm, size_bytes, timeout_ns=TIMEOUT_NS)
             results = world.run_operation(
-                operation, groups=[group.address for group in plan.groups]
+                operation, groups=[group.address for group in multicast_trees(plan)]
             )
         except RunError as error:
             if forger.authority:

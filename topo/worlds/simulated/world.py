@@ -6,11 +6,11 @@ clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells 
 
     world = SimulatedWorld(leaf_spine(), seed=1)
     with Controller(world.topology, world.switch_addresses, program) as controller:
-        plan = fabric_plan(world.topology, seed=1)
+        plan = fabric_plan(controller.names, world.topology, seed=1)
         controller.apply(plan)
         results = world.run_operation(
             OperationConfig(Request(0, "allgather", "multicast", 1 << 20)),
-            groups=[group.address for group in plan.groups],
+            groups=[group.address for group in multicast.trees_of(plan)],
         )
 """
 

@@ -12,7 +12,7 @@ that lead down to a leaf or pod have equal shares of its hosts: where there is n
 none carries more than one host receives, whoever sends.
 
 Where packets are sprayed, a route that has several shortest paths names a member that says over
-which set of ports (`Spraying`). Pinned paths (`weft.controller.pinned_paths`) come
+which set of ports (`Spraying`). Pinned paths (`weft.controller.features.pinned_paths`) come
 before all routes; what is not pinned goes by ECMP.
 
 A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
@@ -23,12 +23,11 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from weft.base.errors import refuse
-from weft.controller import fabric
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -41,6 +40,10 @@ from weft.controller.entities import (
     ProfileMember,
     entry,
 )
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.plan import merge
+from weft.controller.program_names import ProgramNames
+from weft.controller.selector_hash import salt_of
 from weft.topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1
@@ -50,9 +53,6 @@ DROP_MEMBER = 1 << 16
 SUBNET_BITS = 24
 """Prefix length of a leaf's subnet."""
 
-MAX_ROUTES = 4096
-"""Entries that the route table of p4/include/forwarding.p4 holds."""
-
 Ports = tuple[int, ...]
 
 Paths = Literal["ecmp", "destination", "spray-random", "spray-round-robin", "pinned"]
@@ -61,9 +61,34 @@ random or in turn; as pinned, else by their hash."""
 
 PATHS: tuple[Paths, ...] = get_args(Paths)
 
+RoutePlanner = Callable[[Planning], Mapping[str, Sequence[Entity]]]
+"""Gives the route entries of every switch, by its name."""
+
+
+class Routes(Feature):
+    """Unicast routes; wanted is how flows choose among shortest paths (`Paths`), or what plans
+    their routes (`RoutePlanner`); by default ECMP."""
+
+    name = "routes"
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        names, topology, seed = planning.names, planning.topology, planning.seed
+        paths: Paths | RoutePlanner = planning.wants.get(self.name, "ecmp")
+        routes = (
+            paths(planning)
+            if callable(paths)
+            else plan_routes(names, topology, planning.without, paths, seed)
+        )
+        return Planned(merge(plan_salts(names, topology, seed), routes))
+
 
 def plan_routes(
-    topology: Topology, without: Collection[str] = (), paths: Paths = "ecmp", seed: int = 1
+    names: ProgramNames,
+    topology: Topology,
+    without: Collection[str] = (),
+    paths: Paths = "ecmp",
+    seed: int = 1,
 ) -> dict[str, list[Entity]]:
     """Return route entries of every switch, by its name.
 
@@ -77,7 +102,12 @@ def plan_routes(
         divisors = _divisors(topology)
         return {
             switch.name: _entries_by_destination(
-                topology, switch, live[switch.name], next_hops[switch.name], divisors[switch.level]
+                names,
+                topology,
+                switch,
+                live[switch.name],
+                next_hops[switch.name],
+                divisors[switch.level],
             )
             for switch in topology.switches
         }
@@ -85,17 +115,18 @@ def plan_routes(
     sprayed = in_turn or paths == "spray-random"
     return {
         switch.name: _entries(
+            names,
             topology,
             switch,
             live[switch.name],
             next_hops[switch.name],
-            Spraying(in_turn, seed, switch.device_id) if sprayed else None,
+            Spraying(names, in_turn, seed, switch.device_id) if sprayed else None,
         )
         for switch in topology.switches
     }
 
 
-def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
+def plan_salts(names: ProgramNames, topology: Topology, seed: int) -> dict[str, list[Entity]]:
     """Return the salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
 
     Aggregation switches, which choose after a leaf has, make one of it for each flow.
@@ -103,22 +134,17 @@ def plan_salts(topology: Topology, seed: int) -> dict[str, list[Entity]]:
     return {
         switch.name: [
             DefaultAction(
-                fabric.name("switch_config"),
+                names.name("switch_config"),
                 Action.of(
-                    fabric.name("set_salt_by_flow")
+                    names.name("set_salt_by_flow")
                     if switch.tier == "agg"
-                    else fabric.name("set_salt"),
+                    else names.name("set_salt"),
                     salt=salt_of(seed, switch.device_id),
                 ),
             )
         ]
         for switch in topology.switches
     }
-
-
-def salt_of(seed: int, device_id: int) -> int:
-    """Return the salt, 32 bits, of one switch's ECMP hash."""
-    return random.Random(f"salt {seed} {device_id}").getrandbits(32)
 
 
 def live_directions(
@@ -162,6 +188,7 @@ def _next_hops(
 
 
 def _entries(
+    names: ProgramNames,
     topology: Topology,
     switch: Switch,
     live: Sequence[Direction],
@@ -174,7 +201,7 @@ def _entries(
         if topology.nodes[direction.destination.node].level > switch.level
     )
     by_default = bool(uplinks) and any(one.level > 2 for one in topology.switches)
-    ways = {d.source.number: _member(topology, switch, d) for d in live}
+    ways = {d.source.number: _member(names, topology, switch, d) for d in live}
     members: dict[int, ProfileMember] = {}
     groups: dict[Ports, ProfileGroup] = {}
     sprayed: dict[Ports, ProfileMember] = {}
@@ -196,12 +223,12 @@ def _entries(
             return MemberRef(ports[0])
         if ports not in groups:
             members_of = tuple((port, 1) for port in ports)
-            groups[ports] = ProfileGroup(fabric.name("ecmp"), number, members_of)
+            groups[ports] = ProfileGroup(names.name("ecmp"), number, members_of)
         return GroupRef(groups[ports].group_id)
 
     def route(address: int, length: int, target: MemberRef | GroupRef) -> None:
-        prefix = {fabric.name("dst_addr"): Lpm(address, length)} if length else {}
-        routes.append(entry(fabric.name("ipv4_route"), prefix, target))
+        prefix = {names.name("dst_addr"): Lpm(address, length)} if length else {}
+        routes.append(entry(names.name("ipv4_route"), prefix, target))
 
     if by_default:
         route(0, 0, towards(uplinks, UPLINK_GROUP))
@@ -213,7 +240,7 @@ def _entries(
         if leaf.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
                 members[DROP_MEMBER] = ProfileMember(
-                    fabric.name("ecmp"), DROP_MEMBER, Action(fabric.name("forwarding.drop"))
+                    names.name("ecmp"), DROP_MEMBER, Action(names.name("forwarding.drop"))
                 )
                 route(subnet, SUBNET_BITS, MemberRef(DROP_MEMBER))
             for host, port in _own_hosts(topology, live):
@@ -223,14 +250,15 @@ def _entries(
         if ports and not (by_default and ports == uplinks):
             route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
     refuse(
-        len(places) > fabric.size("spray_port"),
+        len(places) > names.size("spray_port"),
         f"{switch.name}: {len(places)} places to spray over, and a switch holds "
-        f"{fabric.size('spray_port')}: choose paths ecmp, or a smaller network",
+        f"{names.size('spray_port')}: choose paths ecmp, or a smaller network",
     )
     return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
 
 def _entries_by_destination(
+    names: ProgramNames,
     topology: Topology,
     switch: Switch,
     live: Sequence[Direction],
@@ -239,14 +267,16 @@ def _entries_by_destination(
 ) -> list[Entity]:
     """Return a route per host, or per leaf where all its hosts are reached by one port."""
     uplinks = _uplinks(topology, switch)
-    members = {direction.source.number: _member(topology, switch, direction) for direction in live}
+    members = {
+        direction.source.number: _member(names, topology, switch, direction) for direction in live
+    }
     used: set[int] = set()
     routes: list[Entity] = []
 
     def route(address: int, length: int, port: int) -> None:
         used.add(port)
-        prefix = {fabric.name("dst_addr"): Lpm(address, length)}
-        routes.append(entry(fabric.name("ipv4_route"), prefix, MemberRef(port)))
+        prefix = {names.name("dst_addr"): Lpm(address, length)}
+        routes.append(entry(names.name("ipv4_route"), prefix, MemberRef(port)))
 
     for leaf in topology.switches_of("leaf"):
         hosts = topology.hosts_of(leaf.name)
@@ -262,9 +292,9 @@ def _entries_by_destination(
             for host, port in zip(hosts, chosen, strict=True):
                 route(host.address, 32, port)
     refuse(
-        len(routes) > MAX_ROUTES,
-        f"{switch.name}: {len(routes)} routes by destination, and a switch holds {MAX_ROUTES}: "
-        "choose paths ecmp, or a smaller network",
+        len(routes) > names.size("ipv4_route"),
+        f"{switch.name}: {len(routes)} routes by destination, and a switch holds "
+        f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network",
     )
     return [*(members[port] for port in sorted(used)), *routes]
 
@@ -315,11 +345,13 @@ def _subnet(host: Host) -> int:
     return host.address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
 
 
-def _member(topology: Topology, switch: Switch, direction: Direction) -> ProfileMember:
+def _member(
+    names: ProgramNames, topology: Topology, switch: Switch, direction: Direction
+) -> ProfileMember:
     port = direction.source.number
     peer = topology.node(direction.destination.node)
-    action = Action.of(fabric.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
-    return ProfileMember(fabric.name("ecmp"), port, action)
+    action = Action.of(names.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
+    return ProfileMember(names.name("ecmp"), port, action)
 
 
 ROUNDS = 8
@@ -340,6 +372,7 @@ class Spraying:
     seed.
     """
 
+    names: ProgramNames
     in_turn: bool
     seed: int
     device_id: int
@@ -353,7 +386,7 @@ class Spraying:
         for.
         """
         # A set has two cells: one for packets with data and one for acknowledgements.
-        sets = fabric.size("spray_turn") // 2
+        sets = self.names.size("spray_turn") // 2
         refuse(
             not 0 < number < sets,
             f"spraying over {number} sets of ports: a switch tells {sets - 1} "
@@ -361,18 +394,18 @@ class Spraying:
         )
         places = self._order(number, forward)
         action = Action.of(
-            fabric.name("spray"), set=number, last=len(places) - 1, in_turn=int(self.in_turn)
+            self.names.name("spray"), set=number, last=len(places) - 1, in_turn=int(self.in_turn)
         )
         entries: list[Entity] = [
             entry(
-                fabric.name("spray_port"),
-                {fabric.name("place"): Exact(number << 16 | index)},
+                self.names.name("spray_port"),
+                {self.names.name("place"): Exact(number << 16 | index)},
                 one,
                 referred=True,
             )
             for index, one in enumerate(places)
         ]
-        return ProfileMember(fabric.name("ecmp"), FIRST_MEMBER + number, action), entries
+        return ProfileMember(self.names.name("ecmp"), FIRST_MEMBER + number, action), entries
 
     def _order(self, number: int, forward: Sequence[Action]) -> list[Action]:
         if not self.in_turn:

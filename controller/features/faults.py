@@ -7,13 +7,37 @@ decides. So every packet is exposed once per link.
 from collections.abc import Iterable, Mapping
 
 from weft.base.errors import refuse
-from weft.controller import fabric
+from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, Exact, entry
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Topology
 from weft.topo.faults import LinkLoss
 
 CERTAIN = 1 << 32
 """A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
+
+
+class Faults(Feature):
+    """Loss on purpose; wanted are probabilities of loss, as `losses` gives them."""
+
+    name = "faults"
+    counters = ("ingress_lost",)
+    host_counters = ("egress_lost",)
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        wanted = planning.wants.get(self.name, {})
+        return Planned(plan_faults(planning.names, planning.topology, wanted))
+
+    def share(self, cells: LinkCells) -> LinkCounters:
+        """See `Feature.share`: what a host loses is counted where it leaves the last switch."""
+        packets, size_bytes = (
+            cells.at_source("egress_lost")
+            if cells.direction.tier == "host_down"
+            else cells.at_destination("ingress_lost")
+        )
+        return LinkCounters(lost_packets=packets, lost_bytes=size_bytes)
 
 
 def losses(
@@ -30,7 +54,7 @@ def losses(
 
 
 def plan_faults(
-    topology: Topology, losses: Mapping[tuple[str, str], float]
+    names: ProgramNames, topology: Topology, losses: Mapping[tuple[str, str], float]
 ) -> dict[str, list[Entity]]:
     """Return the fault entries of every switch that has any, by its name.
 
@@ -52,10 +76,10 @@ def plan_faults(
         side = "egress" if into_host else "ingress"
         control = f"Fabric{side.capitalize()}.fault."
         action = (
-            Action(fabric.name(control + "lose_all"))
+            Action(names.name(control + "lose_all"))
             if threshold == CERTAIN
-            else Action.of(fabric.name(control + "lose"), threshold=threshold)
+            else Action.of(names.name(control + "lose"), threshold=threshold)
         )
-        match = {fabric.name(f"{side}_port"): Exact(at.number)}
-        found.setdefault(at.node, []).append(entry(fabric.name(f"{side}_fault"), match, action))
+        match = {names.name(f"{side}_port"): Exact(at.number)}
+        found.setdefault(at.node, []).append(entry(names.name(f"{side}_fault"), match, action))
     return found

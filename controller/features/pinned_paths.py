@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from weft.base.errors import InputError, refuse
-from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, entry
+from weft.controller.features.feature import Feature, Planned, Planning
 from weft.controller.flows import WITHIN_LEAF
+from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Direction, Switch, Topology
 
 
@@ -83,8 +84,22 @@ class PathMap:
         return tuple(self._topology.direction(*ends) for ends in pairwise(way))
 
 
+class PinnedPaths(Feature):
+    """Pinned paths; wanted are the pins. One that needs a link that has failed is left out."""
+
+    name = "pinned_paths"
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        pins = planning.wants.get(self.name, ())
+        return Planned(plan_pins(planning.names, planning.topology, pins, planning.without))
+
+
 def plan_pins(
-    topology: Topology, pins: Iterable[Pin], without: Collection[str] = ()
+    names: ProgramNames,
+    topology: Topology,
+    pins: Iterable[Pin],
+    without: Collection[str] = (),
 ) -> dict[str, list[Entity]]:
     """Return the pinned paths of every switch that has any, by its name.
 
@@ -110,25 +125,25 @@ def plan_pins(
         way = source.leaf, destination.leaf, pin.path
         if way not in actions:
             ends = topology.switch(source.leaf), topology.switch(destination.leaf)
-            actions[way] = _choices(topology, paths.directions(*ends, pin.path), down)
+            actions[way] = _choices(names, topology, paths.directions(*ends, pin.path), down)
         match = {
-            fabric.name("src_addr"): Exact(source.address),
-            fabric.name("dst_addr"): Exact(destination.address),
-            fabric.name("src_port"): Exact(pin.source_port),
+            names.name("src_addr"): Exact(source.address),
+            names.name("dst_addr"): Exact(destination.address),
+            names.name("src_port"): Exact(pin.source_port),
         }
         for switch, action in actions[way]:
-            found.setdefault(switch, []).append(entry(fabric.name("pinned_path"), match, action))
+            found.setdefault(switch, []).append(entry(names.name("pinned_path"), match, action))
     for switch, entries in found.items():
         refuse(
-            len(entries) > fabric.size("pinned_path"),
+            len(entries) > names.size("pinned_path"),
             f"{switch}: {len(entries)} pinned paths, and a switch holds "
-            f"{fabric.size('pinned_path')}: choose paths by source ports, or fewer flows",
+            f"{names.size('pinned_path')}: choose paths by source ports, or fewer flows",
         )
     return found
 
 
 def _choices(
-    topology: Topology, path: Iterable[Direction], down: Collection[str]
+    names: ProgramNames, topology: Topology, path: Iterable[Direction], down: Collection[str]
 ) -> list[tuple[str, Action]]:
     """Return the switches of a path that have a choice, and what they do; none if a link is
     down."""
@@ -139,7 +154,7 @@ def _choices(
         if direction.upward:
             here, there = (topology.node(name) for name in direction.ends)
             action = Action.of(
-                fabric.name("pin"),
+                names.name("pin"),
                 port=direction.source.number,
                 src_mac=here.mac,
                 dst_mac=there.mac,

@@ -2,22 +2,29 @@
 
 A job is one communicator: its ranks send vectors to an IPv4 multicast address, every switch of the
 job's tree adds what its children send, and the root sends the sum down again. The tree is that of
-multicast (`weft.controller.multicast`), with a direction: its root is one of the lowest switches
-below which all hosts are, and jobs are spread over these by their numbers. A switch's children are
-the ports of the tree that lead down, numbered in the order of the ranks that they lead to.
+multicast (`weft.controller.features.multicast`), with a direction: its root is one of the lowest
+switches below which all hosts are, and jobs are spread over these by their numbers. A switch's
+children are the ports of the tree that lead down, numbered in the order of the ranks that they lead
+to.
 """
+
+from __future__ import annotations
 
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from ipaddress import AddressValueError, IPv4Address
+from operator import sub
 
 from weft.base.errors import InputError, refuse
-from weft.controller import fabric
+from weft.controller.counters import Cell, LinkCells, LinkCounters, ReadCells
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from weft.controller.multicast import hosts_below, lowest_roots, max_groups
-from weft.controller.routes import live_directions
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
+from weft.controller.features.routes import live_directions
+from weft.controller.plan import Plan
+from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
@@ -26,26 +33,19 @@ SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
 MAX_CHILDREN = 64
 """The most children of one switch: its mask of those it has seen has so many bits."""
 MAX_EPOCH = (1 << 32) - 1
-
-
-def absent_control() -> dict[str, str]:
-    """Return what to say of a program that was compiled without aggregation, by the control's
-    name."""
-    return {
-        fabric.name("aggregation_job").rpartition(".")[0]: (
-            "it was compiled without aggregation in the switch; compile p4/fabric.p4 with it, or "
-            "plan no jobs"
-        )
-    }
+TABLE = "aggregation_job"
+"""The table of jobs: it has room for as many as there can be."""
+FRAME_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 16 + 4
+"""Of a packet without values: Ethernet to the aggregation header, and ICRC."""
 
 
 @dataclass(frozen=True)
 class AggregationJob:
-    """A communicator that switches add for.
+    """A communicator that switches add for. What the switches have room for is checked where it is
+    planned.
 
     Raises:
-        InputError: the address is no job's, there are no hosts or one twice, or a number is out of
-            range.
+        InputError: there are no hosts or one twice, or a number is out of range.
     """
 
     address: str
@@ -60,16 +60,6 @@ class AggregationJob:
     """The first of the job's rows, on every switch of its tree."""
 
     def __post_init__(self) -> None:
-        try:
-            known = 0 <= self.number < fabric.size("aggregation_job")
-        except AddressValueError:
-            known = False
-        refuse(
-            not known,
-            f"aggregation job {self.address!r}: a job's address is "
-            f"{IPv4Address(JOB_BASE_ADDRESS)} to "
-            f"{IPv4Address(JOB_BASE_ADDRESS + fabric.size('aggregation_job') - 1)}",
-        )
         refuse(
             not self.hosts,
             f"{self}: it has no hosts; name that of every rank",
@@ -87,11 +77,6 @@ class AggregationJob:
             self.slots < 1 or self.slots & self.slots - 1,
             f"{self}: slots {self.slots} is no power of 2, such as 64",
         )
-        refuse(
-            self.pool_base < 0 or self.rows.stop > fabric.size("row_epoch"),
-            f"{self}: {self.slots} slots are {2 * self.slots} rows, from {self.pool_base} on; "
-            f"a switch has rows 0 to {fabric.size('row_epoch') - 1}: lower slots or pool_base",
-        )
 
     def __str__(self) -> str:
         return f"aggregation job {self.address}"
@@ -106,6 +91,35 @@ class AggregationJob:
     def rows(self) -> range:
         """The rows of the switches' registers that belong to the job."""
         return range(self.pool_base, self.pool_base + 2 * self.slots)
+
+
+@dataclass(frozen=True)
+class AggregationCounters:
+    """Packets of one job at one switch, since the program was loaded."""
+
+    contributions: int
+    """Added to a sum."""
+    results: int
+    """Sums made (at the root) or passed on downwards."""
+    resent_partials: int
+    """Stored partial sums sent to the parent once more."""
+    resent_results: int
+    """Stored results sent to one child once more."""
+    duplicates: int
+    """Dropped: had been added before."""
+    late: int
+    """Dropped: of a round whose row had gone to a newer one."""
+    other_epoch: int
+    """Dropped: of another job that had the address."""
+    malformed: int
+    """Dropped: wrong length, structure or ICRC."""
+    unexpected: int
+    """Dropped: from no child, or a result that nothing waited for."""
+    saturated: int
+    """Additions in which a sum did not fit into 32 bits."""
+
+    def __sub__(self, earlier: AggregationCounters) -> AggregationCounters:
+        return AggregationCounters(*map(sub, vars(self).values(), vars(earlier).values()))
 
 
 @dataclass(frozen=True)
@@ -130,18 +144,78 @@ class AggregationTree:
     """By switch: the root comes first, and every parent before its children."""
 
 
+class Aggregation(Feature):
+    """Aggregation; wanted are the jobs. It provides their trees."""
+
+    name = "aggregation"
+    counters = ("port_egress_headers", "port_egress_values")
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        names, topology = planning.names, planning.topology
+        jobs = planning.wants.get(self.name, ())
+        trees = plan_aggregation(names, topology, jobs, planning.without)
+        return Planned(aggregation_entries(names, topology, trees), trees)
+
+    def share(self, cells: LinkCells) -> LinkCounters:
+        """See `Feature.share`: a counter does not know the bytes of what aggregation made longer or
+        shorter, so that is counted by its two kinds."""
+        bare, _ = cells.at_source("port_egress_headers")
+        full, _ = cells.at_source("port_egress_values")
+        if not bare + full:
+            return LinkCounters()
+        values = cells.names.size("row_values") // cells.names.size("row_epoch")
+        return LinkCounters(bare + full, (bare + full) * FRAME_BYTES + full * 4 * values)
+
+
+def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
+    """Return the trees of the jobs that the switches of a plan add for."""
+    return tuple(plan.provided.get(Aggregation.name, ()))
+
+
+def read_counters(
+    names: ProgramNames, plan: Plan, read_cells: ReadCells
+) -> dict[tuple[str, str], AggregationCounters]:
+    """Return the packets of every job of a plan on every switch of its tree, by (address,
+    switch)."""
+    counters = [names.name(f"aggregation.{each.name}") for each in fields(AggregationCounters)]
+    cells: dict[str, list[Cell]] = {}
+    for tree in trees_of(plan):
+        for switch in tree.nodes:
+            cells.setdefault(switch, []).extend((each, tree.job.number) for each in counters)
+    counted = read_cells(cells)
+    return {
+        (tree.job.address, switch): AggregationCounters(
+            *(counted[switch][each, tree.job.number][0] for each in counters)
+        )
+        for tree in trees_of(plan)
+        for switch in tree.nodes
+    }
+
+
 def plan_aggregation(
-    topology: Topology, jobs: Iterable[AggregationJob], without: Collection[str] = ()
+    names: ProgramNames,
+    topology: Topology,
+    jobs: Iterable[AggregationJob],
+    without: Collection[str] = (),
 ) -> tuple[AggregationTree, ...]:
     """Plan the tree of every job.
 
-    ``without`` names links that are not to be used. Raises InputError for an unknown host, an
-    address that two jobs have, rows that two jobs have on one switch, a switch with more than 64
-    children, and a job that no switch reaches downwards by the remaining links.
+    ``without`` names links that are not to be used. Raises InputError for a program without
+    aggregation, an unknown host, an address that no job has or that two jobs have, rows that a
+    switch has not or that two jobs have on one switch, a switch with more than 64 children, and a
+    job that no switch reaches downwards by the remaining links.
     """
     jobs = tuple(jobs)
     if not jobs:
         return ()
+    refuse(
+        TABLE not in names,
+        f"the switches' program has no table {TABLE!r}: it was compiled without aggregation in the "
+        "switch; compile p4/fabric.p4 with it, or plan no jobs",
+    )
+    for job in jobs:
+        _check_room(names, job)
     below = hosts_below(topology, live_directions(topology, without))
     trees = tuple(_tree(topology, below, job) for job in jobs)
     for one, other in itertools.combinations(trees, 2):
@@ -150,21 +224,21 @@ def plan_aggregation(
 
 
 def aggregation_entries(
-    topology: Topology, trees: Iterable[AggregationTree]
+    names: ProgramNames, topology: Topology, trees: Iterable[AggregationTree]
 ) -> dict[str, list[Entity]]:
     """Return the entries of every switch of the trees, by its name."""
     found: dict[str, list[Entity]] = {}
     for tree in trees:
         for name, node in tree.nodes.items():
             address = SWITCH_BASE_ADDRESS + topology.switch(name).device_id
-            found.setdefault(name, []).extend(_entities(tree.job, node, address))
+            found.setdefault(name, []).extend(_entities(names, tree.job, node, address))
     return found
 
 
-def children_group(job: AggregationJob) -> int:
+def children_group(names: ProgramNames, job: AggregationJob) -> int:
     """Return the id of a job's multicast group on every switch; multicast's own groups count from
     1."""
-    return max_groups() + 1 + job.number
+    return max_groups(names) + 1 + job.number
 
 
 def _tree(
@@ -198,6 +272,25 @@ def _tree(
     return AggregationTree(job, root, nodes)
 
 
+def _check_room(names: ProgramNames, job: AggregationJob) -> None:
+    """Raise InputError for an address that is no job's, or rows that a switch has not."""
+    numbers, rows = names.size(TABLE), names.size("row_epoch")
+    try:
+        known = 0 <= job.number < numbers
+    except AddressValueError:
+        known = False
+    refuse(
+        not known,
+        f"aggregation job {job.address!r}: a job's address is "
+        f"{IPv4Address(JOB_BASE_ADDRESS)} to {IPv4Address(JOB_BASE_ADDRESS + numbers - 1)}",
+    )
+    refuse(
+        job.pool_base < 0 or job.rows.stop > rows,
+        f"{job}: {job.slots} slots are {2 * job.slots} rows, from {job.pool_base} on; "
+        f"a switch has rows 0 to {rows - 1}: lower slots or pool_base",
+    )
+
+
 def _check_apart(one: AggregationTree, other: AggregationTree) -> None:
     """Raise InputError where two jobs cannot be told apart."""
     first, second = one.job, other.job
@@ -214,16 +307,18 @@ def _check_apart(one: AggregationTree, other: AggregationTree) -> None:
         )
 
 
-def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -> list[Entity]:
-    group = children_group(job)
-    destination = {fabric.name("dst_addr"): Exact(int(IPv4Address(job.address)))}
+def _entities(
+    names: ProgramNames, job: AggregationJob, node: AggregationNode, switch_address: int
+) -> list[Entity]:
+    group = children_group(names, job)
+    destination = {names.name("dst_addr"): Exact(int(IPv4Address(job.address)))}
     found: list[Entity] = [
         MulticastGroup(group, tuple(sorted(node.children))),
         entry(
-            fabric.name("aggregation_job"),
+            names.name(TABLE),
             destination,
             Action.of(
-                fabric.name("job"),
+                names.name("job"),
                 job=job.number,
                 epoch=job.epoch,
                 pool_base=job.pool_base,
@@ -236,27 +331,27 @@ def _entities(job: AggregationJob, node: AggregationNode, switch_address: int) -
             ),
         ),
     ]
-    from_parent = Action(fabric.name("from_parent"))
+    from_parent = Action(names.name("from_parent"))
     senders = [
         *(
-            (port, Action.of(fabric.name("from_child"), child=child))
+            (port, Action.of(names.name("from_child"), child=child))
             for child, port in enumerate(node.children)
         ),
         *([(node.parent, from_parent)] if node.parent is not None else []),
     ]
     found += [
         entry(
-            fabric.name("aggregation_port"),
-            destination | {fabric.name("ingress_port"): Exact(port)},
+            names.name("aggregation_port"),
+            destination | {names.name("ingress_port"): Exact(port)},
             action,
         )
         for port, action in senders
     ]
     found += [
         entry(
-            fabric.name("aggregation_owner"),
-            destination | {fabric.name("owner"): Exact(rank)},
-            Action.of(fabric.name("owner_port"), port=port),
+            names.name("aggregation_owner"),
+            destination | {names.name("owner"): Exact(rank)},
+            Action.of(names.name("owner_port"), port=port),
         )
         for rank, port in node.owners.items()
     ]

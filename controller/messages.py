@@ -27,17 +27,14 @@ REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""
 
 
-class Names:
+class Messages:
     """Makes messages for one program. Raises InputError for a name that the program has not."""
 
-    def __init__(self, p4info: Any, optional: Mapping[str, str] | None = None) -> None:
-        """``optional``: what is said of a program that lacks a control, by the control's name."""
-        self._optional = optional or {}
+    def __init__(self, p4info: Any) -> None:
         self._tables = {table.preamble.name: table for table in p4info.tables}
         self._actions = {action.preamble.name: action for action in p4info.actions}
         self._profiles = {one.preamble.name: one.preamble.id for one in p4info.action_profiles}
         self._counters = {one.preamble.name: one.preamble.id for one in p4info.counters}
-        self._registers = {one.preamble.name: one.size for one in p4info.registers}
         self._fields = {
             name: {match.name: match for match in table.match_fields}
             for name, table in self._tables.items()
@@ -75,19 +72,15 @@ class Names:
             for member_id, weight in entity.members:
                 group.members.add(member_id=member_id, weight=weight)
         else:
-            multicast = message.packet_replication_engine_entry.multicast_group_entry
-            multicast.multicast_group_id = entity.group_id
+            group = message.packet_replication_engine_entry.multicast_group_entry
+            group.multicast_group_id = entity.group_id
             for port in entity.ports:
                 # The older of two ways to say it, which every server understands.
-                multicast.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
+                group.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
 
     def counter_id(self, counter: str) -> int:
         """Return the id of an indirect counter."""
         return cast(int, self._find("counter", counter, self._counters))
-
-    def register_size(self, register: str) -> int:
-        """Return how many cells a register has; 0 if the program has not got it."""
-        return cast(int, self._registers.get(register, 0))
 
     def _fill_entry(self, entity: TableEntry, message: Any) -> None:
         message.table_id = self._find("table", entity.table, self._tables).preamble.id
@@ -109,10 +102,7 @@ class Names:
         except KeyError:
             pass
         more = ""
-        control = name.rpartition(".")[0]
-        if control in self._optional and not any(one.startswith(f"{control}.") for one in known):
-            more = f": {self._optional[control]}"
-        elif near := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
+        if near := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
             more = f"; the nearest it has is {near[0]}"
         raise InputError(f"the switches' program has no {kind} {name!r}{more}")
 

@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.base.errors import refuse
-from weft.controller import fabric
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from weft.controller.routes import live_directions
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.routes import live_directions
+from weft.controller.plan import Plan
+from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24
@@ -20,10 +22,10 @@ LAST_GROUP = 32767
 """The last number of a multicast group; on BMv2 the numbers above are taken, for clone sessions."""
 
 
-def max_groups() -> int:
+def max_groups(names: ProgramNames) -> int:
     """Return how many groups there can be, from 239.0.0.0 on: the last numbers are for
     aggregation."""
-    return LAST_GROUP - fabric.size("aggregation_job")
+    return LAST_GROUP - (names.size("aggregation_job") if "aggregation_job" in names else 0)
 
 
 @dataclass(frozen=True)
@@ -44,7 +46,32 @@ class Tree:
         return GROUP_BASE_ADDRESS + self.index
 
 
+class Multicast(Feature):
+    """Multicast; wanted are groups as names of hosts; by default as many groups as there are hosts,
+    each of all hosts, so that every chain of an Allgather can have one of its own.
+
+    It provides the trees of the groups.
+    """
+
+    name = "multicast"
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        groups = planning.wants.get(self.name)
+        if groups is None:
+            everybody = [host.name for host in planning.topology.hosts]
+            groups = [everybody] * len(everybody)
+        trees = plan_trees(planning.names, planning.topology, groups, planning.without)
+        return Planned(tree_entities(planning.names, trees), trees)
+
+
+def trees_of(plan: Plan) -> tuple[Tree, ...]:
+    """Return the multicast groups that a plan provides."""
+    return tuple(plan.provided.get(Multicast.name, ()))
+
+
 def plan_trees(
+    names: ProgramNames,
     topology: Topology,
     groups: Iterable[Sequence[str]],
     without: Collection[str] = (),
@@ -54,14 +81,15 @@ def plan_trees(
     ``without``: names of links not to be used. Raises InputError for an empty group, an unknown
     host, too many groups, or a group that no switch reaches downwards by the remaining links.
     """
+    most = max_groups(names)
     live = live_directions(topology, without)
     below = hosts_below(topology, live)
     roots: dict[tuple[str, ...], list[Switch]] = {}
     ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
     trees = []
-    for index, names in enumerate(groups):
-        refuse(index >= max_groups(), f"more than {max_groups()} multicast groups")
-        members = tuple(dict.fromkeys(names))
+    for index, hosts in enumerate(groups):
+        refuse(index >= most, f"more than {most} multicast groups")
+        members = tuple(dict.fromkeys(hosts))
         if members not in roots:
             roots[members] = lowest_roots(topology, below, members)
         able = roots[members]
@@ -77,14 +105,14 @@ def plan_trees(
     return tuple(trees)
 
 
-def tree_entities(trees: Iterable[Tree]) -> dict[str, list[Entity]]:
+def tree_entities(names: ProgramNames, trees: Iterable[Tree]) -> dict[str, list[Entity]]:
     """Return the entries of every switch that some tree passes, by its name."""
     found: dict[str, list[Entity]] = {}
     for tree in trees:
         group = tree.index + 1
-        match = {fabric.name("dst_addr"): Exact(tree.address)}
+        match = {names.name("dst_addr"): Exact(tree.address)}
         replicate = entry(
-            fabric.name("multicast_route"), match, Action.of(fabric.name("replicate"), group=group)
+            names.name("multicast_route"), match, Action.of(names.name("replicate"), group=group)
         )
         for switch, ports in tree.ports.items():
             found.setdefault(switch, []).extend((MulticastGroup(group, ports), replicate))

@@ -1,0 +1,47 @@
+"""Marks of congestion: from how many waiting packets on the switches mark (RFC 3168)."""
+
+from weft.base.errors import refuse
+from weft.controller.counters import LinkCells, LinkCounters
+from weft.controller.entities import Action, DefaultAction, Entity
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.program_names import ProgramNames
+from weft.topo.clos import Topology
+
+MAX_THRESHOLD = (1 << 19) - 1
+"""v1model's queue depths have 19 bits."""
+
+
+class Congestion(Feature):
+    """Marks; wanted is from how many waiting packets on, as `plan_marking` takes it."""
+
+    name = "congestion"
+    counters = ("ecn_marked",)
+
+    def plan(self, planning: Planning) -> Planned:
+        """See `Feature.plan`."""
+        threshold = planning.wants.get(self.name, 0)
+        return Planned(plan_marking(planning.names, planning.topology, threshold))
+
+    def share(self, cells: LinkCells) -> LinkCounters:
+        """See `Feature.share`."""
+        return LinkCounters(marked_packets=cells.at_source("ecn_marked")[0])
+
+
+def plan_marking(
+    names: ProgramNames, topology: Topology, threshold_packets: int
+) -> dict[str, list[Entity]]:
+    """The marking threshold of every switch, by its name.
+
+    ``threshold_packets``: a packet of a transport that understands marks is marked where so many
+    or more wait in an egress queue as it comes there; 0: none is. Raises InputError for a number
+    that v1model's queue depths do not have.
+    """
+    refuse(
+        not 0 <= threshold_packets <= MAX_THRESHOLD,
+        f"ECN threshold of {threshold_packets} packets: it is 1 to {MAX_THRESHOLD}, "
+        "or 0 for no marks",
+    )
+    if not threshold_packets:
+        return {}
+    action = Action.of(names.name("mark_from"), packets=threshold_packets)
+    return {switch.name: [DefaultAction(names.name("ecn"), action)] for switch in topology.switches}

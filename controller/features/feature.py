@@ -1,0 +1,74 @@
+"""What a P4 feature is: something that every switch does, with its planner and its counters."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from weft.controller.counters import LinkCells, LinkCounters
+from weft.controller.entities import Entity
+from weft.controller.program_names import ProgramNames
+from weft.topo.network import Topology
+
+
+@dataclass(frozen=True)
+class Planning:
+    """All that planners are told."""
+
+    names: ProgramNames
+    """The names and sizes of the program that the switches run."""
+    topology: Topology
+    seed: int = 1
+    """What is drawn is drawn from it."""
+    without: Collection[str] = ()
+    """Names of links that carry no traffic, as they have failed."""
+    wants: Mapping[str, Any] = field(default_factory=dict)
+    """What is wanted of a feature, by the feature's name. Each says of what type that is, and does
+    what is most usual where nothing is said."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """The options of the scenario, by the names of their fields; none where there is no scenario,
+    as in benchmarks."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a planner makes."""
+
+    entities: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
+    """What every switch holds for the feature, by the switch's name."""
+    provides: Any = None
+    """What others may want to know of it, such as addresses; None: nothing."""
+
+
+class Feature:
+    """Something that every switch of a fabric does.
+
+    Another package brings an instance by an entry point in the group ``weft.p4_features``. Its
+    include is made a part of the fabric's program: table ``t`` of a control that is applied at
+    ingress as feature ``x`` is ``FabricIngress.x.t`` there, and `ProgramNames.name` finds it by
+    ``x.t``, and not by ``t`` alone.
+    """
+
+    name: str
+    """An identifier of P4."""
+    include: Path
+    """Of a feature of another package: a P4_16 file that defines the controls; it may use what
+    p4/include/headers.p4 defines. Weft's own features stand in p4/fabric.p4."""
+    ingress = ""
+    """A control of ``include`` with the parameters (inout headers_t, inout metadata_t, inout
+    standard_metadata_t), applied to packets that are forwarded, before their path is looked up."""
+    egress = ""
+    """The same, applied to packets that leave, before they are counted."""
+    counters: tuple[str, ...] = ()
+    """Short names of counters by port that are read at every port of a switch; of a feature of
+    another package with its name, such as ``x.marked``."""
+    host_counters: tuple[str, ...] = ()
+    """Short names of counters by port that are read where a port leads to a host."""
+
+    def plan(self, planning: Planning) -> Planned:
+        """Return what every switch holds for it. Raises InputError for what cannot be done."""
+        return Planned()
+
+    def share(self, cells: LinkCells) -> LinkCounters:
+        """Return what its counters add to the figures of a link's direction."""
+        return LinkCounters()
