@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from tests.collective_names import COLLECTIVES
 from tests.memory_network import Faults, MemoryNetwork
 from tests.theory_support import OFFLOADED
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator, Lane
-from weft.agents.collectives.names import COLLECTIVES
 from weft.agents.collectives.registry import partners
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload

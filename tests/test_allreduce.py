@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import Group
+from tests.collective_names import COLLECTIVES
 from tests.ideal_ranks import Ideal, carry_out
 from tests.memory_network import Faults
 from tests.theory_support import OFFLOADED, unicast_rounds
@@ -22,7 +23,7 @@ from tests.theory_support import OFFLOADED, unicast_rounds
 from weft.agents.collectives.algorithms.recursive_doubling import Folding
 from weft.agents.collectives.algorithms.trees import double_binary_tree, in_order
 from weft.agents.collectives.dtypes import average, dtype_of
-from weft.agents.collectives.names import COLLECTIVES, OPS
+from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import MAX_BLOCKS, block_bytes
 from weft.base.errors import InputError

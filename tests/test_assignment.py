@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from tests.fabric import program_names
 
-from weft.agents.collectives.transfers import payload
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.selector_hash import Salts, ecmp_paths
@@ -149,7 +148,7 @@ def test_the_bound_of_an_oversubscribed_network_is_that_of_its_fabric() -> None:
     for ratio in (1, 2, 4):
         scenario = scenario_of(SHAPE, oversubscription=ratio)
         assert is_oversubscribed(scenario.network()) == (ratio > 1)
-        bounds.append(fabric_bound_ns(scenario, "direct", payload))
+        bounds.append(fabric_bound_ns(scenario, "direct", frames=False))
     # 12 of 16 sixteenths of four vectors leave a leaf by four links of the rate over the ratio.
     leaving_ns = 64 * 1024 * 12 / 16 * 8 * 10**9 / 100_000_000
     assert bounds == [0, pytest.approx(2 * leaving_ns), pytest.approx(4 * leaving_ns)]

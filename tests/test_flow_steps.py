@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.collective_names import COLLECTIVES
 from tests.ideal_ranks import Ideal
 from tests.theory_support import OFFLOADED
 
-from weft.agents.collectives.names import COLLECTIVES, ROOTED
+from weft.agents.collectives.names import ROOTED
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Write
 from weft.base.errors import InputError
@@ -67,7 +68,7 @@ def test_every_pair_gets_what_the_agents_write(
     ideal = Watched(request, ranks, buffers, 0)
     ideal.run()
     steps = steps_of(
-        collective, algorithm, ranks, 2 * count, item_bytes=2, root=root, radix=request.radix
+        collective, algorithm, ranks, 2 * count, dtype="int16", root=root, radix=request.radix
     )
     assert between_pairs(steps) == getattr(ideal, "sent", Counter())
 

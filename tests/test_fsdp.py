@@ -27,11 +27,8 @@ from weft.experiments.scenario.fsdp import operation_name
 from weft.experiments.scenario.fsdp_models import MODELS, block_parameters, layer_bytes
 from weft.experiments.scenario.options import from_options
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import (
-    completion_bound_ns,
-    step_bound_bytes,
-    tier_model_frame_bytes,
-)
+from weft.experiments.theory.bounds import completion_bound_ns, step_bound_bytes
+from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 
 FOUR: dict[str, Any] = {"leaves": 2, "spines": 2, "hosts_per_leaf": 2}
 EIGHT: dict[str, Any] = {"leaves": 4, "spines": 2, "hosts_per_leaf": 2}

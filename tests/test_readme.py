@@ -7,8 +7,8 @@ import shlex
 from pathlib import Path
 
 import pytest
+from tests.collective_names import COLLECTIVES
 
-from weft.agents.collectives.names import COLLECTIVES
 from weft.base.cache import CHECKOUT
 from weft.base.units import format_rate
 from weft.experiments.bench import benchmarks

@@ -21,9 +21,9 @@ from matplotlib import image
 from msgspec import structs
 from rich.console import Console
 from rich.table import Table
+from tests.collective_names import COLLECTIVES as ALGORITHMS_OF
 from tests.results_samples import sample_experiment, sample_results
 
-from weft.agents.collectives.names import COLLECTIVES as ALGORITHMS_OF
 from weft.base.errors import InputError
 from weft.experiments.plots import PlotSpec
 from weft.experiments.plots.heatmap import RAMP

@@ -14,12 +14,13 @@ from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.collective_group import Group
+from tests.collective_names import COLLECTIVES
 from tests.server_group import ServerGroup
 from tests.theory_support import OFFLOADED
 
 from weft.agents.collectives.dtypes import Array, dtype_of, largest_power
 from weft.agents.collectives.gradients import LARGEST, MOST_HALVINGS, PAGE, gradients
-from weft.agents.collectives.names import COLLECTIVES, DATA, REDUCING, SWITCH_DTYPES
+from weft.agents.collectives.names import DATA, REDUCING, SWITCH_DTYPES
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import error_bound, errors_of, exact_sums

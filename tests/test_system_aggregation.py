@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.collective_names import COLLECTIVES
 from tests.emulated_support import needs_machine
 from tests.system_support import (
     NETWORK,
@@ -22,7 +23,6 @@ from tests.system_support import (
 )
 
 from weft import Scenario, run
-from weft.agents.collectives.names import COLLECTIVES
 from weft.experiments.results.results import Run
 from weft.topo.faults import Fault
 from weft.topo.worlds.emulated.switch_processes import BMV2

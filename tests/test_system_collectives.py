@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 from rich.console import Console
+from tests.collective_names import COLLECTIVES
 from tests.emulated_support import needs_machine
 from tests.system_support import UNEQUAL_NUMBERS, on_one_network, runs_of
 from tests.theory_support import OFFLOADED
 
-from weft.agents.collectives.names import COLLECTIVES
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
 from weft.topo.faults import Fault

@@ -11,34 +11,32 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
+from tests.collective_names import COLLECTIVES
 from tests.fabric import program_names
-from tests.theory_support import OFFLOADED, unicast_rounds
+from tests.theory_support import (
+    OFFLOADED,
+    multicast_tier_bytes,
+    switch_tier_bytes,
+    unicast_rounds,
+    unicast_tier_bytes,
+)
 
-from weft.agents.collectives.names import COLLECTIVES, REDUCING, ROOTED
+from weft.agents.collectives.algorithms.optcast_model import Optcast, optcast_rounds
+from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
+from weft.agents.collectives.names import REDUCING, ROOTED
+from weft.agents.collectives.overheads import (
+    RC_OVERHEAD_BYTES,
+    SWITCH_OVERHEAD_BYTES,
+    UD_OVERHEAD_BYTES,
+    frame_bytes,
+)
 from weft.agents.collectives.transfers import even_parts, placed
 from weft.agents.servers.reduction_plan import ReductionPlan, terms_of
 from weft.base.errors import InputError
 from weft.controller.features.aggregation import AggregationJob, plan_aggregation
 from weft.controller.features.multicast import plan_trees
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.optcast_model import Optcast, optcast_rounds
-from weft.experiments.theory.overheads import (
-    RC_OVERHEAD_BYTES,
-    SWITCH_OVERHEAD_BYTES,
-    UD_OVERHEAD_BYTES,
-    frame_bytes,
-)
-from weft.experiments.theory.switch_model import (
-    switch_frames,
-    switch_payload,
-    switch_tier_bytes,
-)
-from weft.experiments.theory.traffic_model import (
-    multicast_tier_bytes,
-    tier_model_bytes,
-    tier_model_frame_bytes,
-    unicast_tier_bytes,
-)
+from weft.experiments.theory.traffic_model import tier_model_bytes, tier_model_frame_bytes
 from weft.topo import clos
 from weft.topo.clos import LINK_TIERS, Topology
 
@@ -324,7 +322,7 @@ def test_halving_and_doubling_and_two_trees_by_hand() -> None:
 def test_elements_stay_whole_where_a_vector_is_cut_in_halves() -> None:
     assert even_parts(7 * 8, 2, item_bytes=8).tolist() == [32, 24]
     assert even_parts(10, 4).tolist() == [3, 3, 2, 2]
-    (up, *_) = unicast_rounds("allreduce", "double-binary-tree", [8] * 7, item_bytes=8)
+    (up, *_) = unicast_rounds("allreduce", "double-binary-tree", [8] * 7, dtype="int64")
     assert set(up.size_bytes.tolist()) == {32}
 
 

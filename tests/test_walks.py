@@ -18,8 +18,12 @@ ALGORITHM = '''
 """Allgather around a ring, the other way round."""
 
 from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.algorithms.multicast import Multicast
+from weft.agents.collectives.algorithms.ring import Ring
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
+from weft.base.errors import refuse
 
 import numpy as np
 
@@ -55,6 +59,13 @@ class BackwardsRing(Algorithm):
     name = "backwards-ring"
     collectives = ("allgather",)
     colours = ("#112233", "#445566")
+    label = "Ring, backwards"
+
+    def check(self, request):
+        refuse(
+            request.dtype == "float64",
+            "dtype 'float64' by backwards-ring: eight bytes do not turn round; choose float32",
+        )
 
     def pattern(self, request, rank, size, path_mtu, data, result):
         return Backwards(request, rank, size, path_mtu, data)
@@ -65,7 +76,31 @@ class BackwardsRing(Algorithm):
             yield Transfers(ranks, np.roll(ranks, 1), np.roll(task.sizes, -step))
 
 
+class Flood(Multicast):
+    """It is no unicast flows between ranks, and says of itself what theory asks."""
+
+    name = "flood"
+    collectives = ("allgather",)
+    heeds = frozenset({"chunk"})
+    label = "Deluge"
+
+    def least_bytes(self, task):
+        return task.operations * 12_345
+
+    def tier_bytes(self, task):
+        return TierBytes(1, 2, 3, len(task.members.leaf))
+
+
+class Again(Ring):
+    """What can do an Allreduce by unicast can do those of a workload."""
+
+    name = "again"
+    collectives = ("allreduce",)
+
+
 ALGORITHM = BackwardsRing()
+FLOOD = Flood()
+AGAIN = Again()
 '''
 
 SCHEME = '''
@@ -97,13 +132,15 @@ SCHEME = FirstPath()
 '''
 
 
-def package(folder: Path, module: str, source: str, group: str, what: str) -> None:
-    """Another package, installed in a folder: a module and an entry point."""
+def package(folder: Path, module: str, source: str, group: str, *objects: str) -> None:
+    """Another package, installed in a folder: a module, and an entry point for each of its
+    objects."""
     (folder / f"{module}.py").write_text(source)
     info = folder / f"{module}-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text(f"[{group}]\n{what} = {module}:{what.upper()}\n")
+    points = "".join(f"{what} = {module}:{what.upper()}\n" for what in objects)
+    (info / "entry_points.txt").write_text(f"[{group}]\n{points}")
 
 
 def weft(folder: Path, *words: str, status: int = 0, source: Path = ROOT / "src") -> str:
@@ -117,9 +154,53 @@ def weft(folder: Path, *words: str, status: int = 0, source: Path = ROOT / "src"
     return done.stderr if status else done.stdout
 
 
+def python(folder: Path, code: str) -> str:
+    """What a program prints where a folder's packages are installed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder)])},
+        cwd=folder, capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    return done.stdout
+
+
+def copy_of_weft(folder: Path, opened: str) -> Path:
+    """A copy of Weft made of links, but for a folder in it and those above, which may get other
+    files."""
+    source = folder / "src" / "weft"
+    inside = Path(opened)
+    for each in (Path(), *reversed(inside.parents[:-1]), inside):
+        (source / each).mkdir(parents=True)
+        for found in (ROOT / "src" / "weft" / each).iterdir():
+            if each / found.name not in (inside, *inside.parents):
+                (source / each / found.name).symlink_to(found.resolve())
+    return source
+
+
+def test_an_algorithm_of_wefts_own_is_one_file(tmp_path: Path) -> None:
+    source = copy_of_weft(tmp_path, "agents/collectives/algorithms")
+    own = ALGORITHM + "ALGORITHMS = (ALGORITHM,)\n"
+    (source / "agents" / "collectives" / "algorithms" / "backwards.py").write_text(own)
+    said = weft(tmp_path, "run", "allgather", "--help", source=source.parent)
+    assert "recursive-doubling, backwards-ring" in " ".join(said.split())
+    words = ["paths", "allgather", "--algorithm", "backwards-ring"]
+    assert "56 flows in 7 steps" in weft(tmp_path, *words, source=source.parent)
+
+
+def test_a_path_scheme_of_wefts_own_is_one_file(tmp_path: Path) -> None:
+    source = copy_of_weft(tmp_path, "experiments/paths/schemes")
+    own = SCHEME.replace("    routes =", '    about = "one of them"\n    routes =')
+    own += "SCHEMES = (SCHEME,)\n"
+    (source / "experiments" / "paths" / "schemes" / "first_path.py").write_text(own)
+    said = weft(tmp_path, "run", "--help", source=source.parent)
+    assert "ethereal, ethereal-ports, first-path (one of them)." in " ".join(said.split())
+    words = ["paths", "alltoall", "--paths", "first-path,spray"]
+    assert "first-path" in weft(tmp_path, *words, source=source.parent)
+
+
 @pytest.mark.system
 def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
-    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm")
+    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm", "flood", "again")
     assert "backwards-ring" in weft(tmp_path, "run", "allgather", "--help")
     assert "backwards-ring" not in weft(tmp_path, "run", "allreduce", "--help")
 
@@ -131,7 +212,32 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
     sent = [sum(link["tx_bytes"] for link in run["links"]) for run in (mine, ring)]
     assert 0.99 < sent[0] / sent[1] < 1.01
     assert mine["bound_ns"] <= mine["completion_ns"] < 2 * ring["completion_ns"]
-    assert "#112233" in (tmp_path / "out" / "report.html").read_text()
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "#112233" in report and "Ring, backwards: frames on each link" in report
+    words = ["run", "allgather", *small, "--algorithm", "flood", "--json"]
+    (flood,) = json.loads(weft(tmp_path, *words))["runs"]
+    assert flood["verified"] and flood["bound_ns"] == 12_345 * 8
+    assert "Deluge" in (tmp_path / "out" / "report.html").read_text()
+    code = (
+        "from weft import Scenario\n"
+        "from weft.experiments.theory.traffic_model import tier_model_bytes\n"
+        "scenario = Scenario('allgather', algorithms=('flood',), size_bytes=10)\n"
+        "for name in ('flood', 'backwards-ring'):\n"
+        "    print(*tier_model_bytes(scenario.network(), scenario, name).values())\n"
+    )
+    # Around a ring 7 shards of 10 bytes leave each of 8 hosts, and one host of each of 4 leaves.
+    assert python(tmp_path, code).splitlines() == ["1 2 3 8", "560 560 280 280"]
+
+    workload = ["--workload", "gpt-small", "--layers", "1", "--algorithm", "again"]
+    (again,) = json.loads(weft(tmp_path, "run", "flows", *small[:2], *workload, "--json"))["runs"]
+    assert again["verified"] and again["algorithm"] == "again"
+
+    refused = weft(tmp_path, "run", "allgather", *algorithms, "--chunk", "1KiB", status=2)
+    assert "by backwards-ring and ring: it is for the algorithms multicast and flood;" in refused
+    refused = weft(tmp_path, "run", "allgather", *algorithms, "--dtype", "float64", status=2)
+    assert refused == (
+        "weft: dtype 'float64' by backwards-ring: eight bytes do not turn round; choose float32\n"
+    )
 
     assert "backwards-ring" in weft(tmp_path, "paths", "allgather", "--algorithm", "backwards-ring")
     pinned = ["--algorithm", "backwards-ring", "--paths", "ethereal"]
@@ -336,26 +442,15 @@ ROW = """
     courage: int = option(
         7, WHOLE, "How brave multicast is.",
         group=MULTICAST, metavar="N", between=(1, 9), network=True,
-        heeded=_by_algorithm("workers"), who=OF_MULTICAST,
+        heeded=_by_algorithm("workers"), who=_of_algorithms("workers"),
     )
 """
 
 
 def test_an_option_is_one_row(tmp_path: Path) -> None:
     """In a copy of Weft with one row more."""
-    source = tmp_path / "src" / "weft"
-    source.mkdir(parents=True)
-    for each in (ROOT / "src" / "weft").iterdir():
-        if each.name != "experiments":
-            (source / each.name).symlink_to(each.resolve())
-    (source / "experiments").mkdir()
-    for each in (ROOT / "experiments").iterdir():
-        if each.name != "scenario":
-            (source / "experiments" / each.name).symlink_to(each)
-    (source / "experiments" / "scenario").mkdir()
-    for each in (ROOT / "experiments" / "scenario").iterdir():
-        if each.name != "asked.py":
-            (source / "experiments" / "scenario" / each.name).symlink_to(each)
+    source = copy_of_weft(tmp_path, "experiments/scenario")
+    (source / "experiments" / "scenario" / "asked.py").unlink()
     text = (ROOT / "experiments" / "scenario" / "asked.py").read_text()
     place = text.index("    workers: int = option(")
     (source / "experiments" / "scenario" / "asked.py").write_text(text[:place] + ROW + text[place:])

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import Group
+from tests.collective_names import FLOW_ALGORITHMS
 from tests.workloads_support import MATRIX
 
 from weft.agents.collectives.flow_graph import FlowGraph, GraphBuilder
-from weft.agents.collectives.names import FLOW_ALGORITHMS
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 from weft.experiments.runs.inputs import program_of

@@ -10,8 +10,11 @@ from typing import Union
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.operation import Operation
+from weft.agents.collectives.overheads import write_frames
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers, fullest_link_bytes, payload
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, link_bytes, payload
 from weft.agents.collectives.unicast import Bytes, Pattern, UnicastOperation
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
@@ -27,16 +30,28 @@ Register = Callable[[Bytes], MemoryRegion]
 class Algorithm:
     """An algorithm of one or several collectives.
 
-    A subclass gives `patterns` (or `pattern`) and `rounds`, or its own `operation`; everything else
-    has defaults. Another package brings an instance by an entry point in the group
-    ``weft.algorithms``.
+    A subclass gives `patterns` (or `pattern`) and `rounds`. One that is no unicast flows between
+    ranks gives its own `operation`, `host_bytes` (or `least_bytes`) and `tier_bytes` instead.
+    Everything else has defaults. Another package brings an instance by an entry point in the
+    group ``weft.algorithms``.
     """
 
     name: str
     collectives: tuple[str, ...]
     """Which of `weft.agents.collectives.names.COLLECTIVES` it does."""
+    position: Mapping[str, int] = {}
+    """By collective, its place among the algorithms in lists; those without one are last. A
+    scenario that names no algorithms runs the first two. ``flows``: its place among those that can
+    do the collectives in a workload of flows, which are all unicast ones of Allreduce."""
+    baseline = False
+    """Whether other algorithms are compared with this one if nothing else is said."""
+    counterparts: Mapping[str, str] = {}
+    """By collective, the algorithm that does it in a workload of flows whose Allreduces this one
+    does; by default this one if it can, else the collective's first that is unicast."""
     patterns: Mapping[str, Callable[..., Pattern]]
     """By collective, what makes the pattern of a rank; its arguments are those of `pattern`."""
+    label = ""
+    """What plots and pages call it, if not by its name."""
     colours: tuple[str, str] = ("#6a51a3", "#ab95dd")
     """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
@@ -48,6 +63,11 @@ class Algorithm:
     """Whether switches add, in fixed point."""
     serves = False
     """Whether the algorithm needs reduction servers, which add half types in float32."""
+    in_turn = False
+    """Whether operations of one kind that run at once have the links one after the other."""
+    buffers = 1
+    """The memory that its data takes on the machine, in times of what every rank's buffers take:
+    more where others than ranks hold it, too."""
     in_rounds = False
     """Whether a rank has another partner in each round. Where rounds mix on a rank's link, the
     ranks get out of step until several partners fill one rank's queue, so less is kept under
@@ -62,7 +82,10 @@ class Algorithm:
     # -- on ranks
 
     def check(self, request: Request) -> None:
-        """Raise `InputError` for a request that the algorithm cannot do."""
+        """Raise `InputError` for a request that the algorithm cannot do.
+
+        A scenario is asked before anything of it starts; ranks ask for each operation.
+        """
 
     def operation(
         self,
@@ -115,10 +138,31 @@ class Algorithm:
         The messages of one source are in the order in which it sends them."""
         return self.rounds(replace(task, sizing=payload))
 
+    def counted_steps(self, task: Task) -> Iterator[tuple[Transfers, int]]:
+        """Yield the steps of `steps`, each with how many like it follow each other, where the
+        algorithm knows that."""
+        return ((step, 1) for step in self.steps(task))
+
+    def frames(self, task: Task) -> Sizing:
+        """Return the `Sizing` of the frames in which data goes over links."""
+        return write_frames(task.packet_bytes)
+
+    def host_bytes(self, task: Task) -> IntArray:
+        """Return what the link of every rank carries up and down in one operation, int64 [2, P]."""
+        return link_bytes(task.ranks, self.rounds(task))
+
     def least_bytes(self, task: Task) -> int:
         """Return the least completion time, in bytes that one link could carry meanwhile: what the
         fullest link carries. Several operations count as one of so many times the bytes."""
-        return task.operations * fullest_link_bytes(task.ranks, self.rounds(task))
+        return task.operations * int(self.host_bytes(task).max())
+
+    def tier_bytes(self, task: Task) -> TierBytes:
+        """Return what all links of each tier carry in all operations."""
+        return task.members.unicast_bytes(self.rounds(task)).times(task.operations)
+
+    exchanges: Mapping[str, int] = {}
+    """By collective, how many times every rank sends every other one a part of its own, where that
+    is all that happens: so many flows that theory may count them without telling them apart."""
 
     # -- sums
 

@@ -1,61 +1,58 @@
 """What the collectives are called, and their limits: for whoever asks for one, without numpy."""
 
 from functools import cache
-from typing import Any
 
-from weft.base.entry_points import brought
+from weft.base.registry import Registry
 
-COLLECTIVES: dict[str, tuple[str, ...]] = {
-    "allgather": ("multicast", "ring", "linear", "recursive-doubling"),
-    "broadcast": ("multicast", "k-nomial", "binary-tree", "pipelined-ring"),
-    "reduce-scatter": ("ring", "recursive-halving", "optcast", "switch"),
-    "allreduce": ("ring", "switch", "optcast", "halving-doubling", "double-binary-tree", "direct"),
-    "alltoall": ("direct",),
-    "many-to-one": ("direct",),
-}
-"""The collectives, each with Weft's own algorithms; a scenario that names none runs the first two.
-"""
-MODULES = {
-    "multicast": "multicast",
-    "ring": "ring",
-    "linear": "direct",
-    "recursive-doubling": "recursive_doubling",
-    "k-nomial": "trees",
-    "binary-tree": "trees",
-    "pipelined-ring": "trees",
-    "recursive-halving": "recursive_halving",
-    "optcast": "optcast",
-    "switch": "switch",
-    "halving-doubling": "halving_doubling",
-    "double-binary-tree": "double_binary_tree",
-    "direct": "direct",
-}
-"""Which module of `weft.agents.collectives.algorithms` an algorithm is in."""
-
-
-def brought_algorithms() -> dict[str, Any]:
-    """Algorithms that other packages bring, by name: instances of
-    `weft.agents.collectives.algorithm.Algorithm`."""
-    return brought("weft.algorithms", "collectives", "heeds", taken=tuple(MODULES))
+COLLECTIVES = ("allgather", "broadcast", "reduce-scatter", "allreduce", "alltoall", "many-to-one")
+ALGORITHMS = Registry(
+    "weft.agents.collectives.algorithms",
+    "ALGORITHMS",
+    "weft.algorithms",
+    ("collectives", "heeds", "position", "unicast", "baseline"),
+)
+"""All algorithms: instances of `weft.agents.collectives.algorithm.Algorithm`."""
 
 
 @cache
 def algorithms() -> dict[str, tuple[str, ...]]:
-    """Names of algorithms by collective, those of other packages last."""
-    more = brought_algorithms()
-    return {
-        collective: (*names, *(name for name in more if collective in more[name].collectives))
-        for collective, names in COLLECTIVES.items()
-    }
+    """Return the names of algorithms by collective, in order; those of other packages are last."""
+    return {collective: _in_order(collective) for collective in COLLECTIVES}
+
+
+@cache
+def flow_algorithms() -> tuple[str, ...]:
+    """Return how the collectives in a workload of flows can be done: by algorithms of Allreduce
+    whose messages can be flows.
+
+    The first is `GIVEN`: there are no collectives, and the flows are as the workload names them.
+    """
+    flows = (name for name in _in_order("allreduce", FLOWS) if ALGORITHMS.fact(name, "unicast"))
+    return (GIVEN, *flows)
+
+
+def baseline() -> str:
+    """Return the algorithm with which others are compared if nothing else is said."""
+    return next(name for name in ALGORITHMS.names() if ALGORITHMS.fact(name, "baseline"))
+
+
+def _in_order(collective: str, listed: str = "") -> tuple[str, ...]:
+    """Return a collective's algorithms by their positions, in the list of another name if one is
+    given."""
+    known = ALGORITHMS.names()
+
+    def place(name: str) -> tuple[bool, int]:
+        position = ALGORITHMS.fact(name, "position").get(listed or collective, len(known))
+        return not ALGORITHMS.is_own(name), position
+
+    able = (name for name in known if collective in ALGORITHMS.fact(name, "collectives"))
+    return tuple(sorted(able, key=place))
 
 
 FLOWS = "flows"
 """Flows that depend on each other, of any workload (`weft.agents.collectives.flow_graph`)."""
 GIVEN = "given"
 """Algorithm of flows that belong to no collective."""
-FLOW_ALGORITHMS = (GIVEN, "ring", "direct", "halving-doubling", "double-binary-tree")
-"""How the collectives in such a workload are done; ``given``: it has none, and the flows are as the
-workload names them."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")
 """When a multicast operation fetches what is missing: near the expected time; at five times that
 time, as the paper does; or at once, without any multicast."""

@@ -1,10 +1,9 @@
 """All algorithms by collective and name: those of Weft, and those that other packages bring."""
 
 from functools import cache
-from importlib import import_module
 
 from weft.agents.collectives.algorithm import Algorithm
-from weft.agents.collectives.names import MODULES, algorithms, brought_algorithms
+from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError
 
@@ -19,12 +18,13 @@ def algorithm_of(collective: str, name: str) -> Algorithm:
             f"{collective} has no algorithm {name!r}: choose from "
             f"{', '.join(known.get(collective, ('no collective of that name',)))}"
         )
-    if name in brought_algorithms():
-        found: Algorithm = brought_algorithms()[name]
-        return found
-    module = import_module(f"weft.agents.collectives.algorithms.{MODULES[name]}")
-    own: tuple[Algorithm, ...] = module.ALGORITHMS
-    return next(each for each in own if each.name == name)
+    found: Algorithm = ALGORITHMS.get(name)
+    return found
+
+
+def named(name: str) -> Algorithm | None:
+    """Return the algorithm of a name, whatever it does; None where there is none of that name."""
+    return ALGORITHMS.get(name) if name in ALGORITHMS.names() else None
 
 
 def partners(request: Request, rank: int, size: int) -> set[int]:

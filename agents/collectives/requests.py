@@ -12,7 +12,6 @@ from weft.agents.collectives.dtypes import dtype_of, is_float, is_integer, is_nu
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import (
     CUTOFFS,
-    FLOW_ALGORITHMS,
     FLOWS,
     MAX_CHUNK_BYTES,
     OPS,
@@ -20,6 +19,7 @@ from weft.agents.collectives.names import (
     ROOTED,
     VECTORS,
     algorithms,
+    flow_algorithms,
 )
 from weft.agents.collectives.timing import operation_timeout_ns
 from weft.base.errors import InputError, refuse
@@ -154,7 +154,7 @@ class Request:
     """The flows of the collective flows, for which `counts` says nothing."""
 
     def __post_init__(self) -> None:
-        known = {**algorithms(), FLOWS: FLOW_ALGORITHMS}
+        known = {**algorithms(), FLOWS: flow_algorithms()}
         refuse(
             self.collective not in known,
             f"collective {self.collective!r}: choose from {', '.join(known)}",

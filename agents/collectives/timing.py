@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-UD_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 4
-"""Ethernet, IPv4, UDP, BTH, DETH, immediate and ICRC around a multicast chunk."""
-RC_OVERHEAD_BYTES = 14 + 20 + 8 + 12 + 4
-"""Ethernet, IPv4, UDP, BTH and ICRC around a middle packet of an RDMA WRITE."""
+from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES
 
 TIMEOUT_BASE_NS = 10_000_000_000
 TIMEOUT_FACTOR = 10

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +13,7 @@ Sizing = Callable[[IntArray], IntArray]
 
 
 class Transfers(NamedTuple):
-    """Messages between pairs of ranks: arrays of the same length, int64.
+    """Messages between pairs of members: arrays of the same length, int64.
 
     In one round a rank is the source of at most one message of an exchange, and the destination of
     at most one; in a tree it may be the source of several.
@@ -30,50 +29,8 @@ def payload(size_bytes: IntArray) -> IntArray:
     return size_bytes
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """What theory is told of an operation."""
-
-    collective: str
-    shards: IntArray
-    """Bytes of every rank's shard, int64 [P]; of Broadcast the root's counts, of Allreduce and
-    All-to-all they are the parts of the vector."""
-    root: int = 0
-    radix: int = 2
-    item_bytes: int = 1
-    """Elements of so many bytes stay whole where a vector is cut for other than P."""
-    chains: int | None = None
-    """How many chains a multicast Allgather has. None means as many as there are ranks."""
-    block_bytes: int = 1 << 16
-    """What unicast algorithms pass on at a time."""
-    operations: int = 1
-    """How many operations a run has, at once or one after the other."""
-    sizing: Sizing = payload
-
-    @property
-    def ranks(self) -> int:
-        """P."""
-        return len(self.shards)
-
-    @property
-    def sizes(self) -> IntArray:
-        """Every shard as it is counted, cut into packets by itself, int64 [P]."""
-        return self.sizing(self.shards)
-
-    @property
-    def vector_bytes(self) -> int:
-        """The bytes of all shards."""
-        return int(self.shards.sum())
-
-    @property
-    def block(self) -> int:
-        """A block as it is counted, or the largest shard where that is less."""
-        one = np.array([self.block_bytes], np.int64)
-        return min(int(self.sizes.max()), int(self.sizing(one)[0]))
-
-
-def placed(rounds: Iterable[Transfers], hosts: Sequence[int]) -> Iterator[Transfers]:
-    """Messages between members as those between their hosts, given by number for each member.
+def placed(rounds: Iterable[Transfers], hosts: Sequence[int] | IntArray) -> Iterator[Transfers]:
+    """Yield messages between members as those between their hosts, given by number for each member.
 
     What stays on a host is nothing.
     """
@@ -157,10 +114,15 @@ def critical_path_bytes(ranks: int, rounds: Iterable[Transfers]) -> int:
     return int(max(busy.max(), ready.max()))
 
 
-def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
-    """Return the most that any host's link carries in one direction."""
+def link_bytes(hosts: int, rounds: Iterable[Transfers]) -> IntArray:
+    """Return what every host's link carries up and down, int64 [2, hosts]."""
     links = np.zeros((2, hosts), np.int64)
     for source, destination, size_bytes in rounds:
         np.add.at(links[0], source, size_bytes)
         np.add.at(links[1], destination, size_bytes)
-    return int(links.max())
+    return links
+
+
+def fullest_link_bytes(hosts: int, rounds: Iterable[Transfers]) -> int:
+    """Return the most that any host's link carries in one direction."""
+    return int(link_bytes(hosts, rounds).max())

@@ -1,30 +1,36 @@
-"""What path schemes are called, for whoever asks without numpy; and where they are."""
+"""What path schemes are called, for whoever asks without numpy."""
 
 from functools import cache
-from typing import Any
 
-from weft.base.entry_points import brought
+from weft.base.registry import Registry
 
-MODULES = {
-    "ecmp": "ecmp",
-    "destination": "destination",
-    "spray": "spraying",
-    "spray-round-robin": "spraying",
-    "reps": "adaptive",
-    "plb": "adaptive",
-    "ethereal": "ethereal",
-    "ethereal-ports": "ethereal",
-}
-"""The modules of `weft.experiments.paths` that have Weft's own schemes."""
-
-
-def brought_schemes() -> dict[str, Any]:
-    """Return the schemes that other packages bring, by name: instances of
-    `weft.experiments.paths.scheme.PathScheme`."""
-    return brought("weft.path_schemes", "routes", "plan_routes", taken=tuple(MODULES))
+SCHEMES = Registry(
+    "weft.experiments.paths.schemes",
+    "SCHEMES",
+    "weft.path_schemes",
+    ("routes", "position", "about", "about_pieces"),
+)
+"""All path schemes: instances of `weft.experiments.paths.scheme.PathScheme`."""
 
 
 @cache
+def described_schemes() -> dict[str, str]:
+    """Return what help says of every scheme, by its name; N stands for a number. Those of other
+    packages are last."""
+    known = SCHEMES.names()
+
+    def place(name: str) -> tuple[bool, int]:
+        position = SCHEMES.fact(name, "position")
+        return not SCHEMES.is_own(name), len(known) if position is None else position
+
+    found = {}
+    for name in sorted(known, key=place):
+        found[name] = SCHEMES.fact(name, "about")
+        if pieces := SCHEMES.fact(name, "about_pieces"):
+            found[f"{name}-N"] = pieces
+    return found
+
+
 def scheme_names() -> tuple[str, ...]:
     """Return all names, for messages and help; N stands for a number."""
-    return ("ecmp", "ecmp-N", *list(MODULES)[1:], *brought_schemes())
+    return tuple(described_schemes())

@@ -39,6 +39,13 @@ class PathScheme:
     """
 
     name: str
+    position: int | None = None
+    """Its place among the schemes in lists; those without one are last."""
+    about = ""
+    """What help says of it beside its name, in a few words."""
+    about_pieces = ""
+    """What help says of the schemes that cut a flow into N pieces (`in_pieces`); empty: there are
+    none."""
     colour = "#6a51a3"
     """The colour in plots, which are white."""
     routes: Paths = "ecmp"
@@ -112,6 +119,11 @@ class PathScheme:
         )
         drawn = uniform_ecmp(paths, size_bytes, self.lanes, situation.seed + step)
         return drawn, flows * self.lanes
+
+    def in_pieces(self, name: str, lanes: int) -> "PathScheme":
+        """Return the scheme of this name that does the same with so many pieces of a flow, if there
+        are such (`about_pieces`)."""
+        raise NotImplementedError
 
 
 def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:

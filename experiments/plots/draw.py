@@ -24,7 +24,7 @@ from weft.experiments.plots.canvas import (
 )
 from weft.experiments.plots.draw_heatmap import draw_heat_maps
 from weft.experiments.plots.heatmap import heat_maps_of
-from weft.experiments.plots.palette import colour, phase_colour
+from weft.experiments.plots.palette import colour, label_of, phase_colour
 from weft.experiments.plots.series import (
     Line,
     Lines,
@@ -372,7 +372,7 @@ def _draw_panels(figure: Figure, shown: Panels, *, stacked: bool) -> None:
             axes.set_xlabel(shown.x_label)
     figure.supylabel(shown.y_label, fontsize=11, color=INK)
     paint = phase_colour if stacked else colour
-    handles: list[Any] = [Patch(color=paint(name), label=name) for name in shown.names]
+    handles: list[Any] = [Patch(color=paint(name), label=label_of(name)) for name in shown.names]
     if any(panel.models for panel in shown.panels):
         handles.append(Line2D([], [], color=INK, lw=2, label="model (payload alone)"))
     _legend(figure, handles)

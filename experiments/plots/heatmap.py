@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
+from weft.experiments.plots.palette import label_of
 from weft.experiments.plots.series import selected
 from weft.experiments.plots.spec import TIERS, PlotSpec
 from weft.experiments.results.results import LinkResult, Results, Run, scenario_of
@@ -80,7 +81,7 @@ def _shares(
 def heat_maps_of(results: Results, spec: PlotSpec) -> list[tuple[str, HeatMap]]:
     """Return the first `MAX_RUNS` of the runs that a plot shows, each with its title."""
     found = [
-        (", ".join([each.algorithm, *each.place_among(results.swept)]), shown)
+        (", ".join([label_of(each.algorithm), *each.place_among(results.swept)]), shown)
         for point in selected(results, spec)
         for each in point
         if (shown := heat_map(each.shown, TIERS[spec.tier])) is not None

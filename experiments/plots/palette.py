@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterable
 
 from weft.agents.collectives.names import algorithms
-from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.registry import algorithm_of, named
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.paths.registry import scheme_of
+from weft.experiments.scenario.fsdp_models import FSDP, PARTS
+from weft.experiments.scenario.kinds import kinds_of
 
 ALGORITHMS: dict[str, tuple[str, str]] = {
     **{
@@ -14,7 +16,7 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
         for collective, names in algorithms().items()
         for name in names
     },
-    "in-network": ("#0072b2", "#5aaae6"),
+    **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""
@@ -40,6 +42,12 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 def colour(algorithm: str) -> str:
     """Return the colour of an algorithm, or of a scheme of path assignment, on white."""
     return SCHEMES.get(algorithm) or ALGORITHMS.get(algorithm, OTHER)[0]
+
+
+def label_of(algorithm: str) -> str:
+    """Return what plots and pages call an algorithm."""
+    kind = named(algorithm)
+    return kind.label or algorithm if kind else algorithm
 
 
 def in_order(phases: Iterable[str]) -> list[str]:

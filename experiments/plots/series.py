@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from weft.experiments.plots.palette import in_order
+from weft.agents.collectives.registry import named
+from weft.experiments.plots.palette import in_order, label_of
 from weft.experiments.plots.spec import OF_BYTES, TIERS, PlotSpec
 from weft.experiments.results.comparison import compare
 from weft.experiments.results.results import Results
@@ -144,7 +145,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             if spec.y == "bytes-ratio":
                 if name != spec.numerator:
                     continue
-                name = f"{spec.numerator} / {spec.denominator}"
+                name = f"{label_of(spec.numerator)} / {label_of(spec.denominator)}"
             if spec.y == "speed-up" and name == spec.denominator:
                 continue
             y = value(each, below)
@@ -159,7 +160,8 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             x = axis.positions[_place(axis, each, spec.x)]
             place = _Place(x, y, low, high, model(each, below), doubtful, predicted)
             found.setdefault(key, []).append(place)
-    ratio_colour = spec.numerator if spec.numerator != "multicast" else spec.denominator
+    numerator = named(spec.numerator)
+    ratio_colour = spec.denominator if numerator and numerator.multicasts else spec.numerator
     lines = []
     for (name, world, other), places in found.items():
         rows = zip(*sorted(places, key=lambda place: place.x), strict=True)
@@ -167,7 +169,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
         if not spec.model:
             columns["model"] = (None,) * len(places)
         colour = ratio_colour if spec.y == "bytes-ratio" else name
-        lines.append(Line(colour, name, world, other, **columns))
+        lines.append(Line(colour, label_of(name), world, other, **columns))
     return Lines(axis, y_label, "bound" if spec.y in TIMED else "model", tuple(lines))
 
 
@@ -312,7 +314,7 @@ def phases_of(results: Results, spec: PlotSpec) -> Panels:
     worlds = {each.scenario.get("world") for each in summaries}
     for each in summaries:
         world = f"{each.scenario.get('world')}" if len(worlds) > 1 else ""
-        title = ", ".join(filter(None, (each.algorithm, world, _labelled(each, others))))
+        title = ", ".join(filter(None, (label_of(each.algorithm), world, _labelled(each, others))))
         panels.setdefault(title, []).append(each)
     names = tuple(in_order(name for each in summaries for name in each.phases_ns))
     drawn = []

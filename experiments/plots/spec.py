@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from weft.agents.collectives.names import baseline
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.scenario.choices import choose
@@ -64,7 +65,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
     numerator: str = ""
     denominator: str = ""
     """Of bytes-ratio: two algorithms. Of speed-up: the denominator is the algorithm whose time is
-    divided by the others', ring by default."""
+    divided by the others', `baseline` by default."""
     log: str = ""
     """Axes with a logarithmic scale: x, y or xy."""
     model: bool = True
@@ -101,7 +102,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
             )
         elif self.y == "speed-up":
             self._no("numerator")
-            self.denominator = self.denominator or "ring"
+            self.denominator = self.denominator or baseline()
         else:
             self._no("numerator", "denominator")
         if not self.name:

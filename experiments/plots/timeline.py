@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
 from weft.experiments.plots.canvas import axes_over_time
+from weft.experiments.plots.palette import label_of
 from weft.experiments.plots.series import selected
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.results.results import RankResult, Results
 from weft.experiments.results.summary import Summary
 from weft.experiments.scenario.fsdp import operation_name
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.kinds import kinds_of
 from weft.experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6
@@ -30,8 +32,6 @@ PAINTS: dict[str, tuple[str, str]] = {
 """By collective, the colours of one operation and of the next."""
 OTHER_PAINTS = ("#44546a", "#a9b8cb")
 IDLE = "#dfe4ea"
-IN_TURN = ("in-network", "multicast", "switch")
-"""Algorithms whose operations of one kind have the links one after the other."""
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,17 @@ def _timeline(summary: Summary, swept: Sequence[str]) -> Timeline:
     else:
         ranks.sort(key=lambda rank: rank.rank)
     end_ns = run.completion_ns or 0
-    title = ", ".join([summary.algorithm, *summary.place_among(swept)])
+    title = ", ".join([label_of(summary.algorithm), *summary.place_among(swept)])
     return Timeline(title, tuple(_row(summary, rank, end_ns) for rank in ranks), end_ns)
 
 
 def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
     collective = str(summary.scenario["collective"])
+    in_turn = any(each.in_turn for each in kinds_of(collective, summary.algorithm))
     lanes: dict[str, list[list[Bar]]] = {}
     latest: dict[str, int] = {}
     for place, (begun_ns, done_ns) in enumerate(rank.spans_ns):
         name, layer = operation_name(place) if collective == FSDP else (collective, place)
-        in_turn = summary.algorithm in IN_TURN
         begin_ns = min(max(begun_ns, latest.get(name, 0)), done_ns) if in_turn else begun_ns
         latest[name] = done_ns
         bar = Bar(name, layer, begin_ns, done_ns)

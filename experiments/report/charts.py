@@ -19,7 +19,7 @@ from matplotlib.ticker import MaxNLocator
 from weft.experiments.plots.canvas import INK, SOFT, empty_figure
 from weft.experiments.plots.draw_heatmap import draw_loads
 from weft.experiments.plots.heatmap import HeatMap
-from weft.experiments.plots.palette import LINE, PAPER, colour, with_page_colours
+from weft.experiments.plots.palette import LINE, PAPER, colour, label_of, with_page_colours
 from weft.experiments.results.summary import (
     TIERS,
     Summary,
@@ -68,12 +68,12 @@ def completion_times(summaries: Sequence[Summary]) -> Markup | None:
     """Draw bars against the bound, with single runs as points; None where no run has a time."""
     drawn = [
         Bar(
-            each.algorithm,
+            label_of(each.algorithm),
             done,
             colour(each.algorithm),
             f"{short_duration(done)}{_range(each)}, {_over(each)}",
             each.bound_ns or None,
-            f"{each.algorithm}: {short_duration(done)}",
+            f"{label_of(each.algorithm)}: {short_duration(done)}",
             each.completions_ns if len(each.completions_ns) > 1 else (),
         )
         for each in summaries
@@ -110,12 +110,12 @@ def tier_bytes(summaries: Sequence[Summary]) -> Markup:
             continue
         bars = [
             Bar(
-                algorithm,
+                label_of(algorithm),
                 size,
                 colour(algorithm),
                 f"{three_digits(size / unit_bytes)} {unit}{_against(size, model)}",
                 model or None,
-                f"{algorithm}, {name}: {size:.0f} bytes",
+                f"{label_of(algorithm)}, {name}: {size:.0f} bytes",
             )
             for algorithm, size, model in figures
         ]

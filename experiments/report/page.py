@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any
 from weft.base import files
 from weft.base.units import format_rate, format_seeds, format_size
 from weft.experiments.plots.heatmap import RAMP, heat_map
-from weft.experiments.plots.palette import algorithm_class, in_order, phase_class, style_sheet
+from weft.experiments.plots.palette import (
+    algorithm_class,
+    in_order,
+    label_of,
+    phase_class,
+    style_sheet,
+)
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import failures, headline
 from weft.experiments.results.results import Results, scenario_of
@@ -123,6 +129,7 @@ def _template() -> Template:
         ramp=", ".join(f"rgb{colour}" for colour in RAMP),
         tiers=TIERS,
         algorithm_class=algorithm_class,
+        label_of=label_of,
         phase_class=phase_class,
         verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
         in_order=in_order,
@@ -188,10 +195,12 @@ def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, An
 def _run_shown(summary: Summary) -> str:
     """The run that is shown, where there are several."""
     if len(summary.runs) == 1:
-        return summary.algorithm
+        return label_of(summary.algorithm)
     if summary.scenario.get("seeds"):
-        return f"{summary.algorithm}, seed {summary.shown.scenario['seed']}"
-    return f"{summary.algorithm}, run {summary.shown.repetition + 1} of {len(summary.runs)}"
+        return f"{label_of(summary.algorithm)}, seed {summary.shown.scenario['seed']}"
+    return (
+        f"{label_of(summary.algorithm)}, run {summary.shown.repetition + 1} of {len(summary.runs)}"
+    )
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
@@ -235,7 +244,9 @@ def _network_drawings(
             for link in each.shown.links
             if (ends := (link.from_node, link.to_node)) in known
         }
-        svg = draw_svg(network, loads, unit=unit, title=f"{each.algorithm}: frames on each link")
+        svg = draw_svg(
+            network, loads, unit=unit, title=f"{label_of(each.algorithm)}: frames on each link"
+        )
         natural = re.search(r'width="(\d+)"', svg)
         drawings[each.algorithm] = Markup(svg), natural.group(1) if natural else "900"
     return drawings

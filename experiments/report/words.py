@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 
+from weft.agents.collectives.registry import named
 from weft.experiments.results.comparison import Comparison, compare, why_not_measured
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import Summary, which_run
 
 
 def headline(points: Sequence[Sequence[Summary]]) -> str | None:
-    """Multicast against each other algorithm in words (or, without it, the first one).
+    """Return multicast against each other algorithm in words (or, without it, the first one).
 
     Args:
         points: the summaries of each point. Of one point, times and bytes are compared; of several,
@@ -20,7 +21,7 @@ def headline(points: Sequence[Sequence[Summary]]) -> str | None:
     names = list(dict.fromkeys(name for point in timed for name in point))
     if len(names) < 2:
         return None
-    one = "multicast" if "multicast" in names else names[0]
+    one = next((name for name in names if (kind := named(name)) and kind.multicasts), names[0])
     sentences = []
     for other in names:
         pairs = [(point[one], point[other]) for point in timed if {one, other} <= point.keys()]

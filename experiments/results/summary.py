@@ -26,7 +26,7 @@ from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.options import field_of, said
 from weft.experiments.scenario.scenario import title_of
-from weft.experiments.theory.bounds import tier_model_bytes
+from weft.experiments.theory.traffic_model import tier_model_bytes
 
 TIERS = {
     "host_up": "host up",

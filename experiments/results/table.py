@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from weft.agents.collectives.names import REDUCING
+from weft.agents.collectives.names import REDUCING, baseline
 from weft.base.units import format_rate, format_size
 from weft.experiments.plots.spec import TIERS as TIER_SUMS
 from weft.experiments.results.comparison import compare, why_not_measured
@@ -266,30 +266,32 @@ def _flow_times(summaries: Sequence[Summary]) -> str:
 
 
 def _speed_ups(summaries: Sequence[Summary]) -> str:
-    """Against a ring, where sums are made: that is what servers and switches are for; predicted
-    where times cannot be believed. Of FSDP, how full the hosts' links were, too."""
+    """Return times against the baseline, where sums are made: that is what servers and switches
+    are for; predicted where times cannot be believed. Of FSDP, how full the hosts' links were,
+    too."""
     text = ""
     interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
     for each in summaries if interleaved else ():
         if each.injection is not None:
             up, down = (f"{100 * part:.0f} %" for part in each.injection)
             text += f"\n{each.algorithm}: hosts' links are {up} full up, {down} down"
-    ring = next((each for each in summaries if each.algorithm == "ring"), None)
+    other = baseline()
+    base = next((each for each in summaries if each.algorithm == other), None)
     for each in summaries:
-        if each is ring or ring is None or not each.bound_ns:
+        if each is base or base is None or not each.bound_ns:
             continue
         summed = interleaved or each.scenario["collective"] in REDUCING
-        found = compare(each, ring) if summed else None
+        found = compare(each, base) if summed else None
         if found is None:
             continue
-        bounds = f"their bounds: {ring.bound_ns / each.bound_ns:.2f}"
+        bounds = f"their bounds: {base.bound_ns / each.bound_ns:.2f}"
         bounds += f"; 2 - 2/P: {2 - 2 / each.ranks:.2f}" if interleaved else ""
         if found.measured:
-            text += f"\n{each.algorithm}: {found.ratio:.2f} times as fast as ring ({bounds})"
+            text += f"\n{each.algorithm}: {found.ratio:.2f} times as fast as {other} ({bounds})"
             continue
         text += f"\n{each.algorithm}: "
         if found.ratio is not None:
-            text += f"predicted to be {found.ratio:.2f} times as fast as ring ({bounds}); "
+            text += f"predicted to be {found.ratio:.2f} times as fast as {other} ({bounds}); "
         text += f"measured times are not compared, since {why_not_measured([found])}"
     return text
 

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from weft.agents.collectives.communicator import Lane, SwitchJob
-from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.timing import Pace
@@ -25,7 +24,9 @@ from weft.controller.program_names import ProgramNames
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.kinds import kinds_of
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
+from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
@@ -58,7 +59,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
     """Allgather and Reduce-Scatter of consecutive layers."""
     gather, scatter = parts(scenario, algorithm)
     first = _request_of(gather, gather.algorithms[0])
-    if algorithm == "in-network":
+    if kinds_of(FSDP, algorithm)[0].multicasts:
         # The sums, and what more the uplink carries, have the link beside the multicast.
         multicast = Pace(
             gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
@@ -76,28 +77,13 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 
 
 def _request_of(scenario: Scenario, algorithm: str) -> Request:
-    item_bytes = dtype_of(scenario.dtype).itemsize
-    sizes = scenario.sizes_bytes and scenario.shard_sizes
-    return Request(
-        0,
+    return request_of(
+        scenario,
+        scenario.ranks,
         scenario.collective,
         algorithm,
-        tuple(size // item_bytes for size in sizes) or scenario.size_bytes // item_bytes,
-        dtype=scenario.dtype,
-        op=scenario.op,
-        root=scenario.root,
-        radix=scenario.radix,
-        block_bytes=scenario.block_bytes or 0,
-        chains=scenario.chains or 0,
-        workers=scenario.workers,
-        chunk_bytes=scenario.chunk_bytes or 0,
-        batch=scenario.batch,
-        split=scenario.split or 0,
-        fan_in=scenario.fan_in or 0,
-        cutoff=scenario.cutoff,
         lanes=_assignment(scenario, algorithm).pieces,
         flows=scenario.flow_graph(algorithm) if scenario.collective == FLOWS else None,
-        timeout_ns=round((scenario.timeout_s or 0) * 1e9),
     )
 
 

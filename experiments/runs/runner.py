@@ -329,8 +329,7 @@ def check_capacity(scenario: Scenario) -> None:
         data *= 2  # what comes
     if scenario.reducing:
         data *= 3  # partial sums, results; of FSDP, what is gathered, too
-    if "optcast" in scenario.algorithms:
-        data *= 2  # the servers' buffers
+    data *= max(each.buffers for each in scenario.kinds())
     operations = scenario.operations * (scenario.layers or 1)
     needed = ranks * (operations * data + RANK_BYTES[scenario.world])
     refuse(

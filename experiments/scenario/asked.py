@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
+    ALGORITHMS,
     CUTOFFS,
     DATA,
     FLOWS,
@@ -19,8 +20,8 @@ from weft.agents.collectives.names import (
     VECTORS,
 )
 from weft.base.errors import refuse
-from weft.base.units import MAX_SEED
-from weft.experiments.paths.names import scheme_names
+from weft.base.units import MAX_SEED, listed
+from weft.experiments.paths.names import described_schemes
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
@@ -51,7 +52,7 @@ from weft.experiments.scenario.choices import (
     TOPOLOGIES,
     WORLDS,
 )
-from weft.experiments.scenario.fsdp_models import FSDP, MODELS, PARTS, SLOWDOWN
+from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN
 from weft.experiments.scenario.option import (
     ADDING,
     DURATION,
@@ -113,11 +114,9 @@ def _known_algorithms() -> str:
 
 
 def _known_schemes() -> str:
-    """Name the path schemes, some with what they do: ``ecmp (hashed), spray``."""
-    words = {"ecmp": "hashed", "ecmp-N": "in N pieces", "destination": "a fixed way to each"}
-    return ", ".join(
-        f"{name} ({words[name]})" if name in words else name for name in scheme_names()
-    )
+    """Say which path schemes there are: ``ecmp (hashed), spray``."""
+    schemes = described_schemes().items()
+    return ", ".join(f"{name} ({about})" if about else name for name, about in schemes)
 
 
 def _known_faults() -> str:
@@ -140,6 +139,12 @@ def _by_algorithm(name: str) -> Callable[[Asked], bool]:
     return lambda asked: any(name in each.heeds for each in asked.kinds())
 
 
+def _of_algorithms(name: str) -> str:
+    """Say which algorithms go by an option: ``it is for the algorithm multicast``."""
+    heeding = [each for each in ALGORITHMS.names() if name in ALGORITHMS.fact(each, "heeds")]
+    return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
+
+
 def _is_model_step(asked: Asked) -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
@@ -147,9 +152,6 @@ def _is_model_step(asked: Asked) -> bool:
 LEAF_SPINE = TOPOLOGIES["leaf-spine"]
 FAT_TREE = TOPOLOGIES["fat-tree"]
 
-OF_MULTICAST = "it is for the algorithm multicast"
-OF_OPTCAST = "it is for the algorithm optcast"
-OF_SWITCH = "it is for the algorithm switch"
 OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 OF_MODELS = f"it is for {FLOWS} of a model"
 
@@ -450,7 +452,7 @@ class Asked:
         metavar="W",
         between=(1, MAX_WORKERS),
         heeded=_by_algorithm("workers"),
-        who=OF_MULTICAST,
+        who=_of_algorithms("workers"),
     )
     """Subgroups of multicast: each has a part of every shard, and trees of its own."""
     chunk_bytes: int | None = option(
@@ -464,7 +466,7 @@ class Asked:
         otherwise="the MTU",
         between=(MIN_CHUNK_BYTES, MAX_CHUNK_BYTES),
         heeded=_by_algorithm("chunk"),
-        who=OF_MULTICAST,
+        who=_of_algorithms("chunk"),
     )
     """The unit of recovery of multicast; the path MTU by default. A larger one is several
     packets."""
@@ -475,7 +477,7 @@ class Asked:
         group=MULTICAST,
         between=(1, 1 << 16),
         heeded=_by_algorithm("batch"),
-        who=OF_MULTICAST,
+        who=_of_algorithms("batch"),
     )
     servers: int | None = option(
         None,
@@ -487,7 +489,7 @@ class Asked:
         between=(1, MAX_HOSTS),
         network=lambda asked: asked.dedicated_servers,
         heeded=_by_algorithm("servers"),
-        who=OF_OPTCAST,
+        who=_of_algorithms("servers"),
     )
     server_placement: str = option(
         "dedicated",
@@ -496,7 +498,7 @@ class Asked:
         group=OPTCAST,
         choices=SERVER_PLACEMENTS,
         heeded=_by_algorithm("server-placement"),
-        who=OF_OPTCAST,
+        who=_of_algorithms("server-placement"),
     )
     """``dedicated``: servers have hosts of their own, which the network gets beside those of ranks,
     spread over the leaves; ``ranks``: server s is on the host of rank s."""
@@ -508,7 +510,7 @@ class Asked:
         otherwise="one a server",
         between=(1, MAX_SPLIT),
         heeded=_by_algorithm("split"),
-        who=OF_OPTCAST,
+        who=_of_algorithms("split"),
     )
     """Pieces that a request is cut into."""
     fan_in: int | None = option(
@@ -519,7 +521,7 @@ class Asked:
         otherwise="no limit",
         between=(2, MAX_HOSTS),
         heeded=_by_algorithm("fan-in"),
-        who=OF_OPTCAST,
+        who=_of_algorithms("fan-in"),
     )
     """Most contributions that one server takes; more ranks make a tree of servers."""
     slots: int | None = option(
@@ -530,7 +532,7 @@ class Asked:
         otherwise=str(SLOTS),
         between=(1, MAX_SLOTS),
         heeded=_by_algorithm("slots"),
-        who=OF_SWITCH,
+        who=_of_algorithms("slots"),
     )
     """Aggregation in switches: rounds under way at a time, of each job."""
     values: int | None = option(
@@ -542,7 +544,7 @@ class Asked:
         otherwise=f"{AGGREGATION_VALUES}; BMv2 {BMV2_AGGREGATION_VALUES}",
         network=lambda asked: asked.program_values,
         heeded=_by_algorithm("values"),
-        who=OF_SWITCH,
+        who=_of_algorithms("values"),
     )
     """Aggregation in switches: numbers of 32 bits a packet; 256 by default, on BMv2 64."""
     jobs: int = option(
@@ -562,7 +564,7 @@ class Asked:
         group=MULTICAST,
         choices=CUTOFFS,
         heeded=_by_algorithm("cutoff"),
-        who=OF_MULTICAST,
+        who=_of_algorithms("cutoff"),
     )
     model: str | None = option(
         None,
@@ -779,18 +781,11 @@ class Asked:
         return any(each.serves for each in self.kinds())
 
     def kinds(self) -> Iterator[Algorithm]:
-        """Return the algorithms as objects: those of which FSDP consists; of flows, a ring for all
-        that they may be, which are unicast."""
-        from weft.agents.collectives.registry import algorithm_of
+        """Yield the algorithms as objects: of FSDP those of which it consists."""
+        from weft.experiments.scenario.kinds import kinds_of
 
         for name in self.algorithms:
-            if self.collective == FSDP:
-                gather, scatter = PARTS[name]
-                yield algorithm_of("allgather", gather)
-                yield algorithm_of("reduce-scatter", scatter)
-            else:
-                flows = self.collective == FLOWS
-                yield algorithm_of(*(("allgather", "ring") if flows else (self.collective, name)))
+            yield from kinds_of(self.collective, name)
 
     @property
     def program_values(self) -> int:

@@ -6,7 +6,7 @@ Each function takes what is asked and returns it with what follows, or raises `I
 from dataclasses import replace
 from typing import Any
 
-from weft.agents.collectives.names import FLOWS, SWITCH_DTYPES
+from weft.agents.collectives.names import FLOWS
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
@@ -201,15 +201,6 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     refuse(
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
-    )
-    refuse(
-        asked.adding and asked.dtype not in SWITCH_DTYPES,
-        f"dtype {asked.dtype!r} by switch: switches add {', '.join(SWITCH_DTYPES)}; choose "
-        "one of these, or other algorithms",
-    )
-    refuse(
-        asked.adding and asked.op not in ("sum", "average"),
-        f"op {asked.op!r} by switch: switches add; choose sum or average, or other algorithms",
     )
     item_bytes = item_bytes_of(asked.dtype)
     for size in asked.sizes_bytes or (asked.size_bytes,):

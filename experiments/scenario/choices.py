@@ -2,13 +2,13 @@
 
 from collections.abc import Collection
 
-from weft.agents.collectives.names import FLOW_ALGORITHMS, FLOWS, algorithms
+from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
 
-CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: FLOW_ALGORITHMS}
+CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: flow_algorithms()}
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")

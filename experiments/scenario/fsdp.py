@@ -13,7 +13,7 @@ Computation takes no time. A step begins when the step two before it is done: a 
 parameters of the layer that it computes, and those that come next.
 """
 
-from weft.experiments.scenario.fsdp_models import PARTS
+from weft.experiments.scenario.fsdp_models import FSDP, parts_of
 from weft.experiments.scenario.scenario import Scenario
 
 AT_ONCE = 4
@@ -25,12 +25,12 @@ both of the step two before, the Reduce-Scatter for the Allgather of the same la
 
 def parts(scenario: Scenario, algorithm: str) -> tuple[Scenario, Scenario]:
     """Return the Allgathers and the Reduce-Scatters of a scenario of FSDP, each by themselves."""
-    gather, scatter = PARTS[algorithm]
-    common = {"size_bytes": scenario.shard_sizes[0], "operations": scenario.layers or 1}
-    return (
-        scenario.part("allgather", gather, **common),
-        scenario.part("reduce-scatter", scatter, **common),
+    size_bytes, layers = scenario.shard_sizes[0], scenario.layers or 1
+    gather, scatter = (
+        scenario.part(*part, size_bytes=size_bytes, operations=layers)
+        for part in parts_of(FSDP, algorithm)
     )
+    return gather, scatter
 
 
 def operation_name(place: int) -> tuple[str, int]:

@@ -9,6 +9,15 @@ PARTS = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}
 ring; or multicast, and sums by switches."""
 ALGORITHMS = tuple(PARTS)
 
+
+def parts_of(collective: str, algorithm: str) -> tuple[tuple[str, str], ...]:
+    """Return (collective, algorithm) of each operation of which a scenario's consist."""
+    if collective != FSDP:
+        return ((collective, algorithm),)
+    gather, scatter = PARTS[algorithm]
+    return ("allgather", gather), ("reduce-scatter", scatter)
+
+
 WIDTHS: dict[str, int] = {
     "gpt2-small": 768,
     "gpt2-medium": 1024,

@@ -4,6 +4,7 @@ from weft.base.errors import refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
 from weft.topo.faults import Fault
 from weft.topo.network import Topology
@@ -27,7 +28,9 @@ def resolve(asked: Asked) -> Asked:
     network = network_of(asked)
     asked = path_checks.with_marking(asked, network)
     asked = path_checks.with_timeouts(asked, network)
-    asked = checks.with_collective(asked, placement_of(asked, network).ranks)
+    ranks = placement_of(asked, network).ranks
+    asked = checks.with_collective(asked, ranks)
+    check_requests(asked, ranks)
     _check_faults(asked, network)
     _check_world(asked, network)
     return asked

@@ -5,7 +5,8 @@ It is above that of the host links only where a leaf's uplinks carry less than i
 
 import numpy as np
 
-from weft.agents.collectives.transfers import Sizing
+from weft.agents.collectives.overheads import write_frames
+from weft.agents.collectives.transfers import payload
 from weft.analysis.link_loads import spray_loads
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import Flows
@@ -14,12 +15,12 @@ from weft.experiments.theory.lanes import placed_steps
 from weft.topo.network import Switch, Topology
 
 
-def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
+def fabric_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     """Return the least time of all of a run's operations, in ns; 0 where the fabric is no
     bottleneck, or where what goes over it is no unicast flows between ranks.
 
     Args:
-        sizing: bytes of payload to bytes that count.
+        frames: whether the headers of all data packets count.
     """
     network = scenario.network()
     if not is_oversubscribed(network):
@@ -28,6 +29,7 @@ def fabric_bound_ns(scenario: Scenario, algorithm: str, sizing: Sizing) -> int:
     if not steps:
         return 0
     flows = Flows.together(steps)
+    sizing = write_frames(scenario.mtu) if frames else payload
     sized = Flows(flows.source, flows.destination, sizing(flows.size_bytes))
     loads = spray_loads(ClosPaths.of(network), sized).by_direction()
     rates = np.array([direction.link.rate_bps for direction in network.directions], np.float64)

@@ -5,14 +5,16 @@ send blocks, and pass each on as soon as they can, so that steps overlap on the 
 many bytes to whom is the same.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import VECTORS, algorithms
 from weft.agents.collectives.registry import algorithm_of
-from weft.agents.collectives.transfers import Task, Transfers, even_parts
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, even_parts
 from weft.base.errors import refuse
 from weft.controller.flows import Flows
 
@@ -23,7 +25,7 @@ def steps_of(
     ranks: int,
     size_bytes: int,
     *,
-    item_bytes: int = 1,
+    dtype: str = "uint8",
     root: int = 0,
     radix: int = 2,
 ) -> list[Flows]:
@@ -36,7 +38,7 @@ def steps_of(
     Args:
         size_bytes: as of a scenario: what each rank contributes; of Broadcast, all; of
             Reduce-Scatter, what each ends with; of Allreduce and All-to-all, of the vector.
-        item_bytes: elements of so many bytes stay whole where a vector is cut.
+        dtype: the type of elements, which stay whole where a vector is cut.
 
     Raises:
         InputError: there is no such unicast algorithm.
@@ -44,11 +46,23 @@ def steps_of(
     return steps_of_shards(
         collective,
         algorithm,
-        shards_of(collective, ranks, size_bytes, item_bytes),
-        item_bytes=item_bytes,
+        shards_of(collective, ranks, size_bytes, dtype_of(dtype).itemsize),
+        dtype=dtype,
         root=root,
         radix=radix,
     )
+
+
+def counted_steps_of(
+    collective: str, algorithm: str, ranks: int, size_bytes: int, *, root: int = 0
+) -> Iterator[tuple[Flows, int]]:
+    """Yield the same as `steps_of`, steps that are known to be alike once, with their number."""
+    sizes = np.asarray(shards_of(collective, ranks, size_bytes), np.int64)
+    task = Task(collective, sizes, root)
+    for step, times in algorithm_of(collective, algorithm).counted_steps(task):
+        flows = Flows(*_sent(step))
+        if len(flows):
+            yield flows, times
 
 
 def has_steps(collective: str, algorithm: str) -> bool:
@@ -70,14 +84,14 @@ def steps_of_shards(
     algorithm: str,
     shards: Sequence[int],
     *,
-    item_bytes: int = 1,
+    dtype: str = "uint8",
     root: int = 0,
     radix: int = 2,
 ) -> list[Flows]:
     """Return the same as `steps_of`, of shards of any sizes (of Broadcast the root's counts)."""
     sizes = np.asarray(shards, np.int64)
     refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
-    task = Task(collective, sizes, root, radix, item_bytes)
+    task = Task(collective, sizes, root, radix, dtype)
     flows = [Flows(*_sent(each)) for each in algorithm_of(collective, algorithm).steps(task)]
     return [each for each in flows if len(each)]
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 import numpy as np
 
 from weft.agents.collectives.communicator import Lane
-from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.names import FLOWS
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import lanes
@@ -96,7 +95,7 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
             scenario.collective,
             algorithm,
             scenario.shard_sizes,
-            item_bytes=dtype_of(scenario.dtype).itemsize,
+            dtype=scenario.dtype,
             root=scenario.root,
             radix=scenario.radix,
         )

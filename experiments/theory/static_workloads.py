@@ -11,7 +11,7 @@ from weft.base.errors import refuse
 from weft.controller.flows import Flows
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.workload_checks import check_algorithm
-from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
+from weft.experiments.theory.flow_steps import counted_steps_of, steps_of_graph
 from weft.experiments.workloads.load import WorkloadOptions, graph_of
 
 MOST_FLOWS = 1 << 23
@@ -59,25 +59,16 @@ def static_steps(
     if workload == PERMUTATION:
         circle = np.random.default_rng(seed).permutation(ranks)
         return [Step(Flows(circle, np.roll(circle, -1), np.full(ranks, size_bytes)), 1)]
-    shard_bytes, rest = divmod(size_bytes, ranks)
-    exchange = algorithm == "direct" and workload in ("alltoall", "allreduce")
-    if exchange and ranks * (ranks - 1) > MOST_FLOWS:
+    exchanges = algorithm_of(workload, algorithm).exchanges.get(workload, 0)
+    if exchanges and ranks * (ranks - 1) > MOST_FLOWS:
+        shard_bytes, rest = divmod(size_bytes, ranks)
         refuse(
             rest,
             f"size {size_bytes} of {ranks} ranks: of so many flows all are equal; choose a "
             f"multiple of {ranks}",
         )
-        return [Step(None, 2 if workload == "allreduce" else 1, shard_bytes)]
-    if algorithm == "ring":
-        turns = ranks - 1
-        if workload == "allreduce":
-            turns = 0 if rest else 2 * turns
-        else:
-            shard_bytes = size_bytes
-        if turns:
-            circle = np.arange(ranks)
-            return [Step(Flows(circle, np.roll(circle, -1), np.full(ranks, shard_bytes)), turns)]
-    return _counted(steps_of(workload, algorithm, ranks, size_bytes, root=root))
+        return [Step(None, exchanges, shard_bytes)]
+    return _counted(counted_steps_of(workload, algorithm, ranks, size_bytes, root=root))
 
 
 def graph_steps(options: WorkloadOptions) -> list[Step]:
@@ -86,7 +77,7 @@ def graph_steps(options: WorkloadOptions) -> list[Step]:
     Raises InputError for a file that makes no sense, or needs more ranks than there are.
     """
     check_algorithm(options.workload, options.algorithm)
-    return _counted(steps_of_graph(graph_of(options)))
+    return _counted((flows, 1) for flows in steps_of_graph(graph_of(options)))
 
 
 def most_sent(steps: Iterable[Step], ranks: int) -> int:
@@ -98,15 +89,15 @@ def most_sent(steps: Iterable[Step], ranks: int) -> int:
     return int(sent.max(initial=0))
 
 
-def _counted(steps: Iterable[Flows]) -> list[Step]:
-    """Steps that follow each other and are alike, together."""
+def _counted(steps: Iterable[tuple[Flows, int]]) -> list[Step]:
+    """Return steps that follow each other and are alike, together."""
     found: list[Step] = []
-    for flows in steps:
+    for flows, times in steps:
         last = found[-1] if found else None
         if last is not None and last.flows is not None and _alike(last.flows, flows):
-            found[-1] = Step(flows, last.times + 1)
+            found[-1] = Step(flows, last.times + times)
         else:
-            found.append(Step(flows, 1))
+            found.append(Step(flows, times))
     return found
 
 

@@ -5,27 +5,20 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED, GraphBuilder
-from weft.agents.collectives.names import COLLECTIVES
+from weft.agents.collectives.names import algorithms
+from weft.agents.collectives.registry import algorithm_of
 from weft.controller.flows import Flows
 from weft.experiments.theory.flow_steps import has_steps, steps_of
 
 Events = tuple[tuple[int, int], ...]
 """What a rank's next task waits for."""
 
-_INSTEAD = {
-    "allgather": {"direct": "linear", "halving-doubling": "recursive-doubling"},
-    "reduce-scatter": {"direct": "ring", "halving-doubling": "recursive-halving"},
-}
-"""What other collectives do where an Allreduce is done by an algorithm."""
-
 
 def algorithm_for(collective: str, algorithm: str) -> str:
     """The algorithm of a collective in a workload whose Allreduces are done by `algorithm`."""
-    wanted = _INSTEAD.get(collective, {}).get(algorithm, algorithm)
-    if has_steps(collective, wanted):
-        return wanted
-    known = COLLECTIVES[collective]
-    return next(name for name in ("ring", "direct", "k-nomial") if name in known)
+    wanted = algorithm_of("allreduce", algorithm).counterparts.get(collective, algorithm)
+    names = (wanted, *algorithms()[collective])
+    return next(name for name in names if has_steps(collective, name))
 
 
 def add_collective(

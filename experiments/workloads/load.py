@@ -5,7 +5,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from weft.agents.collectives.flow_graph import FlowGraph
-from weft.agents.collectives.names import FLOW_ALGORITHMS
+from weft.agents.collectives.names import flow_algorithms
 from weft.base.errors import refuse
 from weft.base.files import told_as_input
 from weft.base.units import shown
@@ -26,7 +26,7 @@ class WorkloadOptions:
     workload: str
     """A file, or one of `MODELS`."""
     algorithm: str
-    """The algorithm of the collectives in it, one of `FLOW_ALGORITHMS`."""
+    """The algorithm of the collectives in it, one of `flow_algorithms`."""
     ranks: int
     rate_bps: int
     slowdown: float | None = None
@@ -44,7 +44,7 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
         InputError: it is neither a model nor a file of a kind that is known.
     """
     if workload in MODELS:
-        return FLOW_ALGORITHMS[1:]
+        return flow_algorithms()[1:]
     refuse(
         Path(workload).suffix not in FILES,
         f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
@@ -52,7 +52,7 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     )
     path = Path(workload)
     collective = path.suffix == ".et" and has_collectives(path)
-    return FLOW_ALGORITHMS[1:] if collective else FLOW_ALGORITHMS[:1]
+    return flow_algorithms()[1:] if collective else flow_algorithms()[:1]
 
 
 def graph_of(options: WorkloadOptions) -> FlowGraph:

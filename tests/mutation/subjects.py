@@ -61,9 +61,9 @@ GROUPS = (
         (
             "experiments/theory/bounds.py", "experiments/theory/fabric_bound.py",
             "experiments/scenario/longest_path.py", "experiments/theory/traffic_model.py",
-            "experiments/theory/optcast_model.py", "experiments/theory/flow_steps.py",
+            "experiments/theory/flow_steps.py",
             "experiments/scenario/longest_path.py", "experiments/theory/chance.py",
-            "experiments/paths/*.py",
+            "experiments/paths/*.py", "experiments/paths/schemes/*.py",
         ),
     ),
     Group(

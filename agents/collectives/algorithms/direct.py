@@ -15,7 +15,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers, at_once, to_all, to_owners
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, at_once, to_all, to_owners
 from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require, summed
 
 
@@ -221,6 +222,9 @@ class Direct(Algorithm):
 
     name = "direct"
     collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")
+    position: Mapping[str, int] = {"allreduce": 5, "alltoall": 0, "many-to-one": 0, "flows": 1}
+    counterparts: Mapping[str, str] = {"allgather": "linear"}
+    exchanges: Mapping[str, int] = {"allreduce": 2, "alltoall": 1}
     colours = ("#56b4e9", "#8fd0f5")
     patterns: Mapping[str, type[Pattern]] = {
         "allreduce": DirectAllreduce, "alltoall": DirectAlltoall, "many-to-one": DirectGather,
@@ -270,6 +274,9 @@ class Linear(Direct):
 
     name = "linear"
     collectives = ("allgather",)
+    position: Mapping[str, int] = {"allgather": 2}
+    counterparts: Mapping[str, str] = {}
+    exchanges: Mapping[str, int] = {}
     colours = ("#cc79a7", "#e09cc2")
     patterns: Mapping[str, type[Pattern]] = {"allgather": LinearAllgather}
 

@@ -14,7 +14,8 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.algorithms.trees import depths, double_binary_tree
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import IntArray, Task, Transfers, even_parts, together
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Transfers, even_parts, together
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require, summed
 
 BUFFER, OUTPUT, STAGING = range(3)
@@ -183,6 +184,7 @@ class DoubleBinaryTree(Algorithm):
 
     name = "double-binary-tree"
     collectives = ("allreduce",)
+    position: Mapping[str, int] = {"allreduce": 4, "flows": 3}
     colours = ("#e69f00", "#f3bd4a")
     patterns: Mapping[str, type[Pattern]] = {"allreduce": DoubleBinaryTreeAllreduce}
 

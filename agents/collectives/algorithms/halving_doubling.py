@@ -16,7 +16,8 @@ from weft.agents.collectives.algorithm import Order
 from weft.agents.collectives.algorithms.recursive_doubling import Folded, Folding
 from weft.agents.collectives.algorithms.recursive_halving import halving_order
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers, even_parts, exchanges, folded
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, even_parts, exchanges, folded
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, summed
 from weft.base.errors import ProtocolError
 
@@ -204,6 +205,11 @@ class HalvingDoubling(Folded):
 
     name = "halving-doubling"
     collectives = ("allreduce",)
+    position: Mapping[str, int] = {"allreduce": 3, "flows": 2}
+    counterparts: Mapping[str, str] = {
+        "allgather": "recursive-doubling",
+        "reduce-scatter": "recursive-halving",
+    }
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"allreduce": HalvingDoublingAllreduce}
 

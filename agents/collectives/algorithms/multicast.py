@@ -21,16 +21,22 @@ counted, every control message is retried (by the reliable transport), and roots
 the network may drop.
 """
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from weft.agents.collectives.algorithm import Algorithm, Register
 from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.fetch import FetchRing
 from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.subgroups import Subgroups
+from weft.agents.collectives.task import Task
 from weft.agents.collectives.timing import (
-    UD_OVERHEAD_BYTES,
     AdaptiveCutoff,
     Cutoff,
     FixedCutoff,
@@ -38,7 +44,7 @@ from weft.agents.collectives.timing import (
     chain_of,
     frames_bytes,
 )
-from weft.agents.collectives.transfers import Task
+from weft.agents.collectives.transfers import IntArray, Sizing
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.transport.types import MemoryRegion, TransportMisuse
 from weft.base.errors import InputError, ProtocolError, refuse
@@ -330,9 +336,11 @@ class Multicast(Algorithm):
 
     name = "multicast"
     collectives = ("allgather", "broadcast")
+    position: Mapping[str, int] = {"allgather": 0, "broadcast": 0}
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"chains", "workers", "chunk", "batch", "cutoff"})
     multicasts = True
+    in_turn = True
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
@@ -343,6 +351,17 @@ class Multicast(Algorithm):
         except TransportMisuse as error:
             name = f"{request.collective.title()} on {communicator.size} ranks"
             raise InputError(f"{name}: {error}") from error
+
+    def frames(self, task: Task) -> Sizing:
+        packet_bytes = min(task.chunk_bytes, task.packet_bytes)
+        return lambda size_bytes: frame_bytes(size_bytes, packet_bytes, UD_OVERHEAD_BYTES)
+
+    def host_bytes(self, task: Task) -> IntArray:
+        sizes = task.sizes
+        return np.stack([sizes, sizes.sum() - sizes])
+
+    def tier_bytes(self, task: Task) -> TierBytes:
+        return task.members.multicast_bytes(task.sizes).times(task.operations)
 
     def least_bytes(self, task: Task) -> int:
         """Broadcast: N. Allgather, M = P: a rank hears all but its own, T - min n_r; M < P chains:

@@ -8,16 +8,24 @@ in it has come: the result, written to where it belongs, or nothing where anothe
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order, Register
+from weft.agents.collectives.algorithms.optcast_model import (
+    Optcast,
+    optcast_bound_bytes,
+    optcast_rounds,
+)
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.dtypes import HALF_TYPES
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.task import Task
 from weft.agents.collectives.unicast import Bytes, most_posted
 from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
@@ -212,14 +220,16 @@ class OptcastOperation(Operation):
         return True
 
 
-class Optcast(Algorithm):
+class OptcastAlgorithm(Algorithm):
     """Reduction servers: Optcast."""
 
     name = "optcast"
     collectives = ("reduce-scatter", "allreduce")
+    position: Mapping[str, int] = {"reduce-scatter": 2, "allreduce": 2}
     colours = ("#cc79a7", "#e09cc2")
     heeds = frozenset({"block", "servers", "server-placement", "split", "fan-in"})
     serves = True
+    buffers = 2
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
@@ -227,6 +237,32 @@ class Optcast(Algorithm):
     ) -> Operation:  # fmt: skip
         assert result is not None
         return OptcastOperation(communicator, request, data, result, register)
+
+    def least_bytes(self, task: Task) -> int:
+        return optcast_bound_bytes(
+            task.collective,
+            task.shards.tolist(),
+            self._use(task),
+            hosts=task.members.host.tolist(),
+            block_bytes=task.summed_bytes,
+            operations=task.operations,
+            sizing=task.sizing,
+        )
+
+    def tier_bytes(self, task: Task) -> TierBytes:
+        rounds = optcast_rounds(
+            task.collective,
+            task.shards.tolist(),
+            self._use(task),
+            operations=task.operations,
+            sizing=task.sizing,
+        )
+        return task.members.unicast_bytes(rounds)
+
+    @staticmethod
+    def _use(task: Task) -> Optcast:
+        ratio = 2 if task.dtype in HALF_TYPES else 1
+        return Optcast(task.servers, task.split, task.fan_in, task.packet_bytes, ratio)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
         """Each server adds in order of what comes to it; servers form a tree."""
@@ -237,4 +273,4 @@ class Optcast(Algorithm):
         return tuple(nodes)
 
 
-ALGORITHMS = (Optcast(),)
+ALGORITHMS = (OptcastAlgorithm(),)

@@ -11,13 +11,8 @@ from dataclasses import dataclass
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import (
-    Task,
-    Transfers,
-    critical_path_bytes,
-    exchanges,
-    folded,
-)
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, critical_path_bytes, exchanges, folded
 from weft.agents.collectives.unicast import Pattern, Write, require, summed
 
 
@@ -144,6 +139,7 @@ class RecursiveDoubling(Recursive):
 
     name = "recursive-doubling"
     collectives = ("allgather",)
+    position: Mapping[str, int] = {"allgather": 3}
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 

@@ -14,12 +14,8 @@ import numpy as np
 from weft.agents.collectives.algorithm import Order
 from weft.agents.collectives.algorithms.recursive_doubling import Folding, Recursive
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import (
-    Task,
-    Transfers,
-    exchanges,
-    folded,
-)
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers, exchanges, folded
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 from weft.base.errors import ProtocolError
 
@@ -184,6 +180,7 @@ class RecursiveHalving(Recursive):
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
+    position: Mapping[str, int] = {"reduce-scatter": 1}
     colours = ("#009e73", "#3fc79e")
     patterns: Mapping[str, type[Pattern]] = {"reduce-scatter": RecursiveHalvingReduceScatter}
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import Task, Transfers
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
 
 
@@ -120,6 +121,8 @@ class Ring(Algorithm):
 
     name = "ring"
     collectives = ("allgather", "reduce-scatter", "allreduce")
+    position: Mapping[str, int] = {"allgather": 1, "reduce-scatter": 0, "allreduce": 0, "flows": 0}
+    baseline = True
     colours = ("#d55e00", "#f08c3c")
     lags: Mapping[str, tuple[int, ...]] = {
         "allgather": (0,), "reduce-scatter": (1,), "allreduce": (1, 0)
@@ -144,6 +147,13 @@ class Ring(Algorithm):
         for lag in self.lags[task.collective]:
             for step in range(task.ranks - 1):
                 yield Transfers(ranks, np.roll(ranks, -1), np.roll(task.shards, step + lag))
+
+    def counted_steps(self, task: Task) -> Iterator[tuple[Transfers, int]]:
+        steps = self.steps(task)
+        if task.ranks > 1 and np.all(task.shards == task.shards[0]):
+            yield next(steps), (task.ranks - 1) * len(self.lags[task.collective])
+        else:
+            yield from ((step, 1) for step in steps)
 
     def least_bytes(self, task: Task) -> int:
         """T - min n_r of the fullest link, and no less than the largest shard's way around; of an

@@ -16,11 +16,26 @@ range; one that does stays at its end and is counted in `Report.blocks_saturated
 values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 """
 
+from collections.abc import Mapping
+
+import numpy as np
+
 from weft.agents.collectives.algorithm import Algorithm, Register
+from weft.agents.collectives.algorithms.switch_model import (
+    SwitchTraffic,
+    switch_bound_bytes,
+    switch_frames,
+    switch_payload,
+    switch_tier_bytes,
+)
 from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.dtypes import is_float
 from weft.agents.collectives.names import SWITCH_DTYPES
 from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray
 from weft.agents.collectives.unicast import Bytes
 from weft.agents.datagrams import ipv4_text
 from weft.agents.transport.aggregation import DataKind, Reduction
@@ -42,7 +57,7 @@ class SwitchOperation(Operation):
         result: the sums, or those of this rank's shard.
 
     Raises:
-        InputError: the communicator has no aggregation job, or switches cannot do what is asked.
+        InputError: the communicator has no aggregation job.
     """
 
     def __init__(
@@ -54,14 +69,6 @@ class SwitchOperation(Operation):
                 f"{name}: the communicator has no aggregation job; make it with one, or choose"
                 " another algorithm"
             )
-        refuse(
-            request.dtype not in _KINDS,
-            f"{name}: dtype {request.dtype}; switches add {', '.join(_KINDS)}",
-        )
-        refuse(
-            request.op not in ("sum", "average"),
-            f"{name}: op {request.op}; switches do sum and average",
-        )
         super().__init__(communicator, request)
         self._request = request
         self._pair = communicator.aggregation
@@ -119,19 +126,22 @@ class Switch(Algorithm):
 
     name = "switch"
     collectives = ("reduce-scatter", "allreduce")
+    position: Mapping[str, int] = {"reduce-scatter": 3, "allreduce": 1}
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"slots", "values"})
     adds = True
+    in_turn = True
 
     def check(self, request: Request) -> None:
         refuse(
             request.dtype not in SWITCH_DTYPES,
-            f"dtype {request.dtype!r}: switches add {', '.join(SWITCH_DTYPES)}; choose one of "
-            "these, or another algorithm",
+            f"dtype {request.dtype!r} by {request.algorithm}: switches add "
+            f"{', '.join(SWITCH_DTYPES)}; choose one of these, or other algorithms",
         )
         refuse(
             request.op not in ("sum", "average"),
-            f"op {request.op!r}: switches add; choose sum or average, or another algorithm",
+            f"op {request.op!r} by {request.algorithm}: switches add; choose sum or average, or "
+            "other algorithms",
         )
 
     def operation(
@@ -140,6 +150,32 @@ class Switch(Algorithm):
     ) -> Operation:  # fmt: skip
         assert result is not None
         return SwitchOperation(communicator, request, data, result)
+
+    def host_bytes(self, task: Task) -> IntArray:
+        traffic, ranks = self._traffic(task), range(task.ranks)
+        return np.array([[way([rank]) for rank in ranks] for way in (traffic.up, traffic.down)])
+
+    def least_bytes(self, task: Task) -> int:
+        fullest = switch_bound_bytes(task.members, task.ranks, self._traffic(task))
+        return task.operations * fullest
+
+    def tier_bytes(self, task: Task) -> TierBytes:
+        each = switch_tier_bytes(task.members, task.ranks, self._traffic(task))
+        return each.times(task.operations)
+
+    @staticmethod
+    def _traffic(task: Task) -> SwitchTraffic:
+        shards = task.shards.tolist()
+        if not task.counts_headers:
+            return switch_payload(task.collective, shards)
+        return switch_frames(
+            task.collective,
+            shards,
+            values=task.values,
+            slots=task.slots,
+            item_bytes=task.item_bytes,
+            floats=is_float(task.dtype),
+        )
 
 
 ALGORITHMS = (Switch(),)

@@ -10,7 +10,8 @@ import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.transfers import IntArray, Task, Transfers
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Transfers
 from weft.agents.collectives.unicast import Pattern, Write, require
 
 
@@ -171,6 +172,7 @@ class KNomial(Tree):
     root has a child for each value that one digit can have."""
 
     name = "k-nomial"
+    position: Mapping[str, int] = {"broadcast": 1}
     colours = ("#d55e00", "#f08c3c")
     heeds = frozenset({"block", "radix"})
 
@@ -197,6 +199,7 @@ class BinaryTree(Tree):
     """The complete tree in order of levels."""
 
     name = "binary-tree"
+    position: Mapping[str, int] = {"broadcast": 2}
     colours = ("#cc79a7", "#e09cc2")
 
     def parents(self, ranks: int, radix: int) -> IntArray:
@@ -226,6 +229,7 @@ class PipelinedRing(Tree):
     """A chain around the ring."""
 
     name = "pipelined-ring"
+    position: Mapping[str, int] = {"broadcast": 3}
     colours = ("#009e73", "#3fc79e")
 
     def parents(self, ranks: int, radix: int) -> IntArray:

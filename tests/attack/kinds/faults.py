@@ -7,8 +7,9 @@ from random import Random
 from typing import Any
 
 from tests.attack.kind import Broken, Trial
+from tests.collective_names import COLLECTIVES
 
-from weft.agents.collectives.names import COLLECTIVES, OPS
+from weft.agents.collectives.names import OPS
 from weft.base.errors import InputError
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import program_of

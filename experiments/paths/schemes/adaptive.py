@@ -7,6 +7,6 @@ only a run has.
 from weft.experiments.paths.scheme import PathScheme
 
 SCHEMES = (
-    PathScheme(name="reps", colour="#cc79a7", entropy="reps", reorders=True),
-    PathScheme(name="plb", colour="#8c6d31", entropy="plb"),
+    PathScheme(name="reps", position=4, colour="#cc79a7", entropy="reps", reorders=True),
+    PathScheme(name="plb", position=5, colour="#8c6d31", entropy="plb"),
 )

@@ -22,6 +22,6 @@ class Spraying(PathScheme):
 
 
 SCHEMES = (
-    Spraying(name="spray", routes="spray-random", colour="#0072b2"),
-    Spraying(name="spray-round-robin", routes="spray-round-robin", colour="#56b4e9"),
+    Spraying(name="spray", position=2, routes="spray-random", colour="#0072b2"),
+    Spraying(name="spray-round-robin", position=3, routes="spray-round-robin", colour="#56b4e9"),
 )

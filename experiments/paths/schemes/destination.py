@@ -10,6 +10,8 @@ class Destination(PathScheme):
     """D-Mod-K's ways; see `weft.controller.features.routes`."""
 
     name = "destination"
+    position = 1
+    about = "a fixed way to each"
     routes = "destination"
     by_chance = False
     marks = False

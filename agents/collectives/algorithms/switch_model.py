@@ -6,14 +6,14 @@ receiver, and only it needs the sum: on links that lead to the owner alone the w
 that do not lead to it the way down, a packet has headers only. What is sent again is not counted.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from weft.agents.collectives.overheads import SWITCH_OVERHEAD_BYTES
+from weft.agents.collectives.places import Places, TierBytes
 from weft.agents.collectives.transfers import IntArray
-from weft.experiments.theory.overheads import SWITCH_OVERHEAD_BYTES
-from weft.topo.clos import LINK_TIERS, Topology
 
 VALUE_BYTES = 4
 """Switches add int32, whatever the elements are."""
@@ -87,51 +87,24 @@ def switch_frames(
     )
 
 
-def switch_tier_bytes(
-    network: Topology, traffic: SwitchTraffic, hosts: Sequence[int] | None = None
-) -> dict[str, int]:
-    """Return the bytes by tier and direction.
-
-    ``hosts``: the host of each rank, by number; by default rank r is on host r.
-    """
-    totals: dict[str, int] = dict.fromkeys(LINK_TIERS, 0)
-    for tier, below in _tree_links(network, hosts):
-        totals[f"{tier}_up"] += traffic.up(below)
-        totals[f"{tier}_down"] += traffic.down(below)
-    return totals
+def switch_tier_bytes(places: Places, ranks: int, traffic: SwitchTraffic) -> TierBytes:
+    """Return what all links of each tier carry, where the first members are the ranks."""
+    up, down = {"host": 0, "fabric": 0}, {"host": 0, "fabric": 0}
+    for tier, below in places.tree_links(ranks):
+        up[tier] += traffic.up(below)
+        down[tier] += traffic.down(below)
+    return TierBytes(up["host"], down["host"], up["fabric"], down["fabric"])
 
 
-def switch_bound_bytes(
-    network: Topology, traffic: SwitchTraffic, hosts: Sequence[int] | None = None
-) -> int:
-    """The least completion time, in bytes that one link could carry meanwhile.
+def switch_bound_bytes(places: Places, ranks: int, traffic: SwitchTraffic) -> int:
+    """Return the least completion time, in bytes that one link could carry meanwhile.
 
     What the fullest link of the tree carries in one direction. Links between switches count, as the
     tree says which of them all packets take: of a Reduce-Scatter they have values of all blocks on
     the way up, where a rank's own link has those of all but its own.
     """
-    links = [below for _, below in _tree_links(network, hosts)]
+    links = [below for _, below in places.tree_links(ranks)]
     return max((max(traffic.up(below), traffic.down(below)) for below in links), default=0)
-
-
-def _tree_links(
-    network: Topology, hosts: Sequence[int] | None
-) -> Iterator[tuple[str, Sequence[int]]]:
-    """(tier, ranks below) of each link of the tree: one for every rank, for every leaf that has
-    ranks if there are several, and likewise for every pod. A rank alone uses none."""
-    numbers = range(len(network.hosts)) if hosts is None else hosts
-    if len(numbers) < 2:
-        return
-    by_leaf: dict[str, list[int]] = {}
-    by_pod: dict[int | None, list[int]] = {}
-    for rank, number in enumerate(numbers):
-        leaf = network.hosts[number].leaf
-        by_leaf.setdefault(leaf, []).append(rank)
-        by_pod.setdefault(network.switch(leaf).pod, []).append(rank)
-        yield "host", [rank]
-    for branches in (list(by_leaf.values()), list(by_pod.values())):
-        for below in branches if len(branches) > 1 else ():
-            yield "fabric", below
 
 
 def _parts(collective: str, shards: IntArray) -> IntArray:

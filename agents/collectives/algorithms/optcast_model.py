@@ -15,7 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, payload
+from weft.agents.collectives.transfers import (
+    IntArray,
+    Sizing,
+    Transfers,
+    fullest_link_bytes,
+    payload,
+    placed,
+)
 
 Edge = tuple[int, int]
 """From a server to the one that takes its sum."""
@@ -131,6 +138,47 @@ def optcast_rounds(
         yield contributions(collective, shards, optcast, cursor=cursor, sizing=sizing)
         yield from _between_servers(collective, shards, optcast, cursor, sizing)
         yield _results(collective, shards, optcast, cursor, sizing)
+
+
+def optcast_bound_bytes(
+    collective: str,
+    shards: Sequence[int],
+    optcast: Optcast,
+    *,
+    hosts: Sequence[int] = (),
+    block_bytes: int = 0,
+    operations: int = 1,
+    sizing: Sizing = payload,
+) -> int:
+    """The least completion time on reduction servers, in bytes that one link could carry meanwhile.
+
+    What the fullest host link carries. And after the last contribution, the last block's way to the
+    root of its tree and down to the ranks.
+
+    Args:
+        shards: bytes of every rank's part of the result; of Allreduce, parts of the vector.
+        hosts: the host, by number, of every rank and then of every server; by default each is on
+            its own.
+        block_bytes: of a chunk that is summed up and sent on by itself; 0: one packet.
+    """
+    if len(shards) == 1:
+        return 0  # its sum is what it has
+    hosts = hosts or range(len(shards) + optcast.servers)
+    number = max(hosts) + 1
+    rounds = list(optcast_rounds(collective, shards, optcast, operations=operations, sizing=sizing))
+    fullest = fullest_link_bytes(number, placed(rounds, hosts))
+    if not fullest:
+        return 0
+    brought = [
+        contributions(collective, shards, optcast, cursor=done * optcast.pieces, sizing=sizing)
+        for done in range(operations)
+    ]
+    gathered = fullest_link_bytes(number, placed(brought, hosts))
+    block = block_bytes or optcast.packet_bytes
+    parts = optcast.parts(collective, shards)
+    last = sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))
+    hops = 2 * optcast.levels(len(shards)) - 1
+    return max(fullest, gathered + hops * int(last[0]))
 
 
 def _between_servers(

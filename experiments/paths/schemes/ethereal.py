@@ -36,6 +36,6 @@ class Ethereal(PathScheme):
 
 
 SCHEMES = (
-    Ethereal(name="ethereal", routes="pinned", assigned="pins", colour="#009e73"),
-    Ethereal(name="ethereal-ports", assigned="ports", colour="#44546a"),
+    Ethereal(name="ethereal", position=6, routes="pinned", assigned="pins", colour="#009e73"),
+    Ethereal(name="ethereal-ports", position=7, assigned="ports", colour="#44546a"),
 )

@@ -1,0 +1,85 @@
+"""What theory is told of an operation."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.places import Places
+from weft.agents.collectives.transfers import IntArray, Sizing, payload
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What theory is told of an operation."""
+
+    collective: str
+    shards: IntArray
+    """Bytes of every rank's shard, int64 [P]; of Broadcast the root's counts, of Allreduce and
+    All-to-all they are the parts of the vector."""
+    root: int = 0
+    radix: int = 2
+    dtype: str = "uint8"
+    """The type of elements, by its name. They stay whole where a vector is cut for other than P."""
+    chains: int | None = None
+    """How many chains a multicast Allgather has. None means as many as there are ranks."""
+    block_bytes: int = 1 << 16
+    """What unicast algorithms pass on at a time."""
+    operations: int = 1
+    """How many operations a run has, at once or one after the other."""
+    sizing: Sizing = payload
+    """What is counted: payload, or what the algorithm's `frames` says."""
+    packet_bytes: int = 4096
+    """The path MTU."""
+    chunk_bytes: int = 4096
+    """The unit of recovery of a multicast operation."""
+    values: int = 256
+    """V: numbers in a packet to an aggregating switch."""
+    slots: int = 0
+    """N: packets that an aggregating switch has room for."""
+    servers: int = 0
+    """S: how many reduction servers there are."""
+    split: int = 0
+    """Pieces a request to reduction servers is cut into; 0: as many as servers."""
+    summed_bytes: int = 0
+    """What reduction servers sum up and send on by itself; 0: a packet."""
+    fan_in: int = 0
+    """The most contributions that one reduction server takes; 0: those of all ranks."""
+    places: Places | None = None
+    """Where ranks, and then servers, are. None: each has a host of its own below one switch."""
+
+    @property
+    def ranks(self) -> int:
+        """P."""
+        return len(self.shards)
+
+    @property
+    def item_bytes(self) -> int:
+        """The size of one element."""
+        return dtype_of(self.dtype).itemsize
+
+    @property
+    def members(self) -> Places:
+        """Where ranks, and then servers, are."""
+        return self.places or Places.apart(self.ranks + self.servers)
+
+    @property
+    def counts_headers(self) -> bool:
+        """Whether bytes of frames are counted, and not payload alone."""
+        return self.sizing is not payload
+
+    @property
+    def sizes(self) -> IntArray:
+        """Every shard as it is counted, cut into packets by itself, int64 [P]."""
+        return self.sizing(self.shards)
+
+    @property
+    def vector_bytes(self) -> int:
+        """The bytes of all shards."""
+        return int(self.shards.sum())
+
+    @property
+    def block(self) -> int:
+        """A block as it is counted, or the largest shard where that is less."""
+        one = np.array([self.block_bytes], np.int64)
+        return min(int(self.sizes.max()), int(self.sizing(one)[0]))

@@ -1,0 +1,21 @@
+"""ECMP: a flow's path is by a hash of addresses and source port (RFC 2992)."""
+
+from weft.experiments.paths.scheme import PathScheme
+
+
+class Ecmp(PathScheme):
+    """Whole flows have one path each, and need no marks."""
+
+    name = "ecmp"
+    position = 0
+    about = "hashed"
+    about_pieces = "in N pieces"
+    colour = "#d55e00"
+    marks = False
+
+    def in_pieces(self, name: str, lanes: int) -> PathScheme:
+        """Return the scheme that cuts a flow into pieces, each with a hash of its own."""
+        return PathScheme(name=name, colour="#e69f00", lanes=lanes)
+
+
+SCHEMES = (Ecmp(),)

@@ -1,0 +1,52 @@
+"""What a scenario asks of its ranks: a `Request` for each of its algorithms."""
+
+from typing import Any
+
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.registry import algorithm_of
+from weft.agents.collectives.requests import Request
+from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.fsdp_models import parts_of
+from weft.experiments.scenario.shards import shard_sizes_of
+
+
+def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more: Any) -> Request:
+    """Return the request of one operation.
+
+    Args:
+        collective, algorithm: those of the scenario, or of a part of it.
+        more: fields of the request beside those that options are.
+    """
+    item_bytes = dtype_of(asked.dtype).itemsize
+    sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
+    return Request(
+        0,
+        collective,
+        algorithm,
+        tuple(size // item_bytes for size in sizes) or asked.size_bytes // item_bytes,
+        dtype=asked.dtype,
+        op=asked.op,
+        root=asked.root,
+        radix=asked.radix,
+        block_bytes=asked.block_bytes or 0,
+        chains=asked.chains or 0,
+        workers=asked.workers,
+        chunk_bytes=asked.chunk_bytes or 0,
+        batch=asked.batch,
+        split=asked.split or 0,
+        fan_in=asked.fan_in or 0,
+        cutoff=asked.cutoff,
+        timeout_ns=round((asked.timeout_s or 0) * 1e9),
+        **more,
+    )
+
+
+def check_requests(asked: Asked, ranks: int) -> None:
+    """Raise `InputError` for what an algorithm says that it cannot do.
+
+    Flows are nobody's: ranks send them as the workload says.
+    """
+    for algorithm in asked.algorithms if asked.collective != FLOWS else ():
+        for part in parts_of(asked.collective, algorithm):
+            algorithm_of(*part).check(request_of(asked, ranks, *part))

@@ -1,0 +1,129 @@
+"""Objects that modules register: found by importing them once, and known without that later."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from weft.base.registry import Registry
+
+TWO = """
+class Thing:
+    def __init__(self, name, colours):
+        self.name, self.colours = name, colours
+
+THINGS = (Thing("apple", {"red", "green"}), Thing("plum", frozenset({"blue"})))
+"""
+NONE = "HELPS = ('what registers nothing',)\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The modules of a package."""
+    modules = tmp_path / "shop" / "fruit"
+    modules.mkdir(parents=True)
+    for each in (modules, modules.parent):
+        (each / "__init__.py").touch()
+    (modules / "trees.py").write_text(TWO)
+    (modules / "tools.py").write_text(NONE)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    yield modules
+    forget()
+
+
+def forget() -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "shop"]:
+        del sys.modules[name]
+
+
+def fruit() -> Registry:
+    return Registry("shop.fruit", "THINGS", "weft.no_such_group", ("colours",))
+
+
+def is_imported() -> bool:
+    return "shop.fruit.trees" in sys.modules
+
+
+def test_modules_are_imported_once_and_then_only_for_their_objects(folder: Path) -> None:
+    assert fruit().names() == ("apple", "plum") and is_imported()
+    forget()
+    again = fruit()
+    assert again.names() == ("apple", "plum")
+    assert again.fact("apple", "colours") == ["green", "red"] and again.is_own("apple")
+    assert not is_imported()
+    assert again.get("plum").colours == {"blue"} and is_imported()
+
+
+def test_another_module_or_another_content_is_found(folder: Path) -> None:
+    assert fruit().names() == ("apple", "plum")
+    forget()
+    (folder / "bushes.py").write_text(TWO.replace("apple", "berry").replace("plum", "currant"))
+    assert fruit().names() == ("berry", "currant", "apple", "plum")
+    forget()
+    (folder / "bushes.py").write_text(TWO.replace("apple", "holly").replace("plum", "currant"))
+    assert fruit().names() == ("holly", "currant", "apple", "plum")
+    forget()
+    (folder.parent / "base.py").write_text("# Objects may be made of what is here.")
+    assert fruit().names() and is_imported()
+
+
+@pytest.mark.parametrize("spoilt", ["", "{", '{"apple": '])
+def test_what_is_kept_and_cannot_be_read_is_found_anew(folder: Path, spoilt: str) -> None:
+    fruit().names()
+    (kept,) = (folder.parent.parent / "cache").iterdir()
+    good = kept.read_text()
+    kept.write_text(spoilt)
+    forget()
+    assert fruit().names() == ("apple", "plum")
+    assert kept.read_text() == good
+
+
+def test_without_a_cache_folder_modules_are_imported_each_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "file"))
+    for _ in range(2):
+        forget()
+        assert fruit().names() == ("apple", "plum") and is_imported()
+
+
+def test_several_processes_may_look_at_once(folder: Path) -> None:
+    cache = folder.parent.parent / "cache"
+    code = (
+        "from weft.base.registry import Registry\n"
+        "print(*Registry('shop.fruit', 'THINGS', 'weft.no_such_group', ('colours',)).names())\n"
+    )
+    running = [
+        subprocess.Popen(
+            [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True,
+            env={"PYTHONPATH": ":".join(sys.path), "WEFT_CACHE": str(cache)},
+        )
+        for _ in range(4)
+    ]  # fmt: skip
+    assert [each.communicate(timeout=60)[0] for each in running] == ["apple plum\n"] * 4
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_names_of_algorithms_and_schemes_need_no_numpy(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from weft.agents.collectives.names import algorithms, baseline, flow_algorithms\n"
+        "from weft.experiments.paths.names import scheme_names\n"
+        "algorithms(), baseline(), flow_algorithms(), scheme_names()\n"
+        "print('numpy' in sys.modules)\n"
+    )
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True,
+            env={"PYTHONPATH": ":".join(sys.path), "WEFT_CACHE": str(tmp_path / "cache")},
+        ).stdout
+        for _ in range(2)
+    ]  # fmt: skip
+    assert said == ["True\n", "False\n"]  # the first has to look
