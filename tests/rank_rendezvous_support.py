@@ -78,16 +78,16 @@ def hello(actor: Actor) -> None:
     introduction = {f"0:{actor.rank}:{peer}": [actor.rank + 10, 7]}
     actor.channel.send(Hello(actor.rank, 1000 + actor.rank, introduction))
     actor.wait(Peers)
-    actor.channel.send(Connected(actor.rank))
+    actor.channel.send(Connected())
 
 
 def perform(actor: Actor, error: str = "") -> None:
     actor.wait(Prepare)
-    actor.channel.send(Ready(actor.rank))
+    actor.channel.send(Ready())
     start = actor.wait(Start)
     assert isinstance(start, Start)
-    actor.channel.send(Progress(actor.rank, 40))
-    actor.channel.send(Finished(actor.rank, 0 if error else 5, error))
+    actor.channel.send(Progress(40))
+    actor.channel.send(Finished(0 if error else 5, error))
     actor.wait(Verify)
     result = RankReport(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)
-    actor.channel.send(Result(actor.rank, result))
+    actor.channel.send(Result(result))

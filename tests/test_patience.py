@@ -131,7 +131,7 @@ def working(actor: Actor, clock: Clock, seconds: float) -> None:
     for slices in itertools.count():
         if clock.now_s >= end_s:
             return
-        actor.channel.send(Working(actor.rank, slices))
+        actor.channel.send(Working(slices))
         time.sleep(0.001)  # for the runner to look at the clock
 
 
@@ -144,13 +144,13 @@ def test_ranks_that_fill_and_verify_for_long_but_go_on_are_waited_for(
     def slow(actor: Actor) -> None:
         actor.wait(Prepare)
         working(actor, clock, 100.0)
-        actor.channel.send(Ready(actor.rank))
+        actor.channel.send(Ready())
         actor.wait(Start)
-        actor.channel.send(Finished(actor.rank, 5))
+        actor.channel.send(Finished(5))
         actor.wait(Verify)
         working(actor, clock, 100.0)
         result = RankReport(actor.rank, f"h{actor.rank}", "ring", True, completion_ns=5)
-        actor.channel.send(Result(actor.rank, result))
+        actor.channel.send(Result(result))
 
     with Rendezvous(tmp_path / "meeting.sock", ["h0", "h1"], patience_s=30.0) as meeting:
         for rank, part in enumerate((slow, perform)):
@@ -165,14 +165,14 @@ def test_ranks_that_fill_and_verify_for_long_but_go_on_are_waited_for(
 def test_a_rank_that_stands_still_amid_its_work_is_named(tmp_path: Path, phase: str) -> None:
     def hangs(actor: Actor) -> None:
         actor.wait(Prepare)
-        actor.channel.send(Working(actor.rank, 1))
+        actor.channel.send(Working(1))
         if phase != "preparing its buffer":
-            actor.channel.send(Ready(actor.rank))
+            actor.channel.send(Ready())
             actor.wait(Start)
-            actor.channel.send(Finished(actor.rank, 5))
+            actor.channel.send(Finished(5))
             actor.wait(Verify)
         while not actor.channel.closed and actor.channel.receive() == []:
-            actor.channel.send(Working(actor.rank, 1))  # it says so again, and is no further
+            actor.channel.send(Working(1))  # it says so again, and is no further
             time.sleep(0.01)
 
     with Rendezvous(tmp_path / "meeting.sock", ["h0", "h1"], patience_s=0.5) as meeting:

@@ -93,7 +93,7 @@ def test_a_rank_that_goes_away_is_named_and_the_others_told(meeting: Rendezvous)
     def stays(actor: Actor) -> None:
         hello(actor)
         actor.wait(Prepare)
-        actor.channel.send(Ready(actor.rank))
+        actor.channel.send(Ready())
         actor.wait(Abort)
 
     stayed = Actor(meeting.path, 0, stays)
@@ -111,7 +111,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(impatient: Rendezvous) -> No
     def hangs(actor: Actor) -> None:
         hello(actor)
         actor.wait(Prepare)
-        actor.channel.send(Ready(actor.rank))
+        actor.channel.send(Ready())
         actor.wait(Start)
         actor.wait(Abort)
 
@@ -125,7 +125,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline(impatient: Rendezvous) -> No
 def test_the_fault_of_a_rank_is_passed_on(meeting: Rendezvous) -> None:
     def faulty(actor: Actor) -> None:
         hello(actor)
-        actor.channel.send(RankFailed(actor.rank, "port 4791 is in use"))
+        actor.channel.send(RankFailed("port 4791 is in use"))
 
     Actor(meeting.path, 0, both(hello, perform))
     Actor(meeting.path, 1, faulty)

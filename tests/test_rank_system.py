@@ -313,9 +313,8 @@ def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_sixteen_ranks_are_forked_and_gather(tmp_path: Path) -> None:
     network = Bridged(16)
     try:
-        with ranks_on(network, tmp_path) as (launcher, meeting):
-            forks = launcher.wait_spawned(16)
-            assert len(set(forks.values())) == 16
+        with ranks_on(network, tmp_path) as (_, meeting):
+            assert len(set(meeting.pids.values())) == 16
             slowest(meeting.run(gather("multicast", 10_000)))
     finally:
         network.close()

@@ -137,15 +137,6 @@ class Launcher:
         self.exited.pop(config.rank, None)
         self._channel.send(Spawn(namespace=path, config=config))
 
-    def wait_spawned(self, ranks: int, limit_s: float = ANSWER_LIMIT_S) -> dict[int, int]:
-        """Wait until so many ranks have been forked; process ids by rank."""
-        self._wait(
-            lambda: len(self._spawned) >= ranks and not any(self._asked.values()),
-            limit_s,
-            f"did not fork {ranks} ranks",
-        )
-        return dict(self._spawned)
-
     def end_ranks(self, limit_s: float = ANSWER_LIMIT_S) -> None:
         """Kill what is left of the ranks asked for so far, and wait until they are gone.
 
@@ -270,19 +261,16 @@ def enter_network_namespace(path: str) -> None:
     Raises:
         MachineError: there is no such namespace, or no right to enter it.
     """
+    libc = ctypes.CDLL(None, use_errno=True)
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        with open(path, "rb") as namespace:
+            failed = libc.setns(namespace.fileno(), _CLONE_NEWNET)
     except OSError as error:
         raise MachineError(
             f"network namespace {path}: {error.strerror}; is its host running?"
         ) from error
-    try:
-        libc = ctypes.CDLL(None, use_errno=True)
-        if libc.setns(descriptor, _CLONE_NEWNET) != 0:
-            reason = os.strerror(ctypes.get_errno())
-            raise MachineError(f"network namespace {path}: {reason}; entering one needs root")
-    finally:
-        os.close(descriptor)
+    reason = os.strerror(ctypes.get_errno())
+    refuse(failed, f"network namespace {path}: {reason}; entering one needs root", MachineError)
 
 
 def _rank_process(spawn: Spawn, launcher: int) -> int:

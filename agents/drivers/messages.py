@@ -2,7 +2,8 @@
 
 One message is one line, ``{"kind": "start", "at_ns": 123}\\n``, with the fields of that kind;
 msgspec reads it, and refuses what is not as declared. The connection is a Unix stream socket (they
-cross network namespaces).
+cross network namespaces). Only the hello says which rank speaks: all else that comes on its
+connection is that rank's.
 
 A rank and the runner, in order (``->`` from rank to runner)::
 
@@ -52,41 +53,36 @@ class Hello(_Message, frozen=True, tag="hello"):
 
 
 class Connected(_Message, frozen=True, tag="connected"):
-    rank: int
+    """The rank has connected its queue pairs."""
 
 
 class Ready(_Message, frozen=True, tag="ready"):
-    rank: int
+    """The rank's buffers are filled."""
 
 
 class Progress(_Message, frozen=True, tag="progress"):
-    rank: int
     received_bytes: int
 
 
 class Working(_Message, frozen=True, tag="working"):
     """The rank fills or checks its buffers, and gets on."""
 
-    rank: int
     slices: int
     """How many slices it has done so far, of all operations."""
 
 
 class Finished(_Message, frozen=True, tag="finished"):
-    rank: int
     completion_ns: int
     error: str = ""
 
 
 class Result(_Message, frozen=True, tag="result"):
-    rank: int
     result: RankReport
 
 
 class RankFailed(_Message, frozen=True, tag="fault"):
     """The rank process cannot go on; it ends after this message."""
 
-    rank: int
     error: str
 
 
@@ -103,7 +99,7 @@ class Start(_Message, frozen=True, tag="start"):
 
 
 class Verify(_Message, frozen=True, tag="verify"):
-    pass
+    """The rank is to check its data."""
 
 
 class Abort(_Message, frozen=True, tag="abort"):
@@ -111,7 +107,7 @@ class Abort(_Message, frozen=True, tag="abort"):
 
 
 class Close(_Message, frozen=True, tag="close"):
-    pass
+    """The rank is to end."""
 
 
 class Spawn(_Message, frozen=True, tag="spawn"):

@@ -63,11 +63,11 @@ def run_rank(config: RankConfig) -> int:
         _Rank(config, channel).run()
     except WeftError as error:
         print(f"rank {config.rank}: {error}", file=sys.stderr)
-        channel.send(RankFailed(config.rank, str(error)))
+        channel.send(RankFailed(str(error)))
         return error.exit_status
     except Exception as error:
         traceback.print_exc()
-        channel.send(RankFailed(config.rank, f"{type(error).__name__}: {error}"))
+        channel.send(RankFailed(f"{type(error).__name__}: {error}"))
         return 1
     return 0
 
@@ -154,13 +154,13 @@ class _Rank:
         elif now_ns >= self._last_progress_ns + PROGRESS_NS:
             self._last_progress_ns = now_ns
             received = self._series.report(now_ns).received_bytes
-            self._channel.send(Progress(self._rank, received))
+            self._channel.send(Progress(received))
 
     def _take(self, message: Message) -> None:
         match message:
             case Peers(queue_pairs=queue_pairs):
                 self._participant.connect(queue_pairs)
-                self._channel.send(Connected(self._rank))
+                self._channel.send(Connected())
             case Prepare(operation=operation):
                 self._operation = operation
                 self._work = self._prepare()
@@ -186,7 +186,7 @@ class _Rank:
         now_ns = time.monotonic_ns()
         if now_ns >= self._last_progress_ns + PROGRESS_NS:
             self._last_progress_ns = now_ns
-            self._channel.send(Working(self._rank, self._slices))
+            self._channel.send(Working(self._slices))
 
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
@@ -204,7 +204,7 @@ class _Rank:
                 BoundRequest(workload.request, memory.view(workload.request.dtype), output)
             )
         self._result = None
-        self._channel.send(Ready(self._rank))
+        self._channel.send(Ready())
 
     def _begin(self, now_ns: int) -> None:
         self._common_start_ns = self._start_ns or now_ns
@@ -235,7 +235,7 @@ class _Rank:
             cpu_ns=time.process_time_ns() - self._started_cpu_ns,
             wake_lateness_ns=self._driver.lateness_ns(),
         )
-        self._channel.send(Finished(self._rank, self._result.completion_ns, series.error))
+        self._channel.send(Finished(self._result.completion_ns, series.error))
 
     def _verify(self) -> Iterator[None]:
         """Compare every byte with what it must be and send the result."""
@@ -249,7 +249,7 @@ class _Rank:
             for wrong in workload.checks(self._member, job.buffer, job.output):
                 error = error or wrong
                 yield
-        self._channel.send(Result(self._rank, result.checked(error, self._workloads)))
+        self._channel.send(Result(result.checked(error, self._workloads)))
 
     def _counters(self) -> dict[str, int]:
         """Return all counters of transport and driver; they only grow, the most there was of
