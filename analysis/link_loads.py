@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
-from weft.controller.ethereal import ethereal
 from weft.controller.flows import WITHIN_LEAF, BoolArray, Flows, IntArray, Pieces
 from weft.controller.selector_hash import (
     Salts,
@@ -128,11 +127,6 @@ def pieces_loads(paths: ClosPaths, flows: Flows, pieces: Pieces) -> LinkLoads:
     """The loads of flows that are sent in pieces."""
     source, destination = flows.source[pieces.flow], flows.destination[pieces.flow]
     return loads_of(paths, source, destination, pieces.size_bytes, pieces.path)
-
-
-def ethereal_loads(paths: ClosPaths, flows: Flows, seed: int = 1, unit_bytes: int = 1) -> LinkLoads:
-    """The loads of a step by Ethereal."""
-    return pieces_loads(paths, flows, ethereal(paths, flows, seed, unit_bytes=unit_bytes))
 
 
 def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntArray) -> LinkLoads:

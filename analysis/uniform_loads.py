@@ -43,7 +43,7 @@ def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
 
 
 def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> LinkLoads:
-    """Return the same as `ethereal_loads`, exactly.
+    """Return exactly what Ethereal makes of flows of ``size_bytes`` from every host to every other.
 
     What paths have alike is counted; what some have more goes round with where sources begin.
     """

@@ -13,6 +13,7 @@ from weft.experiments.results.results import (
     Run,
     tier_bytes,
 )
+from weft.experiments.results.summary import Summary, by_point
 from weft.experiments.results.telemetry import queue_figures
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment
@@ -123,3 +124,8 @@ def sample_run(scenario: Scenario, algorithm: str, repetition: int, luck: random
         queues=queue_figures(links),
         load_bin_ns=-(-slowest_ns // BINS),
     )
+
+
+def summarize(results: Results) -> list[Summary]:
+    """Return a summary for each point and algorithm, in the order in which they ran first."""
+    return [summary for point in by_point(results) for summary in point]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 from rich.console import Console
-from tests.results_samples import sample_results
+from tests.results_samples import sample_results, summarize
 
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.series import lines_of
@@ -14,7 +14,7 @@ from weft.experiments.report import render
 from weft.experiments.report.words import headline
 from weft.experiments.results.comparison import compare, why_not_measured
 from weft.experiments.results.results import Results
-from weft.experiments.results.summary import by_point, summarize
+from weft.experiments.results.summary import by_point
 from weft.experiments.results.table import summary_table
 
 

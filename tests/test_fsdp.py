@@ -11,6 +11,7 @@ import pytest
 from tests.collective_group import Group
 from tests.emulated_support import needs_machine
 from tests.fabric import program_names
+from tests.results_samples import summarize
 from tests.system_support import left_as_it_was
 
 from weft.agents.collectives.series import Series
@@ -19,7 +20,6 @@ from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.plots.timeline import Bar, gaps, timelines_of
 from weft.experiments.results.results import Results, Run, scenario_of
-from weft.experiments.results.summary import summarize
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of
 from weft.experiments.runs.runner import run

@@ -19,8 +19,8 @@ from weft.analysis.link_loads import (
     destination_paths,
     direction_name,
     ecmp_loads,
-    ethereal_loads,
     loads_of,
+    pieces_loads,
     spray_loads,
 )
 from weft.analysis.uniform_loads import (
@@ -46,6 +46,11 @@ NETWORKS = [
     fat_tree(4, 2),
     single(4),
 ]
+
+
+def ethereal_loads(paths: ClosPaths, flows: Flows, unit_bytes: int = 1) -> LinkLoads:
+    """Return the loads of a step by Ethereal."""
+    return pieces_loads(paths, flows, ethereal(paths, flows, 1, unit_bytes=unit_bytes))
 
 
 @st.composite

@@ -22,7 +22,7 @@ from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 from tests.collective_names import COLLECTIVES as ALGORITHMS_OF
-from tests.results_samples import sample_experiment, sample_results
+from tests.results_samples import sample_experiment, sample_results, summarize
 
 from weft.base.errors import InputError
 from weft.experiments.plots import PlotSpec
@@ -40,7 +40,6 @@ from weft.experiments.results.summary import (
     doubts,
     short_duration,
     short_rate,
-    summarize,
     three_digits,
     which_run,
 )

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from tests.results_samples import sample_results
+from tests.results_samples import sample_results, summarize
 
 from weft.base.errors import InputError
 from weft.experiments.report.page import render
 from weft.experiments.results.results import Results
-from weft.experiments.results.summary import summarize
 from weft.experiments.results.table import summary_table
 
 GOOD: dict[str, Any] = json.loads(json.dumps(sample_results(repeat=2).to_dict()))

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 from rich.console import Console
-from tests.results_samples import sample_experiment
+from tests.results_samples import sample_experiment, summarize
 
 from weft import Scenario, run
 from weft.base.errors import InputError
@@ -25,7 +25,7 @@ from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.report import render
 from weft.experiments.results.results import Results
 from weft.experiments.results.spread import Spread
-from weft.experiments.results.summary import by_point, summarize, which_run
+from weft.experiments.results.summary import by_point, which_run
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.runner import _networks
 from weft.experiments.scenario.options import from_options

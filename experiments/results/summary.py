@@ -240,11 +240,6 @@ def _badness(verdict: str) -> int:
     return VERDICTS.index(verdict) if verdict in VERDICTS else len(VERDICTS)
 
 
-def summarize(results: Results) -> Sequence[Summary]:
-    """Return a summary for each point and algorithm, in the order in which they ran first."""
-    return [summary for point in by_point(results) for summary in point]
-
-
 def by_point(results: Results) -> Sequence[Sequence[Summary]]:
     """Return the summaries of each point, one for each algorithm."""
     return [

@@ -17,14 +17,13 @@ from tests.attack.kind import Broken, Trial
 from tests.attack.mutations import ODD, mutate_bytes, mutate_text
 from tests.attack.weft_process import WeftProcess
 from tests.p4runtime_mutations import mutate_json
-from tests.results_samples import sample_results
+from tests.results_samples import sample_results, summarize
 from tests.workloads_support import MATRIX, encode, node, trace
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import WeftError
 from weft.experiments.report.page import render
 from weft.experiments.results.results import Results
-from weft.experiments.results.summary import summarize
 from weft.experiments.scenario.sweep import read_file
 from weft.experiments.workloads.chakra import read_traces
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, MESSAGES, RECV, SEND
