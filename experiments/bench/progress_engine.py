@@ -13,7 +13,6 @@ is called modelled wherever it stands, and never drawn as what was measured.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import shutil
@@ -45,7 +44,7 @@ from weft.base.children import DIE_WITH_PARENT, last_words, python_command, pyth
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_of
 from weft.experiments.bench.timing import quickest_ns
-from weft.topo.worlds.emulated.namespaces import run_batch
+from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, libc, run_batch
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,7 +67,6 @@ DEADLINE_S = 60.0
 _ADDRESS, _SENDER = ipv4("10.9.0.2"), ipv4("10.9.0.1")
 _FIRST_GROUP = ipv4("239.9.0.1")
 _QKEY = 9
-_CLONE_NEWNET = 0x40000000
 
 
 @dataclass(frozen=True)
@@ -298,10 +296,10 @@ def _in_namespace(
 
 def _measure_sockets(wanted: dict[str, Any]) -> None:
     """Leave the machine's network, measure, and print the rows; a process of its own does it."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(_CLONE_NEWNET) != 0:
-        why = os.strerror(ctypes.get_errno())
-        print(f"the kernel makes no network namespace here: {why}", file=sys.stderr)
+    try:
+        check_call(libc.unshare(CLONE_NEWNET))
+    except OSError as error:
+        print(f"the kernel makes no network namespace here: {error.strerror}", file=sys.stderr)
         sys.exit(3)
     addresses = (f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER))
     run_batch("ip", ["link set lo up", *addresses])

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from operator import itemgetter
+from typing import Any
 
 from weft.agents.collectives.registry import named
 from weft.experiments.plots.palette import in_order, label_of
@@ -119,25 +120,14 @@ def _plain(value: object) -> object:
     return [str(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-class _Place(NamedTuple):
-    """One place of a line; its fields are those of `Line`."""
-
-    x: float
-    y: float
-    low: float
-    high: float
-    model: float | None
-    doubtful: bool
-    predicted: bool
-
-
 def lines_of(results: Results, spec: PlotSpec) -> Lines:
     """The lines of a plot: one for each algorithm, world and value of what else is swept."""
     points = selected(results, spec)
     axis = axis_of([each for point in points for each in point], spec.x)
     y_label, value, model = _measure(points, spec)
     others = _others(results, spec, [each for point in points for each in point])
-    found: dict[tuple[str, str, str], list[_Place]] = {}
+    # The places of each line, each with its figures in the order of `Line`'s fields from `x` on.
+    found: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
     for point in points:
         below = next((each for each in point if each.algorithm == spec.denominator), None)
         for each in point:
@@ -158,18 +148,16 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
             doubtful = doubtful and not predicted
             key = name, str(each.scenario.get("world")), _labelled(each, others)
             x = axis.positions[_place(axis, each, spec.x)]
-            place = _Place(x, y, low, high, model(each, below), doubtful, predicted)
+            theory = model(each, below) if spec.model else None
+            place = (x, y, low, high, theory, doubtful, predicted)
             found.setdefault(key, []).append(place)
     numerator = named(spec.numerator)
     ratio_colour = spec.denominator if numerator and numerator.multicasts else spec.numerator
     lines = []
     for (name, world, other), places in found.items():
-        rows = zip(*sorted(places, key=lambda place: place.x), strict=True)
-        columns: dict[str, Any] = dict(zip(_Place._fields, rows, strict=True))
-        if not spec.model:
-            columns["model"] = (None,) * len(places)
+        figures = zip(*sorted(places, key=itemgetter(0)), strict=True)
         colour = ratio_colour if spec.y == "bytes-ratio" else name
-        lines.append(Line(colour, label_of(name), world, other, **columns))
+        lines.append(Line(colour, label_of(name), world, other, *figures))
     return Lines(axis, y_label, "bound" if spec.y in TIMED else "model", tuple(lines))
 
 

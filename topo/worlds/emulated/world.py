@@ -344,9 +344,7 @@ class EmulatedWorld:
     def switch_statistics(self) -> dict[str, Any]:
         """Return what the switches tell of themselves: the built-in switch's statistics document,
         or the kernel's counts at BMv2's interfaces."""
-        if self._switches is None:
-            raise RunError("the emulated world is not up: enter it first")
-        return self._switches.statistics()
+        return _up(self._switches).statistics()
 
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; nothing on BMv2."""

@@ -175,10 +175,6 @@ class Fabric:
         """Return the port index of a host's uplink, which is also the far end of its downlink."""
         return self.world.first_uplink + rank
 
-    def uplink_drops(self, rank: int) -> int:
-        """Frames that a host's uplink had no room for; the transport leaves it none of them."""
-        return int(self.dataplane.ports[self.host_index(rank)].queue_drops)
-
     def attach(self, agents: Mapping[int, Agent]) -> None:
         """Put agents on hosts, by rank; hosts without one take nothing in."""
         for rank, agent in agents.items():

@@ -132,7 +132,11 @@ class SimulatedWorld:
 
     def host_queue_drops(self) -> dict[str, int]:
         """Return packets that a host's interface had no room for, by host."""
-        return {host.name: self.fabric.uplink_drops(host.rank) for host in self.topology.hosts}
+        ports = self.fabric.dataplane.ports
+        return {
+            host.name: int(ports[self.fabric.host_index(host.rank)].queue_drops)
+            for host in self.topology.hosts
+        }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Return packets and bytes that faults lost on the link, by direction, where there are any.
