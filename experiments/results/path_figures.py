@@ -26,6 +26,8 @@ class PathFigures:
     """Packets that arrived before an earlier one of their queue pair and were kept."""
     reorder_distance: int
     """The most packets that one of them was ahead of the one that was due."""
+    dropped_ahead: int
+    """Packets that arrived before their turn and were thrown away, as go-back-N does."""
     retransmitted: int
     path_changes: int
     """Times that a sender gave a queue pair another path."""
@@ -39,6 +41,7 @@ def path_figures(run: Run) -> PathFigures:
         marks=_sum(run, "marks_received"),
         reordered=_sum(run, "reordered_packets"),
         reorder_distance=max(_each(run, "reorder_distance_peak"), default=0),
+        dropped_ahead=_sum(run, "out_of_order_packets"),
         retransmitted=run.retransmitted_packets,
         path_changes=_sum(run, "path_changes"),
     )

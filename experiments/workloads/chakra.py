@@ -55,11 +55,6 @@ class _Node:
     def error(self, what: str) -> InputError:
         return InputError(f"{self.where}: node {self.number} {self.name[:60]!r}: {what}")
 
-    def refuse(self, condition: object, what: str) -> None:
-        """Raise that error if the condition is true."""
-        if condition:
-            raise self.error(what)
-
     def whole(self, name: str, most: int, default: int | None = None) -> int:
         """An attribute that is a number."""
         value = self.attributes.get(name, default)
@@ -128,13 +123,15 @@ def _nodes(rank: int, name: str, data: bytes) -> dict[int, _Node]:
             tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
             1000 * micros, {each.name: _value(each) for each in message.attr}, name,
         )  # fmt: skip
-        node.refuse(micros > MAX_MICROS, f"it takes {micros} us: at most {MAX_MICROS}")
-        node.refuse(node.number in found, "there are two of this id")
+        refuse(micros > MAX_MICROS, f"it takes {micros} us: at most {MAX_MICROS}", node.error)
+        refuse(node.number in found, "there are two of this id", node.error)
         found[node.number] = node
-        node.refuse(len(found) > MAX_TASKS, f"a trace has at most {MAX_TASKS} nodes")
+        refuse(len(found) > MAX_TASKS, f"a trace has at most {MAX_TASKS} nodes", node.error)
     for node in found.values():
         for number in node.before:
-            node.refuse(number not in found, f"it depends on node {number}, which is not there")
+            refuse(
+                number not in found, f"it depends on node {number}, which is not there", node.error
+            )
     return found
 
 
@@ -178,9 +175,10 @@ class _Traces:
             for rank, number in able:
                 self._take(self._ranks[rank][number])
         for node in every:
-            node.refuse(
+            refuse(
                 (node.rank, node.number) not in self._ended,
                 "it never begins, or has no counterpart on another rank",
+                node.error,
             )
         return self._builder
 
@@ -196,10 +194,11 @@ class _Traces:
                 self._collectives.setdefault(place, []).append(node)
             members.update(counts.keys())
         for place, parts in self._collectives.items():
-            parts[0].refuse(
+            refuse(
                 len(parts) != members[place[0]],
                 f"{len(parts)} of {members[place[0]]} ranks have collective number {place[1]} "
                 f"of process group {place[0]!r}",
+                parts[0].error,
             )
             self._missing[place] = len(parts)
 
@@ -225,9 +224,10 @@ class _Traces:
         last = len(self._ranks) - 1
         source = node.whole("comm_src", last, node.rank if sends else None)
         destination = node.whole("comm_dst", last, None if sends else node.rank)
-        node.refuse(
+        refuse(
             source == destination or node.rank != (source if sends else destination),
             f"rank {node.rank} has a message from {source} to {destination}",
+            node.error,
         )
         key = source, destination, node.whole("comm_tag", 1 << 32, 0)
         ends = self._flows.setdefault(key, (deque(), deque()))
@@ -247,15 +247,17 @@ class _Traces:
         kinds = {node.whole("comm_type", 1 << 32) for node in nodes}
         kind = first.whole("comm_type", 1 << 32)
         known = ", ".join(f"{number} ({name})" for number, name in COLLECTIVES.items())
-        first.refuse(
+        refuse(
             kinds != {kind} or kind not in COLLECTIVES,
             f"its comm_type is {sorted(kinds)} on all ranks: one of {known}",
+            first.error,
         )
         size_bytes = max(1, first.whole("comm_size", MAX_BYTES, 0))
         for node in nodes:
-            node.refuse(
+            refuse(
                 max(1, node.whole("comm_size", MAX_BYTES, 0)) != size_bytes,
                 f"its comm_size is not {size_bytes}, as rank {first.rank} has it",
+                node.error,
             )
         after = {node.rank: self._before(node) for node in nodes}
         name = COLLECTIVES[kind]

@@ -37,11 +37,6 @@ class _Line:
     def error(self, what: str) -> InputError:
         return InputError(f"{self.where}: {shown(self.text)}: {what}")
 
-    def refuse(self, condition: object, what: str) -> None:
-        """Raise that error if the condition is true."""
-        if condition:
-            raise self.error(what)
-
 
 @dataclass(frozen=True)
 class _Connection:
@@ -84,15 +79,17 @@ def parse_matrix(text: str, name: str) -> FlowGraph:
     triggers: dict[int, _Trigger] = {}
     for line, words in _lines(text, name):
         if words[0] in HEADERS:
-            line.refuse(
-                words[0] in headers or len(words) != 2, f"{words[0]} is there once, with one number"
+            refuse(
+                words[0] in headers or len(words) != 2,
+                f"{words[0]} is there once, with one number",
+                line.error,
             )
             headers[words[0]] = line, int(_number(line, words[0], words[1]))
         elif "->" in words[0]:
             connections.append(_connection(line, words))
         elif words[0] == "trigger":
             number, trigger = _trigger(line, words[1:])
-            line.refuse(number in triggers, f"trigger {number} is there already")
+            refuse(number in triggers, f"trigger {number} is there already", line.error)
             triggers[number] = trigger
         elif words[0] == "failure":
             raise line.error("failures are no part of a workload here: use --fault")
@@ -117,14 +114,17 @@ def _number(line: _Line, name: str, word: str) -> float:
         value = float(word) if name == "start" else int(word)
     except ValueError:
         raise line.error(f"{name} {shown(word)} is no number") from None
-    if not 0 <= value <= MAX_NUMBER:
-        raise line.error(f"{name} {shown(word)} is out of range: 0 to {MAX_NUMBER}")
+    refuse(
+        not 0 <= value <= MAX_NUMBER,
+        f"{name} {shown(word)} is out of range: 0 to {MAX_NUMBER}",
+        line.error,
+    )
     return value
 
 
 def _connection(line: _Line, words: Sequence[str]) -> _Connection:
     source, destination = (int(_number(line, "node", end)) for end in words[0].split("->", 1))
-    line.refuse(source == destination, "a flow goes from one node to another")
+    refuse(source == destination, "a flow goes from one node to another", line.error)
     numbers: dict[str, float] = {}
     rest = iter(words[1:])
     for key in rest:
@@ -132,11 +132,12 @@ def _connection(line: _Line, words: Sequence[str]) -> _Connection:
             why = "is there twice" if key in numbers else f"is none of {', '.join(NUMBERS)}"
             raise line.error(f"{shown(key)} {why}")
         numbers[key] = _number(line, key, next(rest, ""))
-    line.refuse(
+    refuse(
         ("start" in numbers) == ("trigger" in numbers),
         "a flow begins at a start or by a trigger: say one of them",
+        line.error,
     )
-    line.refuse(not numbers.get("size"), "a flow needs a size of 1 byte or more")
+    refuse(not numbers.get("size"), "a flow needs a size of 1 byte or more", line.error)
     return _Connection(line, source, destination, numbers)
 
 
@@ -145,19 +146,22 @@ def _trigger(line: _Line, words: Sequence[str]) -> tuple[int, _Trigger]:
     numbers: dict[str, int] = {}
     rest = iter(word for word in words if word not in KINDS)
     for key in rest:
-        line.refuse(
+        refuse(
             key not in ("id", "count") or key in numbers,
             f"{shown(key)}: a trigger has id, count once, and its kind",
+            line.error,
         )
         numbers[key] = int(_number(line, key, next(rest, "")))
-    line.refuse(
+    refuse(
         len(kinds) != 1 or not numbers.get("id"),
         f"a trigger has an id above 0 and is one of {', '.join(KINDS)}",
+        line.error,
     )
     barrier = kinds[0] == "barrier"
-    line.refuse(
+    refuse(
         barrier != ("count" in numbers) or not numbers.get("count", 1),
         "a barrier has a count above 0, and nothing else has one",
+        line.error,
     )
     return numbers["id"], _Trigger(line, kinds[0], numbers.get("count", 1))
 
@@ -179,7 +183,7 @@ def _check_headers(
         nodes = headers["Nodes"][1]
         for each in connections:
             outside = max(each.source, each.destination) >= nodes
-            each.line.refuse(outside, f"nodes are 0 to {nodes - 1}")
+            refuse(outside, f"nodes are 0 to {nodes - 1}", each.line.error)
     if headers.get("Failures", (None, 0))[1]:
         raise headers["Failures"][0].error("failures are no part of a workload here: use --fault")
 
@@ -193,7 +197,7 @@ def _graph(
         each = connections[place]
         number = int(each.numbers.get(key, 0))
         missing = key in each.numbers and number not in triggers
-        each.line.refuse(missing, f"trigger {number} is not in the file")
+        refuse(missing, f"trigger {number} is not in the file", each.line.error)
         return triggers.get(number)
 
     for place in range(len(connections)):
@@ -215,9 +219,10 @@ def _graph(
         builder.flow(each.source, each.destination, size_bytes, after, delay_ns)
     for number in used:
         trigger = triggers[number]
-        trigger.line.refuse(
+        refuse(
             len(trigger.fired_by) < trigger.count,
             f"{len(trigger.fired_by)} flows fire it, and it waits for {trigger.count}",
+            trigger.line.error,
         )
         # It is kept where the first flow that it starts is, which then needs no message.
         home = connections[trigger.starts[0]].source

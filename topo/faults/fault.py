@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.base.entry_points import brought
-from weft.base.errors import InputError, did_you_mean
+from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_probability
 from weft.topo.network import Topology
 
@@ -50,10 +50,11 @@ class Fault:
         if kind is None:
             raise not_understood(line)
         fault = kind.read(line)
-        line.refuse(
+        refuse(
             not getattr(fault, "carried_out", False),
             f"{line.action!r} of another package makes a {type(fault).__name__}, which no world "
             "carries out; let it make a LinkLoss, a PacketFault or an Outage",
+            line.error,
         )
         return fault
 
@@ -120,16 +121,11 @@ class Line:
         """Return an error that shows the line and says what is wrong with it."""
         return InputError(f"fault {self.text!r}: {problem}")
 
-    def refuse(self, condition: object, problem: str) -> None:
-        """Raise that error if the condition is true."""
-        if condition:
-            raise self.error(problem)
-
     def take_values(self, *allowed: str) -> dict[str, str]:
         """Read the values by their keys."""
         for key, equals, value in self._pairs:
             has_value = equals and value.strip()
-            self.refuse(not has_value, f"{key.strip()!r} needs a value, KEY=VALUE")
+            refuse(not has_value, f"{key.strip()!r} needs a value, KEY=VALUE", self.error)
             self.values[key.strip()] = value.strip()
         for key in self.values:
             if key not in allowed:
@@ -139,13 +135,13 @@ class Line:
     def count(self, what: str, value: str) -> int:
         """Read a number of packets, from 1."""
         number = self.whole(what, value)
-        self.refuse(number < 1, f"{what} {value} is out of range; packets count from 1")
+        refuse(number < 1, f"{what} {value} is out of range; packets count from 1", self.error)
         return number
 
     def whole(self, what: str, value: str) -> int:
         """Read a whole number, 0 or more."""
         is_whole = re.fullmatch(r"[0-9]{1,15}", value.strip())
-        self.refuse(not is_whole, f"{what} {value!r} is not a whole number, 0 or more")
+        refuse(not is_whole, f"{what} {value!r} is not a whole number, 0 or more", self.error)
         return int(value)
 
     def part(self, key: str) -> float:
@@ -153,9 +149,10 @@ class Line:
         value = self.values[key]
         found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
         part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
-        self.refuse(
+        refuse(
             not 0 < part < 1,
             f"{key}={value} is no part of a rate; write one above 0 and below 1, like 0.25 or 25%",
+            self.error,
         )
         return part
 

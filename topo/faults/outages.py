@@ -103,14 +103,18 @@ class Fail(OutageKind):
     def read(self, line: Line) -> Outage:
         """See `FaultKind.read`."""
         values = line.take_values(*self.keys)
-        line.refuse(line.which, f"{self.name} takes no number; say when: at=TIME or after=N")
-        line.refuse(
-            ("at" in values) == ("after" in values), "say when, either at=TIME or after=N packets"
+        refuse(line.which, f"{self.name} takes no number; say when: at=TIME or after=N", line.error)
+        refuse(
+            ("at" in values) == ("after" in values),
+            "say when, either at=TIME or after=N packets",
+            line.error,
         )
         self.check_values(line)
         given = [key for key in ("on", *MATCH_KEYS) if key in values]
-        line.refuse(
-            "at" in values and given, f"{', '.join(given)} choose packets, for after=N only"
+        refuse(
+            "at" in values and given,
+            f"{', '.join(given)} choose packets, for after=N only",
+            line.error,
         )
         return Outage(
             self.name,
@@ -138,7 +142,7 @@ class Kill(Fail):
 
     def check_values(self, line: Line) -> None:
         """See `Fail.check_values`."""
-        line.refuse("for" in line.values, "a killed rank does not come back; leave out for=")
+        refuse("for" in line.values, "a killed rank does not come back; leave out for=", line.error)
 
     def check(self, outage: Outage, topology: Topology) -> None:
         """See `OutageKind.check`."""
@@ -169,9 +173,10 @@ class Slow(OutageKind):
     def read(self, line: Line) -> Outage:
         """See `FaultKind.read`."""
         values = line.take_values("rate", "at", "for")
-        line.refuse(
+        refuse(
             line.which or "rate" not in values,
             "say how slow, as slow,rate=PART, like slow,rate=0.25",
+            line.error,
         )
         return Outage(
             self.name,

@@ -136,9 +136,10 @@ class PacketKind:
         line.take_values(*MATCH_KEYS, *(("by",) if timed else ()))
         first, last = _range(line)
         by_ns = line.duration_ns("by", f"{self.default_by_ns or 0}ns")
-        line.refuse(
+        refuse(
             timed and by_ns == 0,
             f"by={line.values.get('by')} is no delay; write one like by=1ms",
+            line.error,
         )
         action = self.action or self.name
         return PacketFault(action, read_match(line, line.where), first, last, by_ns, line.text)
@@ -151,7 +152,7 @@ def _range(line: Line) -> tuple[int, int]:
     first, dash, last = which.partition("-")
     low = line.count("the packet", first)
     high = line.count("the packet", last) if dash else low
-    line.refuse(high < low, f"packets {which} are none; the first number is larger")
+    refuse(high < low, f"packets {which} are none; the first number is larger", line.error)
     return low, high
 
 

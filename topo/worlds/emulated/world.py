@@ -39,7 +39,6 @@ from weft.topo.worlds.emulated.machine import check_machine
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
     queue_drops,
-    read_counters,
     run_batch,
     turn_offloads_off,
     write_sysctls,
@@ -308,10 +307,6 @@ class EmulatedWorld:
         """The switch process, or BMv2's processes."""
         return list(self._switches.processes) if self._switches is not None else []
 
-    def host_counters(self, rank: int) -> dict[str, int]:
-        """Return what the kernel counted at a host's interface."""
-        return read_counters(self.host_pid(rank))[self.host_interface(rank)]
-
     def host_queue_drops(self) -> dict[str, int]:
         """Return packets that the tbf on each host's own interface dropped, by host."""
         return {
@@ -322,15 +317,6 @@ class EmulatedWorld:
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
         """Return what no switch counts of what faults lost: nothing, since the switches lose it."""
         return {}
-
-    def switch_counters(self) -> dict[tuple[str, int], dict[str, int]]:
-        """Return what the kernel counted at each switch end of a link, by switch and port; patch
-        links are not the kernel's."""
-        counters = read_counters(self.namespace_pid)
-        return {
-            (port.node, port.number): counters[interface]
-            for port, interface in self._interfaces.items()
-        }
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
         """Return packets that tbf dropped behind a switch (BMv2 alone), by switch and port."""
@@ -344,7 +330,9 @@ class EmulatedWorld:
     def switch_statistics(self) -> dict[str, Any]:
         """Return what the switches tell of themselves: the built-in switch's statistics document,
         or the kernel's counts at BMv2's interfaces."""
-        return _up(self._switches).statistics()
+        if self._switches is None:
+            raise RunError("the emulated world is not up: enter it first")
+        return self._switches.statistics()
 
     def reset_lateness(self) -> None:
         """Start the built-in switch's lateness statistics anew; nothing on BMv2."""
