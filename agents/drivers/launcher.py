@@ -8,7 +8,7 @@ so takes milliseconds. So the runner starts one launcher, early, and asks it for
         launcher.wait_warm()
         launcher.spawn(config, namespace=host.pid)
 
-``python -m weft.agents.drivers.launcher --socket FD`` is the process. It ends, and kills and reaps
+``python -m weft.agents.drivers.launcher FD PID`` is the process. It ends, and kills and reaps
 its ranks, when the runner's end of its socket closes, so nothing survives a runner that was killed.
 Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signal comes when the
 *thread* that made a process ends, which is why a Launcher is made in the main thread only.
@@ -16,7 +16,6 @@ Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signa
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import ctypes
 import gc
@@ -99,8 +98,8 @@ class Launcher:
         environment["PYTHONPATH"] = python_path(environment.get("PYTHONPATH"))
         with theirs, open_private(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
-                python_command("weft.agents.drivers.launcher", "--socket", str(theirs.fileno()),
-                               "--parent", str(os.getpid())),
+                python_command("weft.agents.drivers.launcher", str(theirs.fileno()),
+                               str(os.getpid())),
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, start_new_session=True,
             )  # fmt: skip
@@ -366,14 +365,11 @@ def serve(channel: LineChannel) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Forks rank processes on request of a runner.")
-    parser.add_argument(
-        "--socket", type=int, required=True, help="descriptor of the runner's socket"
-    )
-    parser.add_argument("--parent", type=int, required=True, help="process id of the runner")
-    arguments = parser.parse_args()
-    die_with_parent(arguments.parent)
-    serve(LineChannel(socket.socket(fileno=arguments.socket)))
+    """Be the launcher process; its arguments are the descriptor of its socket and the process id of
+    the runner."""
+    descriptor, runner = map(int, sys.argv[1:])
+    die_with_parent(runner)
+    serve(LineChannel(socket.socket(fileno=descriptor)))
 
 
 if __name__ == "__main__":
