@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from weft.topo.clos import Topology
+from weft.topo.interfaces import switch_interfaces
+from weft.topo.worlds.emulated.namespaces import read_counters
 from weft.topo.worlds.emulated.runs import RUNS, read_record, start_time
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
@@ -103,3 +105,18 @@ def inside(pid: int, *command: str) -> str:
     return subprocess.run(
         ["mnexec", "-a", str(pid), *command], capture_output=True, text=True, check=True
     ).stdout
+
+
+def host_counters(world: EmulatedWorld, rank: int) -> dict[str, int]:
+    """Return what the kernel counted at a host's interface."""
+    return read_counters(world.host_pid(rank))[world.host_interface(rank)]
+
+
+def switch_counters(world: EmulatedWorld) -> dict[tuple[str, int], dict[str, int]]:
+    """Return what the kernel counted at each switch end of a link, by switch and port; patch links
+    are not the kernel's."""
+    counters = read_counters(world.namespace_pid)
+    return {
+        (port.node, port.number): counters[name]
+        for port, name, _ in switch_interfaces(world.topology, world.links)
+    }

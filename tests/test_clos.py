@@ -99,15 +99,6 @@ def test_links_are_found_by_name_in_either_order_and_directions_by_arrow() -> No
     assert [each.tier for each in network.select("leaf0>h0")] == ["host_down"]
 
 
-def test_one_links_figures_can_be_changed() -> None:
-    network = leaf_spine(2, 2, 1).with_link("leaf0-spine1", rate_bps=10_000_000, delay_ns=500)
-    changed = network.link("leaf0-spine1")
-    assert (changed.rate_bps, changed.delay_ns) == (10_000_000, 500)
-    assert network.link("leaf0-spine0").rate_bps == 100_000_000
-    with pytest.raises(InputError, match="rate 0 bit/s"):
-        network.with_link("leaf0-spine1", rate_bps=0)
-
-
 def test_fabric_links_may_have_a_rate_of_their_own() -> None:
     network = leaf_spine(2, 2, 1, rate_bps=10, fabric_rate_bps=40)
     assert {link.rate_bps for link in network.links if link.a.node.startswith("h")} == {10}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from tests.emulated_support import inside, is_alive, needs_machine, wait_until
+from tests.emulated_support import inside, is_alive, needs_machine, switch_counters, wait_until
 
 from weft.base.errors import InputError
 from weft.switch.messages import p4runtime_pb2, stub_of
@@ -60,7 +60,7 @@ def test_links_behind_bmv2_are_shaped_by_tbf_and_their_counts_are_known() -> Non
                 udp.sendto(bytes(4096), ("10.0.0.2", 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.switch_counters()["leaf0", 1]["rx_packets"] == 1, "it arrives")
+        wait_until(lambda: switch_counters(world)["leaf0", 1]["rx_packets"] == 1, "it arrives")
         port = world.switch_statistics()["switches"][0]["ports"][0]
         assert (port["port"], port["rx_packets"], port["rx_bytes"]) == (1, 1, 4138)
 

@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.changed_links import with_link
 
 from weft.base.errors import InputError, MachineError
 from weft.switch.realtime.config import read_config
@@ -67,7 +68,7 @@ def test_everything_a_host_sends_goes_to_its_leaf() -> None:
 
 
 def test_shapers_have_the_links_rate_and_bound() -> None:
-    network = leaf_spine(1, 1, 1).with_link("leaf0-spine0", rate_bps=5_000_000, queue_bytes=9999)
+    network = with_link(leaf_spine(1, 1, 1), "leaf0-spine0", rate_bps=5_000_000, queue_bytes=9999)
     assert "dev h0-eth0 root handle 1: tbf rate 100000000bit" in host_shaper(
         network.host(0), network, 9000
     )

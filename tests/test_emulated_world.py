@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.emulated_support import (
+    host_counters,
     inside,
     is_alive,
     machine_interfaces,
@@ -25,6 +26,7 @@ from tests.emulated_support import (
     outer_pid,
     quiet_world,
     run_folders,
+    switch_counters,
     wait_until,
 )
 
@@ -117,10 +119,10 @@ def test_what_a_host_sends_arrives_at_its_leaf_and_is_counted_there() -> None:
                     udp.sendto(bytes(4096), (destination, 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0)["tx_packets"] == 3, "three packets sent")
-        assert world.host_counters(0)["tx_bytes"] == 3 * (4096 + 42)
-        assert world.switch_counters()["leaf0", 1]["rx_packets"] == 3
-        assert world.switch_counters()["leaf0", 2]["rx_packets"] == 0
+        wait_until(lambda: host_counters(world, 0)["tx_packets"] == 3, "three packets sent")
+        assert host_counters(world, 0)["tx_bytes"] == 3 * (4096 + 42)
+        assert switch_counters(world)["leaf0", 1]["rx_packets"] == 3
+        assert switch_counters(world)["leaf0", 2]["rx_packets"] == 0
 
 
 def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
@@ -135,7 +137,7 @@ def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
                     udp.sendto(bytes(4096), ("10.0.0.2", 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0)["tx_packets"] == packets, "all packets sent")
+        wait_until(lambda: host_counters(world, 0)["tx_packets"] == packets, "all packets sent")
         took_s = time.monotonic() - started
         assert world.host_queue_drops() == {"h0": 0}
         assert took_s >= (packets * 4138 - 20_000) * 8 / rate_bps
@@ -165,7 +167,7 @@ def test_two_worlds_stand_side_by_side() -> None:
     with quiet_world(single(2)) as one, quiet_world(single(2)) as other:
         assert one.record.id != other.record.id
         assert one.record.folder.is_dir() and other.record.folder.is_dir()
-        assert one.host_counters(0) == other.host_counters(0)
+        assert host_counters(one, 0) == host_counters(other, 0)
         first, second = one.namespace_pid, other.namespace_pid
         assert os.stat(f"/proc/{first}/ns/net").st_ino != os.stat(f"/proc/{second}/ns/net").st_ino
 
@@ -385,7 +387,7 @@ def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> 
                     udp.sendto(bytes(4096), ("10.0.0.2", 4791))
 
         in_namespace(world.host_pid(0), send)
-        wait_until(lambda: world.host_counters(0)["tx_packets"] == packets, "all packets sent")
+        wait_until(lambda: host_counters(world, 0)["tx_packets"] == packets, "all packets sent")
     assert sorted(path.name for path in (tmp_path / "pcap").iterdir()) == [
         "h0-leaf0.pcap",
         "leaf0-h0.pcap",
@@ -457,7 +459,7 @@ def test_runs_are_kept_in_one_place() -> None:
 
 def test_links_go_down_and_come_back_and_patched_ones_have_no_interfaces() -> None:
     with quiet_world(leaf_spine(1, 1, 1), links="patch") as world:
-        assert set(world.switch_counters()) == {("leaf0", 1)}
+        assert set(switch_counters(world)) == {("leaf0", 1)}
 
         def carrier() -> bool:
             shown = subprocess.run(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.changed_links import with_link
 from tests.fabric import program_names
 from tests.simulated_support import completion_ns, network
 
@@ -237,7 +238,7 @@ def test_where_no_plan_leads_around_the_one_there_is_stays() -> None:
 
 def test_a_slow_link_is_as_one_that_was_built_so() -> None:
     rate_bps = 25_000_000
-    built = leaf_spine(2, 2, 2).with_link(LINK, rate_bps=rate_bps)
+    built = with_link(leaf_spine(2, 2, 2), LINK, rate_bps=rate_bps)
     with network(built) as slow:
         expected_ns = completion_ns(slow.run("linear", 1 << 17))
         expected = slow.world.digest

@@ -11,12 +11,10 @@ gateway is ``.254``. MAC addresses: ``02:00`` and the IPv4 address for a host, `
 the device id for a switch.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -304,26 +302,6 @@ class Topology:
     def directions_of(self, tier: LinkTier) -> tuple[Direction, ...]:
         """Return all directions of a tier of links."""
         return tuple(direction for direction in self.directions if direction.tier == tier)
-
-    def with_link(
-        self,
-        name: str,
-        *,
-        rate_bps: int | None = None,
-        delay_ns: int | None = None,
-        queue_bytes: int | None = None,
-    ) -> Topology:
-        """Return the same network with one link's figures changed; raise InputError for an unknown
-        link or a bad figure."""
-        old = self.link(name)
-        new = replace(
-            old,
-            rate_bps=old.rate_bps if rate_bps is None else rate_bps,
-            delay_ns=old.delay_ns if delay_ns is None else delay_ns,
-            queue_bytes=old.queue_bytes if queue_bytes is None else queue_bytes,
-        )
-        check_link_figures(new.rate_bps, new.delay_ns, new.queue_bytes)
-        return replace(self, links=tuple(new if link is old else link for link in self.links))
 
     def describe(self) -> str:
         """One line: the shape and its counts."""

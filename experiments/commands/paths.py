@@ -211,10 +211,8 @@ def _rates(
     if oversubscription and paths.uplinks:
         fabric_bps = rate_bps * paths.hosts_per_leaf / (paths.uplinks * oversubscription)
     rates = LinkLoads.zeros(paths, np.float64)
-    for part in (rates.host_up, rates.host_down):
-        part += rate_bps
-    for part in (rates.leaf_up, rates.leaf_down, rates.core_up, rates.core_down):
-        part += fabric_bps
+    rates.host_up[:] = rates.host_down[:] = rate_bps
+    rates.leaf_up[:] = rates.leaf_down[:] = rates.core_up[:] = rates.core_down[:] = fabric_bps
     for name, factor in slow:
         place_of = paths.place_of(name)
         both = (

@@ -57,9 +57,16 @@ class ResultsFolder:
             ) from None
 
     def _older_captures(self) -> list[Path]:
-        """Return an older run's captures; none in what somebody has made a link."""
+        """Return an older run's captures: of one network in the folder itself, of several in
+        folders in it; none in what somebody has made a link."""
+        folder = self.captures
         try:
-            return _captures_in(self.captures)
+            return [
+                folder / each
+                for name in files.names_in(folder)
+                for each in (name, *(f"{name}/{inner}" for inner in files.names_in(folder / name)))
+                if each.endswith(".pcap")
+            ]
         except OSError:
             return []
 
@@ -104,25 +111,10 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
     yield REPORT, render(results)
 
 
-def plot_files(results: Results) -> list[str]:
-    """Return names of the files that the results' plots are drawn into."""
-    return [f"{plot.name}.{ending}" for plot in results.plots for ending in ("svg", "png")]
-
-
-def _captures_in(folder: Path) -> list[Path]:
-    """Return the captures of a run: of one network in the folder itself, of several in folders in
-    it."""
-    return [
-        folder / each
-        for name in files.names_in(folder)
-        for each in (name, *(f"{name}/{inner}" for inner in files.names_in(folder / name)))
-        if each.endswith(".pcap")
-    ]
-
-
 def _old_plots(folder: Path) -> list[str]:
     """Return the files of an older run's plots, which its results name."""
     try:
-        return plot_files(Results.read(folder))
+        plots = Results.read(folder).plots
     except InputError:
         return []
+    return [f"{plot.name}.{ending}" for plot in plots for ending in ("svg", "png")]

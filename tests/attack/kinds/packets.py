@@ -284,7 +284,7 @@ def _through_switches(trial: Trial) -> str:
 
         def after(rank: int) -> None:
             attended(rank)
-            look(SimulatedProgress(0, 0, 0, 0, 0))
+            look(SimulatedProgress(0, 0, 0, 0))
 
         return attend(**how, attended=after)
 

@@ -55,8 +55,6 @@ class SimulatedProgress:
     finished_ranks: int
     now_ns: int
     """Virtual time since the operation began."""
-    events: int
-    """That the world has gone through since it was made."""
 
     @property
     def fraction(self) -> float:
@@ -397,15 +395,8 @@ class _Operation:
             for team, rank in self._ranks
             for workload in self._workloads[team]
         )
-        self._progress(
-            SimulatedProgress(
-                received,
-                expected,
-                len(self._ended),
-                self._fabric.now_ns - self._started_ns,
-                self._fabric.world.events,
-            )
-        )
+        spent_ns = self._fabric.now_ns - self._started_ns
+        self._progress(SimulatedProgress(received, expected, len(self._ended), spent_ns))
 
     def _result(self, rank: int) -> RankReport:
         """Compare every byte with what it must be."""
