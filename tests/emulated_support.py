@@ -118,5 +118,5 @@ def switch_counters(world: EmulatedWorld) -> dict[tuple[str, int], dict[str, int
     counters = read_counters(world.namespace_pid)
     return {
         (port.node, port.number): counters[name]
-        for port, name, _ in switch_interfaces(world.topology, world.links)
+        for port, name in switch_interfaces(world.topology, world.links)
     }

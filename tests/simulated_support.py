@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fabric import fabric_plan
+from tests.fault_lines import parse_faults
 from tests.operations import gather
 
 from weft.agents.datagrams import ipv4_text
@@ -18,7 +19,6 @@ from weft.controller import Controller
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.switch.compiler import compile_cached
 from weft.topo.fabric_program import fabric_program
-from weft.topo.faults import parse_faults
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated.world import SimulatedWorld
 

@@ -34,7 +34,7 @@ from weft.topo.worlds.emulated.world import EmulatedWorld
 
 def test_interface_names_are_unique_and_fit_the_kernel() -> None:
     for network in (leaf_spine(100, 4, 20), fat_tree(16)):
-        names = [name for _, name, _ in switch_interfaces(network)]
+        names = [name for _, name in switch_interfaces(network)]
         assert len(set(names)) == len(names)
         assert max(map(len, names)) <= 15
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.changed_links import with_link
 from tests.fabric import program_names
+from tests.fault_lines import parse_faults
 from tests.simulated_support import completion_ns, network
 
 from weft.base.errors import InputError
@@ -23,7 +24,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import leaf_spine
 from weft.topo.fabric_program import fabric_program
-from weft.topo.faults import Fault, Outage, parse_faults
+from weft.topo.faults import Fault, Outage
 from weft.topo.faults.schedule import Notices, known_from_start, links_of
 from weft.topo.worlds.emulated.outages import Network as Carried
 from weft.topo.worlds.emulated.outages import Outages

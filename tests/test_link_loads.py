@@ -209,7 +209,7 @@ def test_destinations_paths_are_those_of_the_planned_routes(
         for name in names[1:]:
             node, _, following = name.partition(">")
             (action,) = tables[node].actions_for(topology.hosts[destination].address)
-            assert dict(action.params)["port"] == topology.port_to(node, following)
+            assert dict(action.params)["port"] == topology.direction(node, following).source.number
     loads = destination_loads(paths, flows)
     assert loads.host_up.sum() == flows.size_bytes[flows.source != flows.destination].sum()
 

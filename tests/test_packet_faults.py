@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from tests.fault_lines import parse_faults
 
 from weft.base.errors import InputError
 from weft.topo.clos import leaf_spine
@@ -14,7 +15,6 @@ from weft.topo.faults import (
     Outage,
     PacketFault,
     PacketMatch,
-    parse_faults,
     slow_rates_bps,
 )
 from weft.topo.faults import fault as fault_module

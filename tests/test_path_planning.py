@@ -80,7 +80,7 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
             if topology.node(there).level > topology.node(here).level:
                 action = Action.of(
                     fabric.name("pin"),
-                    port=topology.port_to(here, there),
+                    port=topology.direction(here, there).source.number,
                     src_mac=topology.node(here).mac,
                     dst_mac=topology.node(there).mac,
                 )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.fault_lines import parse_faults
 from tests.operations import gather
 from tests.simulated_support import completion_ns, network
 
@@ -19,7 +20,6 @@ from weft.base.errors import InputError
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.simulator import Flow, clos, measure, permutation
 from weft.topo.clos import fat_tree, leaf_spine, single
-from weft.topo.faults import parse_faults
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric

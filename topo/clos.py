@@ -1,7 +1,5 @@
 """The Clos shapes: leaf-spine, a single switch, fat trees of two or three tiers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -50,6 +48,64 @@ __all__ = [
     "leaf_spine",
     "single",
 ]
+
+
+@dataclass
+class _Builder:
+    """Collects nodes and links; hands out ports, ranks, device ids and addresses as they come."""
+
+    rate_bps: int
+    fabric_rate_bps: int | None
+    delay_ns: int
+    queue_bytes: int
+    hosts: list[Host] = field(default_factory=list)
+    switches: list[Switch] = field(default_factory=list)
+    links: list[Link] = field(default_factory=list)
+    used: dict[str, int] = field(default_factory=dict)
+    leaves: int = 0
+
+    def __post_init__(self) -> None:
+        for rate_bps in (self.rate_bps, self.fabric_rate_bps):
+            if rate_bps is not None:
+                check_link_figures(rate_bps, self.delay_ns, self.queue_bytes)
+
+    def add_switch(self, tier: Tier, index: int, pod: int | None = None) -> Switch:
+        switch = Switch(f"{tier}{index}", tier, index, len(self.switches) + 1, pod)
+        self.switches.append(switch)
+        self.used[switch.name] = 0
+        return switch
+
+    def add_leaf(self, hosts: int, *, uplinks: int = 0, pod: int | None = None) -> Switch:
+        """Add a leaf with its hosts on ports 1 to ``hosts``, and return it."""
+        _check_size("hosts a leaf", hosts, MAX_HOSTS_PER_LEAF, "its /24 holds no more addresses")
+        _check_size("ports a leaf", hosts + uplinks, MAX_PORTS, "v1model has no more port numbers")
+        leaf = self.add_switch("leaf", self.leaves, pod)
+        gateway = host_address(leaf.index, MAX_HOSTS_PER_LEAF)
+        for position in range(hosts):
+            rank = len(self.hosts)
+            address = host_address(leaf.index, position)
+            host = Host(f"h{rank}", rank, address, 0x0200 << 32 | address, leaf.name, gateway)
+            self.hosts.append(host)
+            self._link(Port(host.name, HOST_PORT), self._next_port(leaf), self.rate_bps)
+        self.leaves += 1
+        return leaf
+
+    def join(self, below: Sequence[Switch], above: Sequence[Switch]) -> None:
+        """Link every switch of ``below`` with every one of ``above``."""
+        rate_bps = self.fabric_rate_bps if self.fabric_rate_bps is not None else self.rate_bps
+        for lower in below:
+            for upper in above:
+                self._link(self._next_port(lower), self._next_port(upper), rate_bps)
+
+    def topology(self, name: str) -> Topology:
+        return Topology(name, tuple(self.hosts), tuple(self.switches), tuple(self.links))
+
+    def _next_port(self, switch: Switch) -> Port:
+        self.used[switch.name] += 1
+        return Port(switch.name, self.used[switch.name])
+
+    def _link(self, a: Port, b: Port, rate_bps: int) -> None:
+        self.links.append(Link(a, b, rate_bps, self.delay_ns, self.queue_bytes))
 
 
 def leaf_spine(
@@ -154,61 +210,3 @@ def _check_size(what: str, number: int, limit: int, why: str) -> None:
         number > limit,
         f"{number} {what}: at most {limit}, as {why}",
     )
-
-
-@dataclass
-class _Builder:
-    """Collects nodes and links; hands out ports, ranks, device ids and addresses as they come."""
-
-    rate_bps: int
-    fabric_rate_bps: int | None
-    delay_ns: int
-    queue_bytes: int
-    hosts: list[Host] = field(default_factory=list)
-    switches: list[Switch] = field(default_factory=list)
-    links: list[Link] = field(default_factory=list)
-    used: dict[str, int] = field(default_factory=dict)
-    leaves: int = 0
-
-    def __post_init__(self) -> None:
-        for rate_bps in (self.rate_bps, self.fabric_rate_bps):
-            if rate_bps is not None:
-                check_link_figures(rate_bps, self.delay_ns, self.queue_bytes)
-
-    def add_switch(self, tier: Tier, index: int, pod: int | None = None) -> Switch:
-        switch = Switch(f"{tier}{index}", tier, index, len(self.switches) + 1, pod)
-        self.switches.append(switch)
-        self.used[switch.name] = 0
-        return switch
-
-    def add_leaf(self, hosts: int, *, uplinks: int = 0, pod: int | None = None) -> Switch:
-        """Add a leaf with its hosts on ports 1 to ``hosts``, and return it."""
-        _check_size("hosts a leaf", hosts, MAX_HOSTS_PER_LEAF, "its /24 holds no more addresses")
-        _check_size("ports a leaf", hosts + uplinks, MAX_PORTS, "v1model has no more port numbers")
-        leaf = self.add_switch("leaf", self.leaves, pod)
-        gateway = host_address(leaf.index, MAX_HOSTS_PER_LEAF)
-        for position in range(hosts):
-            rank = len(self.hosts)
-            address = host_address(leaf.index, position)
-            host = Host(f"h{rank}", rank, address, 0x0200 << 32 | address, leaf.name, gateway)
-            self.hosts.append(host)
-            self._link(Port(host.name, HOST_PORT), self._next_port(leaf), self.rate_bps)
-        self.leaves += 1
-        return leaf
-
-    def join(self, below: Sequence[Switch], above: Sequence[Switch]) -> None:
-        """Link every switch of ``below`` with every one of ``above``."""
-        rate_bps = self.fabric_rate_bps if self.fabric_rate_bps is not None else self.rate_bps
-        for lower in below:
-            for upper in above:
-                self._link(self._next_port(lower), self._next_port(upper), rate_bps)
-
-    def topology(self, name: str) -> Topology:
-        return Topology(name, tuple(self.hosts), tuple(self.switches), tuple(self.links))
-
-    def _next_port(self, switch: Switch) -> Port:
-        self.used[switch.name] += 1
-        return Port(switch.name, self.used[switch.name])
-
-    def _link(self, a: Port, b: Port, rate_bps: int) -> None:
-        self.links.append(Link(a, b, rate_bps, self.delay_ns, self.queue_bytes))

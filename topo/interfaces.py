@@ -171,13 +171,9 @@ def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
     ]
 
 
-def switch_interfaces(
-    topology: Topology, links: LinkKind = "veth"
-) -> Iterator[tuple[Port, str, Link]]:
-    """Return every switch port that has an interface, with its name and its link, by switch and
-    port."""
+def switch_interfaces(topology: Topology, links: LinkKind = "veth") -> Iterator[tuple[Port, str]]:
+    """Return every switch port that has an interface, with its name, by switch and port."""
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
             if not is_patched(direction.link, topology, links):
-                port = direction.source
-                yield port, interface_name(port, topology), direction.link
+                yield direction.source, interface_name(direction.source, topology)

@@ -259,11 +259,6 @@ class Topology:
         """Return the names of a node's neighbours, by port number."""
         return tuple(direction.destination.node for direction in self.outward(node))
 
-    def port_to(self, node: str, neighbour: str) -> int:
-        """Return the number of the port of ``node`` that leads to ``neighbour``; raise InputError
-        if none does."""
-        return self.direction(node, neighbour).source.number
-
     def direction(self, source: str, destination: str) -> Direction:
         """Return the direction from a node to its neighbour; raise InputError if they are not
         neighbours."""

@@ -1,8 +1,6 @@
 """The prompt of ``weft up``: Mininet's, with the testbed's own commands; and what can be done to a
 testbed that stands."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil
@@ -36,6 +34,48 @@ IPERF_S = 3
 IPERF_PORT = 5001
 LISTENING_S = 60.0
 """How long iperf may take until it listens."""
+
+
+@dataclass
+class Standing:
+    """A testbed that stands: its world, its controller, and which links are down."""
+
+    scenario: Scenario
+    world: EmulatedWorld
+    controller: Controller
+    running: RunningTestbed
+    strange: set[str]
+    """Names of switches that run another program than the fabric's: no routes are kept there."""
+    down: set[str] = field(default_factory=set)
+    """Names of links."""
+
+    @property
+    def topology(self) -> Topology:
+        return self.world.topology
+
+    def set_link(self, one: str, other: str, up: bool) -> str:
+        """Set the link between two nodes up or down, and lead routes around those that are down.
+
+        Returns what to say of it. Raises InputError where there is no such link, SwitchError where
+        the switches cannot be told.
+        """
+        link = self.topology.direction(one, other).link.name
+        self.world.set_link(one, other, up=up)
+        (self.down.discard if up else self.down.add)(link)
+        said = f"{link} is {'up' if up else 'down'}"
+        switches = {switch.name for switch in self.topology.switches}
+        if self.strange == switches:
+            return f"{said}; routes are those of the program that was loaded"
+        if not {one, other} <= switches:
+            return f"{said}; a host has no other way"
+        for name in switches - self.strange:
+            self.controller.session(name).take_over()
+        plan = plan_around(self.controller.names, self.scenario, self.topology, sorted(self.down))
+        self.controller.apply(plan, besides=self.strange)
+        said = f"{said}; routes lead {'over it again' if up else 'around it'}"
+        if self.strange:
+            said += f" (not those of {', '.join(sorted(self.strange))}, with another program)"
+        return said
 
 
 class Prompt(CommandLine):
@@ -199,45 +239,3 @@ def _wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         refuse(time.monotonic() > end, f"iperf does not listen after {LISTENING_S:g} s")
         time.sleep(0.02)
-
-
-@dataclass
-class Standing:
-    """A testbed that stands: its world, its controller, and which links are down."""
-
-    scenario: Scenario
-    world: EmulatedWorld
-    controller: Controller
-    running: RunningTestbed
-    strange: set[str]
-    """Names of switches that run another program than the fabric's: no routes are kept there."""
-    down: set[str] = field(default_factory=set)
-    """Names of links."""
-
-    @property
-    def topology(self) -> Topology:
-        return self.world.topology
-
-    def set_link(self, one: str, other: str, up: bool) -> str:
-        """Set the link between two nodes up or down, and lead routes around those that are down.
-
-        Returns what to say of it. Raises InputError where there is no such link, SwitchError where
-        the switches cannot be told.
-        """
-        link = self.topology.direction(one, other).link.name
-        self.world.set_link(one, other, up=up)
-        (self.down.discard if up else self.down.add)(link)
-        said = f"{link} is {'up' if up else 'down'}"
-        switches = {switch.name for switch in self.topology.switches}
-        if self.strange == switches:
-            return f"{said}; routes are those of the program that was loaded"
-        if not {one, other} <= switches:
-            return f"{said}; a host has no other way"
-        for name in switches - self.strange:
-            self.controller.session(name).take_over()
-        plan = plan_around(self.controller.names, self.scenario, self.topology, sorted(self.down))
-        self.controller.apply(plan, besides=self.strange)
-        said = f"{said}; routes lead {'over it again' if up else 'around it'}"
-        if self.strange:
-            said += f" (not those of {', '.join(sorted(self.strange))}, with another program)"
-        return said

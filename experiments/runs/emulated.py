@@ -3,8 +3,6 @@
 Ranks are processes, each in its host's namespace.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -51,27 +49,26 @@ def check(scenario: Scenario) -> None:
     )
 
 
-@contextmanager
-def testbed_of(
-    world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
-) -> Iterator[EmulatedTestbed]:
-    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
-    stack = ExitStack()
-    try:
-        record = world.record
-        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
-        with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
-            stack.enter_context(world)
-            with world.blaming_the_dead():
-                controller = stack.enter_context(
-                    Controller(world.topology, world.switch_addresses, program)
-                )
-                controller.apply(plan_of(controller.names, scenario, world.topology))
-            launcher.wait_warm()
-        yield EmulatedTestbed(scenario, world, controller, launcher)
-    finally:
-        with progress.stage("take_down", "Take down"):
-            stack.close()
+class _Watch:
+    """Watches an operation from the runner: moves the bar, samples processors, misses the dead."""
+
+    def __init__(self, world: EmulatedWorld, advance: Advance) -> None:
+        self._world = world
+        self._advance = advance
+        self.start: CpuTimes = read_cpu_times()
+        self.end: CpuTimes | None = None
+        self._running = False
+
+    def __call__(self, state: RunProgress) -> None:
+        self._world.check_alive()
+        if not self._running and not state.finished_ranks:
+            # Before the first word of a running rank came filling buffers, which is no part of it.
+            self._running = True
+            self.start = read_cpu_times()
+        if state.finished_ranks == len(state.received_bytes):
+            self.end = read_cpu_times()
+            self._world.end_loads()
+        self._advance(state.fraction)
 
 
 class EmulatedTestbed:
@@ -226,26 +223,27 @@ class EmulatedTestbed:
         )
 
 
-class _Watch:
-    """Watches an operation from the runner: moves the bar, samples processors, misses the dead."""
-
-    def __init__(self, world: EmulatedWorld, advance: Advance) -> None:
-        self._world = world
-        self._advance = advance
-        self.start: CpuTimes = read_cpu_times()
-        self.end: CpuTimes | None = None
-        self._running = False
-
-    def __call__(self, state: RunProgress) -> None:
-        self._world.check_alive()
-        if not self._running and not state.finished_ranks:
-            # Before the first word of a running rank came filling buffers, which is no part of it.
-            self._running = True
-            self.start = read_cpu_times()
-        if state.finished_ranks == len(state.received_bytes):
-            self.end = read_cpu_times()
-            self._world.end_loads()
-        self._advance(state.fraction)
+@contextmanager
+def testbed_of(
+    world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
+) -> Iterator[EmulatedTestbed]:
+    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
+    stack = ExitStack()
+    try:
+        record = world.record
+        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
+        with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
+            stack.enter_context(world)
+            with world.blaming_the_dead():
+                controller = stack.enter_context(
+                    Controller(world.topology, world.switch_addresses, program)
+                )
+                controller.apply(plan_of(controller.names, scenario, world.topology))
+            launcher.wait_warm()
+        yield EmulatedTestbed(scenario, world, controller, launcher)
+    finally:
+        with progress.stage("take_down", "Take down"):
+            stack.close()
 
 
 Predictions = dict[tuple[str, int], int | None]

@@ -38,7 +38,6 @@ from weft.topo.faults.fault import (
     LinkLoss,
     emulated_lines,
     fault_kinds,
-    parse_faults,
 )
 from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
@@ -55,6 +54,5 @@ __all__ = [
     "PacketMatch",
     "emulated_lines",
     "fault_kinds",
-    "parse_faults",
     "slow_rates_bps",
 ]

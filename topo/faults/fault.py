@@ -59,14 +59,6 @@ class Fault:
         return fault
 
 
-def parse_faults(lines: Iterable[str], topology: Topology) -> list[Fault]:
-    """Read several lines and check that they fit a topology."""
-    faults = [Fault.parse(line) for line in lines]
-    for fault in faults:
-        fault.check(topology)
-    return faults
-
-
 class FaultKind(Protocol):
     """A kind of faults, which makes a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other
     packages bring theirs by the entry point ``weft.faults``.

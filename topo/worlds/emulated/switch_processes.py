@@ -63,7 +63,7 @@ def builtin_config(
     ``patch_captures``: the folder for captures of patch links, which only the process itself sees.
     """
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
-    interfaces = {port: name for port, name, _ in switch_interfaces(topology, links)}
+    interfaces = dict(switch_interfaces(topology, links))
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
             source, link = direction.source, direction.link
@@ -188,7 +188,7 @@ class Bmv2Switches:
         self._sockets = [socket_path(run, switch) for switch in topology.switches]
         self._namespace_pid = namespace_pid
         interfaces: dict[str, list[str]] = {switch.name: [] for switch in topology.switches}
-        for port, interface, _ in switch_interfaces(topology):
+        for port, interface in switch_interfaces(topology):
             interfaces[port.node] += ["-i", f"{port.number}@{interface}"]
         self.processes = []
         for switch in topology.switches:
@@ -226,7 +226,7 @@ class Bmv2Switches:
         counters = read_counters(self._namespace_pid)
         drops = in_namespace(self._namespace_pid, queue_drops)
         switches: dict[str, dict[str, Any]] = {}
-        for port, interface, _ in switch_interfaces(self._topology):
+        for port, interface in switch_interfaces(self._topology):
             known = switches.setdefault(port.node, {"name": port.node, "ports": []})
             known["ports"].append(
                 {

@@ -107,7 +107,7 @@ class EmulatedWorld:
         if links == "patch":
             require(self.switch_kind, ["patch links"])
         self.links = links
-        self._interfaces = {port: name for port, name, _ in switch_interfaces(topology, links)}
+        self._interfaces = dict(switch_interfaces(topology, links))
         if self.switch_kind == "bmv2":
             find_bmv2()
         check_machine(captures=pcap_dir is not None)
@@ -380,7 +380,7 @@ class EmulatedWorld:
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
         rates = (
-            f"{source} {self.topology.port_to(source, target)} {rate_bps}"
+            f"{source} {self.topology.direction(source, target).source.number} {rate_bps}"
             for (source, target), rate_bps in rates_bps.items()
         )
         self._switches.ask(" ".join(["rates", *rates]))

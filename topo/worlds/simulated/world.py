@@ -14,8 +14,6 @@ clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells 
         )
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -102,12 +100,6 @@ class SimulatedWorld:
         self.faults_done: dict[str, int] = {}
         """How many packets each packet fault of the last operation was done to, by its line."""
         self._memory: npt.NDArray[np.uint8] = np.zeros(0, np.uint8)
-
-    def __enter__(self) -> SimulatedWorld:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
 
     @property
     def now_ns(self) -> int:
