@@ -28,7 +28,7 @@ from weft.controller import Controller, fabric_plan
 from weft.controller.features.multicast import trees_of
 from weft.controller.features.program import featured_program
 from weft.topo.clos import leaf_spine
-from weft.topo.network import Topology
+from weft.topo.network import DEFAULT_RATE_BPS, Topology
 from weft.topo.worlds.simulated.fabric import Idle
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
@@ -72,10 +72,10 @@ class Flow(Idle):
                 self.sent = True
 
 
-def clos(hosts: int) -> Topology:
+def clos(hosts: int, rate_bps: int = RATE_BPS, delay_ns: int = DELAY_NS) -> Topology:
     """A two-tier Clos without oversubscription, of a power of two of hosts."""
     below = min(1 << (hosts.bit_length() - 1) // 2, 32)
-    return leaf_spine(hosts // below, below, below, RATE_BPS, delay_ns=DELAY_NS)
+    return leaf_spine(hosts // below, below, below, rate_bps, delay_ns=delay_ns)
 
 
 def permutation(size: int, seed: int) -> list[int]:
@@ -149,12 +149,11 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
 def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str, Any]:
     """A multicast Allgather from nothing to its verified end, links of 100 Mbit/s."""
     started = time.perf_counter()
-    below = min(1 << (ranks.bit_length() - 1) // 2, 32)
-    topology = leaf_spine(ranks // below, below, below)
+    topology = clos(ranks, DEFAULT_RATE_BPS, delay_ns=0)
     world = SimulatedWorld(topology, path_mtu=PATH_MTU)
     with Controller(topology, world.switch_addresses, featured_program()) as owner:
         everybody = [host.name for host in topology.hosts]
-        groups = [everybody] * min(below, ALLGATHER_GROUPS)
+        groups = [everybody] * min(len(topology.hosts_of("leaf0")), ALLGATHER_GROUPS)
         plan = fabric_plan(owner.names, topology, wants={"multicast": groups})
         owner.apply(plan)
         results = world.run_operation(

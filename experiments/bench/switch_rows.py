@@ -5,8 +5,6 @@ their turn: one pair in, one or four out. Sinks are the far ends of the latter, 
 letter that tells whose they are.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
@@ -52,10 +50,9 @@ from weft.switch.realtime import bare
 from weft.switch.realtime.ports import open_port
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS
-from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
 from weft.topo.worlds.emulated.machine import cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
-from weft.topo.worlds.emulated.switch_processes import find_bmv2, notification_options
+from weft.topo.worlds.emulated.switch_processes import bmv2_command, find_bmv2
 
 WINDOWS = (16, 64, 512)
 """Frames under way: the most, or fewer where that is better by `CLEARLY`, as on a switch whose own
@@ -82,7 +79,8 @@ class Device:
 
     name: str
     command: list[str]
-    ready: Callable[[Device], bool]
+    ready: Callable[[subprocess.Popen[str]], bool]
+    """Tells of the process whether the switch takes connections, or is ready otherwise."""
     start_s: float = 0.0
     start_bytes: int = 0
     process: subprocess.Popen[str] = field(init=False)
@@ -98,7 +96,7 @@ class Device:
                 stderr=errors,
                 text=True,
             )
-        while not self.ready(self):
+        while not self.ready(self.process):
             status = self.process.poll()
             if status is not None or time.monotonic() - started > START_DEADLINE_S:
                 how = "takes too long" if status is None else how_it_ended(status)
@@ -391,14 +389,7 @@ class Bench:
     def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
         """A BMv2 without a program."""
         path = self.folder / f"{name}.sock"
-        program = find_bmv2()
-        command = [
-            *(program, "--no-p4", "--device-id", str(number), "--thrift-port", str(9090 + number)),
-            *(each.format(path) for each in notification_options(program)),
-            *(word for port, name in ports.items() for word in ("-i", f"{port}@{name}")),
-            *("--", "--grpc-server-addr", f"unix:{path}"),
-            *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
-        ]
+        command = bmv2_command(number, path, ports)
         return self.add(Device(name, command, lambda _: _listens(path)))
 
     def bmv2(self) -> None:
@@ -480,9 +471,9 @@ class Bench:
             device.process.wait()
 
 
-def _says_ready(device: Device) -> bool:
-    assert device.process.stdout is not None
-    return device.process.stdout.readline() == "ready\n"
+def _says_ready(process: subprocess.Popen[str]) -> bool:
+    assert process.stdout is not None
+    return process.stdout.readline() == "ready\n"
 
 
 def _listens(path: Path) -> bool:

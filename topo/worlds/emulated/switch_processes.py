@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import socket
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -182,30 +184,25 @@ class Bmv2Switches:
 
         ``log_packets`` makes each write every step of every packet to its log in the run's folder.
         """
-        program = find_bmv2()
-        notifications = notification_options(program)
         self._topology = topology
         self._sockets = [socket_path(run, switch) for switch in topology.switches]
         self._namespace_pid = namespace_pid
-        interfaces: dict[str, list[str]] = {switch.name: [] for switch in topology.switches}
+        interfaces: dict[str, dict[int, str]] = {switch.name: {} for switch in topology.switches}
         for port, interface in switch_interfaces(topology):
-            interfaces[port.node] += ["-i", f"{port.number}@{interface}"]
+            interfaces[port.node][port.number] = interface
         self.processes = []
         for switch in topology.switches:
-            log = ["--log-console", "--log-level", "trace"] if log_packets else []
-            command = [
-                *(program, "--no-p4", "--device-id", str(switch.device_id), *log),
-                *("--thrift-port", str(THRIFT_PORT + switch.device_id)),
-                *(option.format(run.folder / switch.name) for option in notifications),
-                *interfaces[switch.name],
-                *("--", "--grpc-server-addr", address(run, switch)),
-                *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
-            ]
+            log = ("--log-console", "--log-level", "trace") if log_packets else ()
             self.processes.append(
                 RunProcess(
                     run,
                     f"BMv2 switch {switch.name}",
-                    command,
+                    bmv2_command(
+                        switch.device_id,
+                        socket_path(run, switch),
+                        interfaces[switch.name],
+                        log,
+                    ),
                     namespace_pid=namespace_pid,
                     log=run.folder / f"{switch.name}.log",
                     speaks=False,
@@ -260,6 +257,28 @@ def find_bmv2(search_path: str | None = None) -> str:
     return found
 
 
+def bmv2_command(
+    device_id: int, path: Path, interfaces: Mapping[int, str], log: Sequence[str] = ()
+) -> list[str]:
+    """Return the command of a BMv2 without a program; MachineError where BMv2 is not installed.
+
+    Args:
+        path: where it is to listen for P4Runtime.
+        interfaces: the interface at each of its ports.
+        log: options that say what it logs.
+    """
+    program = find_bmv2()
+    return [
+        *(program, "--no-p4", "--device-id", str(device_id), *log),
+        *("--thrift-port", str(THRIFT_PORT + device_id)),
+        *(option.format(path.with_suffix("")) for option in notification_options(program)),
+        *(word for port, name in interfaces.items() for word in ("-i", f"{port}@{name}")),
+        *("--", "--grpc-server-addr", f"unix:{path}"),
+        *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+    ]
+
+
+@cache
 def notification_options(program: str) -> tuple[str, ...]:
     """Keep notifications, of a BMv2 built with nanomsg, out of /tmp, where device ids clash."""
     told = run_tool([program, "--help"])
