@@ -3,8 +3,6 @@
 Bytes are those of the flows; headers, acknowledgements and what is sent again are not counted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,7 +42,7 @@ class LinkLoads:
     core_down: Numbers
 
     @staticmethod
-    def zeros(paths: ClosPaths, dtype: type = np.int64) -> LinkLoads:
+    def zeros(paths: ClosPaths, dtype: type = np.int64) -> "LinkLoads":
         """Nothing on any link."""
         shapes = ((paths.hosts,), (paths.leaves, paths.uplinks),
                   (paths.pods, paths.uplinks, paths.cores))  # fmt: skip
@@ -69,10 +67,10 @@ class LinkLoads:
         both = (np.concatenate([part.ravel() for part in parts]) for parts in (up, down))
         return np.stack(list(both), axis=1).ravel()
 
-    def __add__(self, other: LinkLoads) -> LinkLoads:
+    def __add__(self, other: "LinkLoads") -> "LinkLoads":
         return LinkLoads(*(one + more for one, more in zip(self._all, other._all, strict=True)))
 
-    def __mul__(self, times: int) -> LinkLoads:
+    def __mul__(self, times: int) -> "LinkLoads":
         return LinkLoads(*(one * times for one in self._all))
 
     @property

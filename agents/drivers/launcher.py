@@ -14,8 +14,6 @@ Both the launcher and the ranks also have PR_SET_PDEATHSIG = SIGKILL. That signa
 *thread* that made a process ends, which is why a Launcher is made in the main thread only.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import gc
@@ -231,7 +229,7 @@ class Launcher:
             self._process.kill()
             self._process.wait()
 
-    def __enter__(self) -> Launcher:
+    def __enter__(self) -> "Launcher":
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -5,8 +5,6 @@ one completion queue and one queue pair. Here each thread owns a receive worker 
 packets, and runs compiled code without Python's lock; it comes back to Python when a sink is whole.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket
@@ -260,7 +258,7 @@ class ProgressEngine:
         carry_ring(state, address, address, 0, 0, 1, words)
         carry_sockets(state, words, words, address, Messages(None).headers, words, words, stop)
 
-    def __enter__(self) -> ProgressEngine:
+    def __enter__(self) -> "ProgressEngine":
         # Threads inherit what is blocked here: a signal that one of them got would not wake the
         # main thread, which Python leaves the handling to.
         before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())

@@ -14,8 +14,6 @@ waited for. A rank process that dies, or stands still for too long (``patience.p
 ``RunError`` that names rank, host and phase; the other ranks are told to stop.
 """
 
-from __future__ import annotations
-
 import contextlib
 import select
 import selectors
@@ -256,7 +254,7 @@ class Rendezvous:
         with contextlib.suppress(FileNotFoundError):
             self._path.unlink()
 
-    def __enter__(self) -> Rendezvous:
+    def __enter__(self) -> "Rendezvous":
         return self
 
     def __exit__(self, *_: object) -> None:

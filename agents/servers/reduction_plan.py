@@ -12,8 +12,6 @@ form a group of the next level, and one of their servers takes the others' parti
 a single root, which changes from piece to piece.
 """
 
-from __future__ import annotations
-
 import struct
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -74,7 +72,7 @@ class Terms:
         return head + np.array(self.counts, ">u8").tobytes()
 
     @staticmethod
-    def decode(data: bytes) -> Terms:
+    def decode(data: bytes) -> "Terms":
         """Make the terms of bytes that a peer has sent.
 
         Raises:

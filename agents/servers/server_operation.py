@@ -9,8 +9,6 @@ of the piece writes the result to its contributors; another server writes its pa
 parent as a contributor does, and passes on the result.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -100,7 +98,7 @@ class Post:
     """The context of an RDMA WRITE: a slot of an operation's buffers is in use until it is
     acknowledged."""
 
-    operation: ServerOperation
+    operation: "ServerOperation"
     slots: list[int]
     slot: int
 

@@ -5,8 +5,6 @@ A file ``docs/figures/NAME.json`` (``schema`` "weft.figures") holds those of
 metric for each run. Tables of the documentation are made of nothing else.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 from collections.abc import Mapping, Sequence
@@ -114,7 +112,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return path
 
     @staticmethod
-    def read(path: Path) -> Kept:
+    def read(path: Path) -> "Kept":
         """Read a file that `write` wrote. Raises `InputError`."""
         try:
             document = json.loads(files.read_text(path, MOST_BYTES))

@@ -16,8 +16,6 @@ Every picture holds the numbers that it shows as its description. By them a chec
 is of the kept figures: how lines look differs between versions of matplotlib.
 """
 
-from __future__ import annotations
-
 import html
 import json
 import re
@@ -86,7 +84,7 @@ class PlotNote:
         return bool(self.over or self.under)
 
     @staticmethod
-    def parse(text: str) -> PlotNote:
+    def parse(text: str) -> "PlotNote":
         """Read a note's text. Raises `InputError` that shows it."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)

@@ -18,8 +18,6 @@ the same point and seed, with ``under ring`` the other way round, which makes sp
 quotient is taken where either of both runs is not ``ok``: times of such runs are not compared.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -110,7 +108,7 @@ class TableSpec:
     """The algorithm that figures are divided by, or that is divided by them."""
 
     @staticmethod
-    def parse(text: str) -> TableSpec:
+    def parse(text: str) -> "TableSpec":
         """Read a note's text. Raises `InputError` that shows it."""
         place = f"figures {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)

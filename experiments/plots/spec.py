@@ -1,7 +1,5 @@
 """What a ``[plot]`` table of a scenario file says, checked."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -142,7 +140,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
                 choose(name, getattr(self, name), sorted(algorithms))
 
     @staticmethod
-    def read(table: Mapping[str, Any]) -> PlotSpec:
+    def read(table: Mapping[str, Any]) -> "PlotSpec":
         """The plot that a TOML table says. Raises `InputError`."""
         known = PlotSpec.__struct_fields__
         values: dict[str, Any] = {}

@@ -10,8 +10,6 @@ each point and algorithm, the mean, the least and the greatest completion time o
 and whether it is exact: whether nothing that chance has a part in makes a difference to it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -150,7 +148,7 @@ class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     unplanned_losses: int
     """Packets that were lost neither by a fault nor by a full queue."""
 
-    def of_failed(self) -> Fidelity:
+    def of_failed(self) -> "Fidelity":
         """Return the same for a run that failed; other reasons stay, as they may be why."""
         if self.verdict == FAILED:
             return self
@@ -281,7 +279,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         return folder / DOCUMENT
 
     @staticmethod
-    def from_dict(document: dict[str, Any]) -> Results:
+    def from_dict(document: dict[str, Any]) -> "Results":
         """Read a document back.
 
         Raises `InputError` for one of another schema or version, and for a damaged one.
@@ -308,7 +306,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         return results
 
     @staticmethod
-    def read(path: Path) -> Results:
+    def read(path: Path) -> "Results":
         """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
         file = path / DOCUMENT if path.is_dir() else path
         try:

@@ -1,7 +1,5 @@
 """Figures of several runs that are alike but for what chance decides: mean, least and greatest."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ class Spread:
     """How many runs have the figure."""
 
     @staticmethod
-    def of(values: Iterable[float | None]) -> Spread | None:
+    def of(values: Iterable[float | None]) -> "Spread | None":
         """Return the spread over the runs that have the figure, or None if none has."""
         known = [value for value in values if value is not None]
         if not known:

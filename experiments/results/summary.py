@@ -1,7 +1,5 @@
 """The runs of a results document, summed up by point and algorithm."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -124,7 +122,7 @@ class Summary:
         return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
 
     @property
-    def draws(self) -> dict[tuple[int, int], Summary]:
+    def draws(self) -> "dict[tuple[int, int], Summary]":
         """The verified runs, each by itself, by its seed and repetition."""
         return {
             (int(run.scenario.get("seed", 1)), run.repetition): Summary(self.algorithm, (run,))

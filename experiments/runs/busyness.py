@@ -1,7 +1,5 @@
 """How busy the machine was besides, while a benchmark measured something on it."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Callable
@@ -24,7 +22,7 @@ class Reading:
     """Processor seconds of this process and of its children that have ended."""
 
     @staticmethod
-    def now() -> Reading:
+    def now() -> "Reading":
         """Read everything now."""
         spent = os.times()
         own_s = spent.user + spent.system + spent.children_user + spent.children_system

@@ -1,7 +1,5 @@
 """A run's result, made of what was counted and reported; the same for both worlds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -79,7 +77,7 @@ class Counts:
     """Packets and bytes that faults by name lost, which no switch counts, by direction."""
 
     @staticmethod
-    def read(controller: Controller, world: World) -> Counts:
+    def read(controller: Controller, world: World) -> "Counts":
         """Read everything now."""
         statistics = msgspec.convert(world.switch_statistics(), Statistics)
         queue_drops = dict(world.switch_queue_drops())
@@ -119,7 +117,7 @@ class Counts:
             queue_depths, loads, world.fault_losses(),
         )  # fmt: skip
 
-    def unplanned_since(self, before: Counts) -> dict[str, int]:
+    def unplanned_since(self, before: "Counts") -> dict[str, int]:
         """Return packets that were lost between two moments and should not have been, by where."""
         return {
             where: count - before.unplanned.get(where, 0)
@@ -127,7 +125,7 @@ class Counts:
             if count > before.unplanned.get(where, 0)
         }
 
-    def links_since(self, before: Counts, topology: Topology) -> list[LinkResult]:
+    def links_since(self, before: "Counts", topology: Topology) -> list[LinkResult]:
         """Return what every direction of every link carried between two moments."""
         links = []
         for direction in topology.directions:

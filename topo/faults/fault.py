@@ -1,7 +1,5 @@
 """What a fault is, and the line of text that asks for one; the kinds of faults by their names."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -39,7 +37,7 @@ class Fault:
         raise NotImplementedError
 
     @staticmethod
-    def parse(text: str) -> Fault:
+    def parse(text: str) -> "Fault":
         """Read one line, as `weft.topo.faults` has them.
 
         Raises:
@@ -71,7 +69,7 @@ class FaultKind(Protocol):
     def name(self) -> str:
         """The ACTION of its lines."""
 
-    def read(self, line: Line) -> Fault:
+    def read(self, line: "Line") -> Fault:
         """Make the fault that a line asks for; raise InputError if the line makes no sense."""
 
 

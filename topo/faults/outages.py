@@ -1,7 +1,5 @@
 """Outages: a link, a switch or a rank is gone, or a link is slow, for a while or for good."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -31,7 +29,7 @@ class Outage(Fault):
     text: str = field(default="", compare=False)
 
     @property
-    def kind(self) -> OutageKind:
+    def kind(self) -> "OutageKind":
         """The kind of outage that its action names."""
         kind = fault_kinds()[self.action]
         assert isinstance(kind, OutageKind)

@@ -7,8 +7,6 @@ pipe that the runner holds is closed; then the kernel kills everything in the na
 a SIGKILL of the runner. Process ids told by Popen stay those of the machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess
@@ -45,7 +43,7 @@ class PidNamespace:
         """Those that were started here: the init cannot end before they have been waited for."""
 
     @classmethod
-    def make(cls, environment: Mapping[str, str]) -> PidNamespace:
+    def make(cls, environment: Mapping[str, str]) -> "PidNamespace":
         """Make a new one, whose init has that environment.
 
         To be called from a thread that lives as long as the run. Raises MachineError, with the

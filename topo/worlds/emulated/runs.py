@@ -10,8 +10,6 @@ sockets would drive the switches, and whoever could write its record would choos
 So a record is believed only if nobody else can have written it (`read_believed`).
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import secrets
@@ -104,7 +102,7 @@ class RunRecord:
         """Where the run's processes are started, while there is one."""
 
     @classmethod
-    def create(cls, root: Path = RUNS) -> RunRecord:
+    def create(cls, root: Path = RUNS) -> "RunRecord":
         """Choose an id, and make its folder with the calling process on record as the runner.
 
         The folder appears with its record already in it, so that a clean-up at the same moment
