@@ -1,7 +1,5 @@
 """A topology as an SVG picture: hosts at the bottom, links coloured by what they carried."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -120,7 +118,7 @@ def draw_svg(
 
 
 @cache
-def _template() -> Template:
+def _template() -> "Template":
     from weft.base.templates import environment  # nothing but a drawing waits for it
 
     templates = environment(HERE / "templates")

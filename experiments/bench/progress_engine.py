@@ -11,8 +11,6 @@ interval (`progress_scaling`), and what a SmartNIC's threads do is a model of pu
 is called modelled wherever it stands, and never drawn as what was measured.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
@@ -354,7 +352,7 @@ def _memcpy(cores: Sequence[int]) -> float:
         return sum(threads.map(copy, cores))
 
 
-def plot(figures: dict[str, Any]) -> Figure:
+def plot(figures: dict[str, Any]) -> "Figure":
     """Draw GB/s of all workers over the chunk size and over their number."""
     from weft.experiments.bench.progress_plot import draw
 

@@ -9,8 +9,6 @@ at each step, and through float32 as the servers do. Every result is compared wi
 bit.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -151,7 +149,7 @@ def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) ->
     return {name: min(each[name] for each in times) for name in works}
 
 
-def plot(figures: dict[str, Any]) -> Figure:
+def plot(figures: dict[str, Any]) -> "Figure":
     """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside."""
     from matplotlib.figure import Figure
 

@@ -8,8 +8,6 @@ comes out: the kernel counts it. Rows take turns, and medians are told; processo
 the switch's process.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os
@@ -171,7 +169,7 @@ def lines(figures: dict[str, Any]) -> list[str]:
     ]
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> Table:
+def _table(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> "Table":
     """A table of columns, each with how it is written of a row: what is no number on the left."""
     from rich.table import Table
 

@@ -4,8 +4,6 @@ Exit status: 0 done, and every run's data verified; 1 a run failed or did not ve
 or the machine lacks something; 130 interrupted; 143 terminated.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import json
@@ -126,7 +124,7 @@ def demo(
     _run(asked, output_folder(out), False, name="demo")
 
 
-def _run(asked: Experiment, out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
+def _run(asked: "Experiment", out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
     from weft.base.progress import Progress
     from weft.experiments.results import table
     from weft.experiments.results.results import DOCUMENT

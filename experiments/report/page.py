@@ -1,7 +1,5 @@
 """The report's page: a results document put into the templates beside this module."""
 
-from __future__ import annotations
-
 import base64
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -114,7 +112,7 @@ def render(results: Results) -> str:
 
 
 @cache
-def _template() -> Template:
+def _template() -> "Template":
     """The page's template, with all that templates know besides what is shown."""
     # Nothing but a report waits for it.
     from markupsafe import Markup
@@ -229,7 +227,7 @@ def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]
 
 def _network_drawings(
     summaries: Sequence[Summary], network: Topology
-) -> dict[str, tuple[Markup, str]]:
+) -> "dict[str, tuple[Markup, str]]":
     """Return by algorithm a picture of what each direction of the links carried, and its width."""
     from markupsafe import Markup
 

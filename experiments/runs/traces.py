@@ -1,7 +1,5 @@
 """The trace of a run: what the first packets of one switch went through, in the results folder."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +21,7 @@ TRACED_PACKETS = 1000
 
 @contextlib.contextmanager
 def traced(
-    world: EmulatedWorld,
+    world: "EmulatedWorld",
     switch: str,
     folder: Path | None,
     progress: Progress,
