@@ -34,6 +34,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, MachineError, RunError
 from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import Topology, leaf_spine, single
+from weft.topo.network import format_mac
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 from weft.topo.worlds.emulated.processes import RunProcess
@@ -93,7 +94,7 @@ def test_hosts_and_switch_ends_are_as_the_topology_says() -> None:
     with quiet_world(network) as world:
         host = network.host(3)
         shown = inside(world.host_pid(3), "ip", "addr", "show", "dev", "h3-eth0")
-        assert f"inet {host.ip}/24" in shown and host.mac_text in shown
+        assert f"inet {host.ip}/24" in shown and format_mac(host.mac) in shown
         assert "mtu 9000" in shown and "inet6" not in shown
         route = inside(world.host_pid(3), "ip", "route", "get", "10.0.1.1")
         assert "via 10.0.1.254" in route

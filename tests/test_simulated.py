@@ -20,7 +20,7 @@ from weft.base.errors import InputError
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.simulator import Flow, clos, measure, permutation
 from weft.topo.clos import fat_tree, leaf_spine, single
-from weft.topo.network import Topology
+from weft.topo.network import Topology, format_mac
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.world import SimulatedProgress, SimulatedWorld, _Operation
@@ -233,7 +233,7 @@ def test_hosts_send_frames_as_a_linux_stack_makes_them() -> None:
     frame = in_flight(world.fabric, 0)
     parsed = Ether(frame)
     built = (
-        Ether(src=hosts[0].mac_text, dst=world.topology.leaf_of(0).mac_text)
+        Ether(src=format_mac(hosts[0].mac), dst=format_mac(world.topology.leaf_of(0).mac))
         / IP(src=hosts[0].ip, dst=hosts[1].ip, id=0, flags="DF", ttl=64, tos=2)
         / UDP(sport=50_000, dport=4791, chksum=0)
         / bytes(parsed[UDP].payload)

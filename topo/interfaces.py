@@ -112,7 +112,7 @@ def switch_side_links(
         b = interface_name(link.b, topology)
         node = topology.node(link.a.node)
         peer = (
-            f"{a} address {node.mac_text} netns {host_pids[node.name]}"
+            f"{a} address {format_mac(node.mac)} netns {host_pids[node.name]}"
             if isinstance(node, Host)
             else a
         )

@@ -78,11 +78,6 @@ class Host:
         """The IPv4 address as dotted text."""
         return format_ipv4(self.address)
 
-    @property
-    def mac_text(self) -> str:
-        """The MAC address as colon-separated text."""
-        return format_mac(self.mac)
-
 
 @dataclass(frozen=True)
 class Switch:
@@ -105,11 +100,6 @@ class Switch:
     def mac(self) -> int:
         """The MAC address of all its ports, as an integer."""
         return 0x0600_0000_0000 | self.device_id
-
-    @property
-    def mac_text(self) -> str:
-        """The MAC address as colon-separated text."""
-        return format_mac(self.mac)
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,6 @@ of links and the switch processes. Nothing is made in, or passes through, the ma
 namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -31,7 +29,7 @@ from weft.topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from weft.topo.network import Topology
+from weft.topo.network import Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
@@ -130,7 +128,7 @@ class EmulatedWorld:
         self._ready = False
         """Whether the switches have said that they are."""
 
-    def __enter__(self) -> EmulatedWorld:
+    def __enter__(self) -> "EmulatedWorld":
         """Bring everything up; returns when all switches take P4Runtime connections."""
         self._signals.enter_context(ending_on_signals())
         try:
@@ -232,7 +230,7 @@ class EmulatedWorld:
                 host_shaper(host, self.topology, self.link_mtu),
             )
             in_namespace(self._namespaces[host.name], configure)
-            _up(self._network).set_address(host.name, host.ip, host.mac_text)
+            _up(self._network).set_address(host.name, host.ip, format_mac(host.mac))
 
     def close(self) -> None:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.

@@ -220,14 +220,6 @@ class Fabric:
         ports = self.dataplane.port_count
         self.dataplane.set_rate(index // ports, index % ports, rate_bps)
 
-    def record_loads(self, bin_ns: int) -> None:
-        """Count from now on what links carry over time, as `Dataplane.record_loads`."""
-        self.dataplane.record_loads(self.now_ns, bin_ns)
-
-    def end_loads(self) -> None:
-        """Count no more of it."""
-        self.dataplane.end_loads()
-
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
         """Put a frame of any bytes on a link direction, behind the frame that is on it."""
         send_frame(

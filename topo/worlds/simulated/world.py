@@ -266,7 +266,7 @@ class _Operation:
         fabric = self._fabric
         self._started_ns = fabric.now_ns
         if load_bin_ns:
-            fabric.record_loads(load_bin_ns)
+            fabric.dataplane.record_loads(fabric.now_ns, load_bin_ns)
         plan = FaultPlan(fabric, faults, self._started_ns, self._kill, notice_after_ns, noticed)
         try:
             agents = zip(self._hosts, self._participants, strict=True)
@@ -276,7 +276,7 @@ class _Operation:
                 fabric.wake(self._hosts[rank])
                 self._attended(self._hosts[rank])
             self._go_on(plan, self._started_ns + self._limit_ns, self._all_ended)
-            fabric.end_loads()
+            fabric.dataplane.end_loads()
             self._check_ended()
             self._pause()
             self._go_on(plan, fabric.now_ns + SETTLE_NS, None)
