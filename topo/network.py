@@ -27,6 +27,8 @@ LinkTier = Literal["host_up", "host_down", "fabric_up", "fabric_down"]
 """Where in the Clos one direction of a link lies."""
 
 LINK_TIERS: tuple[LinkTier, ...] = get_args(LinkTier)
+FABRIC_TIERS: tuple[LinkTier, ...] = ("fabric_up", "fabric_down")
+"""The directions of links between switches."""
 
 LEVELS: dict[Tier, int] = {"leaf": 1, "spine": 2, "agg": 2, "core": 3}
 """How far above the hosts (level 0) a switch stands."""

@@ -18,16 +18,17 @@ from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.results.path_figures import path_figures
-from weft.experiments.results.results import TIERS, Run, scenario_of
+from weft.experiments.results.results import Run, scenario_of
 from weft.experiments.results.summary import Summary
 from weft.experiments.scenario.options import OPTIONS, field_of, said
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
+from weft.topo.network import LINK_TIERS
 
 SCHEMA = "weft.figures"
 VERSION = 1
 MOST_BYTES = 64 << 20
 
-_TIERS = {tier.replace("_", "-"): tier for tier in TIERS}
+_TIERS = {tier.replace("_", "-"): tier for tier in LINK_TIERS}
 METRICS = {
     "completion-ms": "completion time of the slowest rank, ms",
     "completion-us": "the same in us",
@@ -80,11 +81,11 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Its value of an option, of ``ranks``, or of ``algorithm``. Raises `InputError`."""
         if option == "algorithm":
             return self.algorithm
-        if option not in self.options:
-            raise InputError(
-                f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
-                f"{', '.join(('algorithm', *self.options))}"
-            )
+        refuse(
+            option not in self.options,
+            f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
+            f"{', '.join(('algorithm', *self.options))}",
+        )
         return self.options[option]
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:

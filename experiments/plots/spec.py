@@ -170,8 +170,10 @@ def read_plots(
     plots: list[PlotSpec] = []
     for index, table in enumerate(tables if many else [tables]):
         place = f"plot {index + 1}" if many else "plot"
-        if not isinstance(table, Mapping):
-            raise InputError(f"{place} is {shown(table)}, not a table: write [plot] or [[plot]]")
+        refuse(
+            not isinstance(table, Mapping),
+            f"{place} is {shown(table)}, not a table: write [plot] or [[plot]]",
+        )
         try:
             plot = PlotSpec.read(table)
             plot.check(swept, algorithms)
@@ -193,8 +195,10 @@ def check_names(plots: Sequence[PlotSpec]) -> None:
 
 
 def _where(value: Any) -> dict[str, list[Any]]:
-    if not isinstance(value, Mapping):
-        raise InputError(f"where {shown(value)} is not a table: write {{ world = 'simulated' }}")
+    refuse(
+        not isinstance(value, Mapping),
+        f"where {shown(value)} is not a table: write {{ world = 'simulated' }}",
+    )
     return {
         name: list(values) if isinstance(values, list) else [values]
         for name, values in by_key(value, "where").items()

@@ -7,8 +7,7 @@ import numpy as np
 
 from weft.experiments.results.results import LinkResult, Run
 from weft.experiments.results.spread import Spread
-
-FABRIC = ("fabric_up", "fabric_down")
+from weft.topo.network import FABRIC_TIERS
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ def imbalance(links: Sequence[LinkResult]) -> float | None:
     """Return the imbalance of links as `PathFigures.imbalance` has it."""
     by_tier = (
         np.array([link.tx_bytes for link in links if link.tier == tier], np.float64)
-        for tier in FABRIC
+        for tier in FABRIC_TIERS
     )
     return max(
         (float(loads.max() / loads.mean()) for loads in by_tier if loads.any()), default=None

@@ -29,6 +29,7 @@ from weft.experiments.scenario.options import field_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.chance import chances
 from weft.topo.faults import Fault
+from weft.topo.network import LINK_TIERS
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 
@@ -47,8 +48,6 @@ MOST_BYTES = 1 << 30
 _DERIVED = ("schema", "schema_version", "verified", "summary")
 """What stands in the document and follows from the rest of it."""
 
-TIERS = ("host_up", "host_down", "fabric_up", "fabric_down")
-"""Directions of links: a host's first link, or one between switches."""
 QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
@@ -322,8 +321,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
             ) from None
         except ValueError as error:
             raise InputError(f"results {str(file)!r} are not JSON: {error}") from None
-        if not isinstance(document, dict):
-            raise InputError(f"results {str(file)!r} are not a results document")
+        refuse(not isinstance(document, dict), f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
 
 
@@ -335,7 +333,7 @@ def _plain(value: msgspec.Struct) -> dict[str, Any]:
 
 def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
     """Return the bytes transmitted, summed by tier and direction."""
-    return {tier: sum(link.tx_bytes for link in links if link.tier == tier) for tier in TIERS}
+    return {tier: sum(link.tx_bytes for link in links if link.tier == tier) for tier in LINK_TIERS}
 
 
 def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
@@ -402,12 +400,13 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
 
 def _check(run: Run, place: str) -> None:
     """Raise `documents.Damage` for what a run's types do not say."""
-    for tier in TIERS:
+    for tier in LINK_TIERS:
         refuse(tier not in run.tiers, f"{place}.tiers.{tier} is missing", documents.Damage)
     for index, link in enumerate(run.links):
         refuse(
-            link.tier not in TIERS,
-            f"{place}.links[{index}].tier is {shown(link.tier)}, not one of {', '.join(TIERS)}",
+            link.tier not in LINK_TIERS,
+            f"{place}.links[{index}].tier is {shown(link.tier)}, not one of "
+            f"{', '.join(LINK_TIERS)}",
             documents.Damage,
         )
     _check_telemetry(run, place)
@@ -452,9 +451,9 @@ def _check_telemetry(run: Run, place: str) -> None:
         )
     for tier, queue in run.queues.items():
         refuse(
-            tier not in TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0,
+            tier not in LINK_TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0,
             f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
-            f"{', '.join(TIERS)}",
+            f"{', '.join(LINK_TIERS)}",
             documents.Damage,
         )
 

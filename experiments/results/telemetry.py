@@ -7,7 +7,8 @@ from operator import not_
 
 from msgspec.structs import replace
 
-from weft.experiments.results.results import TIERS, LinkResult
+from weft.experiments.results.results import LinkResult
+from weft.topo.network import LINK_TIERS
 
 Depths = Sequence[tuple[int, ...]]
 """A distribution: (bytes, packets), ascending, as `LinkResult.queue_depths`."""
@@ -49,8 +50,8 @@ def quantile(depths: Depths, fraction: float) -> int:
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
     """`Run.queues`: of each kind of link whose queues are known. Figures are at most an eighth too
     large (`weft.switch.engine.telemetry`), ``max`` is exact and counts the last to enter, too."""
-    found = {}
-    for tier in TIERS:
+    found: dict[str, dict[str, int]] = {}
+    for tier in LINK_TIERS:
         of_tier = [link for link in links if link.tier == tier]
         depths = merged(link.queue_depths for link in of_tier)
         if depths:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from weft.base.errors import InputError, refuse
 from weft.topo.faults.fault import Fault, Line, fault_kinds, register
 from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_match
-from weft.topo.network import Direction, Host, Switch, Topology
+from weft.topo.network import FABRIC_TIERS, Direction, Host, Switch, Topology
 
 Rates = dict[tuple[str, str], int]
 """Bit/s by direction, which its ends name."""
@@ -189,7 +189,7 @@ class Slow(OutageKind):
         """See `OutageKind.check`."""
         for each in outage.directions(topology):
             refuse(
-                each.tier not in ("fabric_up", "fabric_down"),
+                each.tier not in FABRIC_TIERS,
                 f"fault {outage.text!r}: {each.name} is a host's link; slow is for links "
                 "between switches: name one, a spine, fabric_up or fabric_down",
             )

@@ -8,9 +8,7 @@ from typing import Protocol
 
 from weft.topo.faults.fault import Fault
 from weft.topo.faults.outages import Outage, slow_rates_bps
-from weft.topo.network import Direction, Host, Topology
-
-FABRIC = ("fabric_up", "fabric_down")
+from weft.topo.network import FABRIC_TIERS, Direction, Host, Topology
 
 
 class FaultyNetwork(Protocol):
@@ -185,7 +183,9 @@ class Notices:
 def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
     """Return the names of the links between switches that an outage takes away, wholly or one
     way."""
-    names = (each.link.name for each in outage.kind.down(outage, topology) if each.tier in FABRIC)
+    names = (
+        each.link.name for each in outage.kind.down(outage, topology) if each.tier in FABRIC_TIERS
+    )
     return tuple(dict.fromkeys(names))
 
 
