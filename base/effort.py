@@ -18,14 +18,20 @@ MOST_STEP_S = 5.0
 too."""
 
 
-def processor_s(pid: int) -> float:
-    """Return the user and system time that a process has used so far; 0 if it has ended."""
+def stat_fields(pid: int) -> list[str]:
+    """Return what the kernel tells of a process in ``/proc/PID/stat``, from its state on; nothing
+    if none runs under that id."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
-        return 0.0
-    fields = text[text.rindex(")") + 2 :].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return []
+    return text[text.rindex(")") + 2 :].split()
+
+
+def processor_s(pid: int) -> float:
+    """Return the user and system time that a process has used so far; 0 if it has ended."""
+    ticks = sum(map(int, stat_fields(pid)[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 class Effort:

@@ -22,6 +22,7 @@ from pathlib import Path
 
 import msgspec
 
+from weft.base.effort import stat_fields
 from weft.base.errors import MachineError, refuse
 from weft.base.private_files import FOLDER_MODE, doubt, open_private
 from weft.base.signals import signals_held
@@ -67,12 +68,8 @@ def start_time(pid: int) -> int | None:
     One that is ending counts as ended: the init of a PID namespace, once killed, waits until all
     in it have been waited for, which somebody else may have to do.
     """
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):
-        return None
-    fields = text[text.rindex(")") + 2 :].split()
-    ended = fields[0] in "ZX" or int(fields[6]) & _PF_EXITING
+    fields = stat_fields(pid)
+    ended = not fields or fields[0] in "ZX" or int(fields[6]) & _PF_EXITING
     return None if ended else int(fields[19])
 
 
