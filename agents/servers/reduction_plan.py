@@ -96,29 +96,30 @@ class Terms:
         return terms
 
     def problem(self) -> str:
-        """Return what is wrong with the numbers, or nothing."""
+        """Return the first thing that is wrong with the numbers, or nothing."""
         shards = 1 if self.collective == "allreduce" else self.size
-        if self.size < 1 or self.servers < 1 or len(self.counts) != shards:
-            return f"{len(self.counts)} counts for {self.size} ranks on {self.servers} servers"
-        if sum(self.counts) > MAX_ELEMENTS:
-            return f"{sum(self.counts)} elements"
-        if not 1 <= self.split <= MAX_SPLIT:
-            return f"split {self.split}: it is 1 to {MAX_SPLIT}"
-        packets = self.block_bytes // self.packet_bytes if self.packet_bytes else 0
-        if packets < 1 or self.block_bytes % self.packet_bytes or self.packet_bytes % 8:
-            return f"blocks of {self.block_bytes} bytes, packets of {self.packet_bytes}"
-        total = sum(self.counts) * Reduction(self.dtype, self.op).item_bytes
-        if total // self.block_bytes + 2 * shards * self.split > MAX_CHUNKS:
-            return f"{total} bytes in blocks of {self.block_bytes} and {self.split} pieces"
-        if self.fan_in < 1 or (self.fan_in == 1 < self.size):
-            return f"fan-in {self.fan_in}: it is at least 2"
-        groups = -(-self.size // self.fan_in)
-        if groups > self.servers:
-            return (
-                f"fan-in {self.fan_in}: {self.size} ranks in groups of {self.fan_in} need "
-                f"{groups} servers; there are {self.servers}"
-            )
-        return ""
+        elements = sum(self.counts)
+        total = elements * Reduction(self.dtype, self.op).item_bytes
+        block, packet = self.block_bytes, self.packet_bytes
+        chunks = total // max(1, block) + 2 * shards * self.split
+        groups = -(-self.size // max(1, self.fan_in))
+        wrong = {
+            f"{len(self.counts)} counts for {self.size} ranks on {self.servers} servers": (
+                self.size < 1 or self.servers < 1 or len(self.counts) != shards
+            ),
+            f"{elements} elements": elements > MAX_ELEMENTS,
+            f"split {self.split}: it is 1 to {MAX_SPLIT}": not 1 <= self.split <= MAX_SPLIT,
+            f"blocks of {block} bytes, packets of {packet}": (
+                packet < 1 or block < packet or block % packet or packet % 8
+            ),
+            f"{total} bytes in blocks of {block} and {self.split} pieces": chunks > MAX_CHUNKS,
+            f"fan-in {self.fan_in}: it is at least 2": (
+                self.fan_in < 1 or (self.fan_in == 1 < self.size)
+            ),
+            f"fan-in {self.fan_in}: {self.size} ranks in groups of {self.fan_in} need "
+            f"{groups} servers; there are {self.servers}": groups > self.servers,
+        }
+        return next((what for what, is_so in wrong.items() if is_so), "")
 
 
 def terms_of(
