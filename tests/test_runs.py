@@ -278,7 +278,7 @@ def test_without_root_roots_runs_are_told_to_need_it(root: Path) -> None:
 OPEN_RUN = """
 import os, sys
 from weft.experiments.runs.emulated import testbed_of
-from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
+from weft.experiments.runs.inputs import cast_of, operation_of, program_of
 from weft.base.progress import Progress
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -297,13 +297,11 @@ record = RunRecord.create()
 try:
     world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
     operation = operation_of(scenario, "ring", scenario.seed)
-    cast = cast_of(scenario, world.topology, plan_of(scenario, world.topology))
-    with (
-        testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed,
-        testbed.ranks("ranks", operation, cast),
-    ):
-        print(record.folder, flush=True)
-        sys.stdin.read()
+    with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
+        cast = cast_of(scenario, world.topology, testbed.controller.plan)
+        with testbed.ranks("ranks", operation, cast):
+            print(record.folder, flush=True)
+            sys.stdin.read()
 finally:
     record.remove()
 """
