@@ -282,4 +282,4 @@ class Switches:
 
     def count(self, name: str, switch: int = 0) -> int:
         """A counter of the job, in packets."""
-        return self.controls[switch].read_counter(PREFIX + name, 3).packets
+        return self.controls[switch].values.read_counter(PREFIX + name, 3).packets

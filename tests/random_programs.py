@@ -66,7 +66,7 @@ def configure(control: SwitchControl, entries: Sequence[TableEntry], tame: bool)
         control.insert_clone_session(CloneSession(number, (Replica(port),), size))
     for name, cells in METERS.items():
         for cell in cells:
-            control.write_meter(name, cell, METER)
+            control.values.write_meter(name, cell, METER)
     with contextlib.suppress(NotFound):
         control.set_value_set("P.odd_set", [(Exact(value),) for value in VALUES])
     control.publish()
@@ -88,12 +88,12 @@ def run(program: str, wanted: RandomProgram, *, plain: bool) -> Outcome:
     counters = {}
     for side in CELLS:
         name = f"{side.upper()}.{side}_count"
-        counters[name] = [(cell.packets, cell.bytes) for cell in control.read_counters(name)]
+        counters[name] = [(cell.packets, cell.bytes) for cell in control.values.read_counters(name)]
     registers = {}
     for side, cells in CELLS.items():
         for width in (8, 16, 48, 100):
             name = f"{side.upper()}.{side}_reg{width}"
-            registers[name] = [control.read_register(name, at) for at in range(cells)]
+            registers[name] = [control.values.read_register(name, at) for at in range(cells)]
     return {
         "frames": sent, "counters": counters, "registers": registers,
         "digests": control.take_events(),

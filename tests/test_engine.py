@@ -174,18 +174,18 @@ def test_counters_count_packets_and_bytes_by_port_and_entry() -> None:
     control = configure(dataplane)
     dataplane.receive(0, 3, [packet("10.1.0.1", size=200)] * 2, 0)
     dataplane.receive(0, 4, [packet("10.9.0.1", size=300)], 0)
-    assert control.read_counter("port_ingress", 3) == CounterCell(2, 400)
-    assert control.read_counters("port_ingress")[4] == CounterCell(1, 300)
+    assert control.values.read_counter("port_ingress", 3) == CounterCell(2, 400)
+    assert control.values.read_counters("port_ingress")[4] == CounterCell(1, 300)
     keys = (Lpm(0x0A010000, 16),)
-    assert control.read_direct_counter("route", keys) == CounterCell(2, 400)
-    assert control.read_direct_counter("route", None) == CounterCell(1, 300)
-    control.write_direct_counter("route", keys, 0, CounterCell(1, 2))
-    assert control.read_direct_counter("route", keys) == CounterCell(1, 2)
+    assert control.values.read_direct_counter("route", keys) == CounterCell(2, 400)
+    assert control.values.read_direct_counter("route", None) == CounterCell(1, 300)
+    control.values.write_direct_counter("route", keys, 0, CounterCell(1, 2))
+    assert control.values.read_direct_counter("route", keys) == CounterCell(1, 2)
     dataplane.receive(0, 7, [packet("10.1.0.1")], 0)
-    control.write_counter("port_ingress", 3, CounterCell(0, 0))
-    assert control.read_counter("port_ingress", 3) == CounterCell(0, 0)
+    control.values.write_counter("port_ingress", 3, CounterCell(0, 0))
+    assert control.values.read_counter("port_ingress", 3) == CounterCell(0, 0)
     with pytest.raises(InvalidValue):
-        control.read_counter("port_ingress", 8)
+        control.values.read_counter("port_ingress", 8)
 
 
 def test_nothing_reaches_packets_before_publish() -> None:

@@ -35,8 +35,7 @@ def own_json() -> str:
 
 def full_name(control: SwitchControl, kind: str, ending: str) -> str:
     """The name of the one table, profile, action or counter that ends so."""
-    assert control._pipeline is not None
-    program = control._pipeline.program
+    program = control.pipelines[0].program
     names = {
         "table": list(program.tables),
         "profile": list(program.profiles),
@@ -105,16 +104,15 @@ def test_the_fabric_routes_and_replicates_without_the_ingress_port() -> None:
     assert departures[2].port in (2, 3)
     assert {item.frame[22] for item in departures} == {8}
     counter = full_name(control, "counter", "port_ingress")
-    assert control.read_counter(counter, 1).packets == 2
+    assert control.values.read_counter(counter, 1).packets == 2
 
 
 def test_losing_everything_on_a_link_is_counted() -> None:
     dataplane, control = fabric(own_json())
     table = full_name(control, "table", "ingress_fault")
-    assert control._pipeline is not None
     lose = next(
         action.name
-        for action in control._pipeline.program.tables[table].actions
+        for action in control.pipelines[0].program.tables[table].actions
         if action.name.endswith("lose")
     )
     control.insert_entry(TableEntry(table, (Exact(1),), ActionCall(lose, (0xFFFFFFFF,))))
@@ -122,7 +120,7 @@ def test_losing_everything_on_a_link_is_counted() -> None:
     dataplane.receive(0, 1, [packet("10.1.2.3")] * 10, 0)
     assert dataplane.transmit(0) == []
     lost = full_name(control, "counter", "ingress_lost")
-    assert control.read_counter(lost, 1).packets == 10
+    assert control.values.read_counter(lost, 1).packets == 10
 
 
 def test_the_fabric_does_the_same_compiled_and_plain() -> None:

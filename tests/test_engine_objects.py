@@ -134,10 +134,10 @@ def test_meters_colour_packets_as_rfc_2698_defines(
     config = MeterConfig(min(rates), bursts[0], max(rates), bursts[1])
     start_us = dataplane.now_ns // 1000
     dataplane.switches[0].epoch_ns = start_us * 1000
-    control.write_meter("I.packets_meter", 1, config)
-    control.write_meter("I.bytes_meter", 1, config)
-    control.write_direct_meter("I.forward", (Exact(1),), 0, config)
-    assert control.read_meters("I.bytes_meter") == [None, config] + [None] * 6
+    control.values.write_meter("I.packets_meter", 1, config)
+    control.values.write_meter("I.bytes_meter", 1, config)
+    control.values.write_direct_meter("I.forward", (Exact(1),), 0, config)
+    assert control.values.read_meters("I.bytes_meter") == [None, config] + [None] * 6
     times, now_us = [], 0
     for step, _ in steps:
         now_us += step
@@ -165,40 +165,40 @@ def test_meters_without_rates_are_green_and_wrong_rates_are_refused() -> None:
     forward(control, 1, 2)
     none = MeterConfig(0, 0, 0, 0)
     assert colours(send(dataplane, frame(1, 1))[0]) == (0, 0, 0, 0)
-    control.write_direct_meter("I.forward", (Exact(1),), 0, none)
-    control.write_meter("I.packets_meter", 1, none)
+    control.values.write_direct_meter("I.forward", (Exact(1),), 0, none)
+    control.values.write_meter("I.packets_meter", 1, none)
     assert colours(send(dataplane, frame(1, 1))[0]) == (2, 0, 2, 0)
-    assert control.read_direct_meter("I.forward", (Exact(1),)) == none
-    control.write_meter("I.packets_meter", 1, None)
-    control.write_direct_meter("I.forward", None, 0, none)
+    assert control.values.read_direct_meter("I.forward", (Exact(1),)) == none
+    control.values.write_meter("I.packets_meter", 1, None)
+    control.values.write_direct_meter("I.forward", None, 0, none)
     assert colours(send(dataplane, frame(1, 1))[0]) == (0, 0, 2, 0)
     control.delete_entry("I.forward", (Exact(1),))
     forward(control, 1, 2)
     assert colours(send(dataplane, frame(1, 1))[0]) == (0, 0, 0, 0), "a new entry has no rates"
-    assert control.read_direct_meter("I.forward", None) == none
+    assert control.values.read_direct_meter("I.forward", None) == none
     refused: list[Callable[[], object]] = [
-        lambda: control.write_meter("I.packets_meter", 1, MeterConfig(2, 1, 1, 1)),
-        lambda: control.write_meter("I.packets_meter", 8, none),
-        lambda: control.write_meter("I.packets_meter", 1, MeterConfig(-1, 1, 1, 1)),
+        lambda: control.values.write_meter("I.packets_meter", 1, MeterConfig(2, 1, 1, 1)),
+        lambda: control.values.write_meter("I.packets_meter", 8, none),
+        lambda: control.values.write_meter("I.packets_meter", 1, MeterConfig(-1, 1, 1, 1)),
     ]
     for call in refused:
         with pytest.raises(InvalidValue):
             call()
     with pytest.raises(NotFound, match=r"packets_meter, I\.bytes_meter"):
-        control.read_meter("I.nothing", 0)
+        control.values.read_meter("I.nothing", 0)
     with pytest.raises(NotFound):
-        control.write_direct_meter("I.forward", (Exact(9),), 0, none)
+        control.values.write_direct_meter("I.forward", (Exact(9),), 0, none)
 
 
 def test_direct_counters_are_written_and_those_of_default_entries_too() -> None:
     dataplane, control = make()
     forward(control, 1, 2)
-    control.write_direct_counter("I.forward", (Exact(1),), 0, CounterCell(5, 50))
-    control.write_direct_counter("I.forward", None, 0, CounterCell(7, 70))
+    control.values.write_direct_counter("I.forward", (Exact(1),), 0, CounterCell(5, 50))
+    control.values.write_direct_counter("I.forward", None, 0, CounterCell(7, 70))
     send(dataplane, frame(1, 1))
     send(dataplane, frame(2, 1))
-    assert control.read_direct_counter("I.forward", (Exact(1),)) == CounterCell(6, 64)
-    assert control.read_direct_counter("I.forward", None) == CounterCell(8, 84)
+    assert control.values.read_direct_counter("I.forward", (Exact(1),)) == CounterCell(6, 64)
+    assert control.values.read_direct_counter("I.forward", None) == CounterCell(8, 84)
 
 
 def test_an_entry_in_the_place_of_a_deleted_one_has_a_direct_counter_of_its_own() -> None:
@@ -211,9 +211,10 @@ def test_an_entry_in_the_place_of_a_deleted_one_has_a_direct_counter_of_its_own(
         for _ in range(times):
             send(dataplane, frame(number, 1))
     assert [
-        control.read_direct_counter("I.forward", (Exact(number),)).packets for number in (1, 3, 4)
+        control.values.read_direct_counter("I.forward", (Exact(number),)).packets
+        for number in (1, 3, 4)
     ] == [1, 2, 3]
-    assert control.read_direct_counter("I.forward", None).packets == 0
+    assert control.values.read_direct_counter("I.forward", None).packets == 0
 
 
 def test_digests_and_packets_for_the_controller_come_as_events_in_order() -> None:
@@ -221,7 +222,7 @@ def test_digests_and_packets_for_the_controller_come_as_events_in_order() -> Non
     told: list[int] = []
     control.set_listener(lambda: told.append(1))
     forward(control, 1, CPU_PORT)
-    control.write_meter("I.packets_meter", 5, MeterConfig(0, 0, 0, 0))
+    control.values.write_meter("I.packets_meter", 5, MeterConfig(0, 0, 0, 0))
     assert send(dataplane, frame(1, 5), 3, port=4) == []
     assert send(dataplane, frame(1, 6), 4, port=3) == []
     assert told == [1], "called again only after take_events"
@@ -271,8 +272,8 @@ def test_an_entry_that_is_not_hit_is_reported_once_until_its_next_hit() -> None:
     forward(control, 2, 2, 3 * SECOND)
     forward(control, 3, 2)
     send(dataplane, frame(1, 1), SECOND // 2)
-    assert control.idle_ns("I.forward", (Exact(1),)) == 0
-    assert control.idle_ns("I.forward", (Exact(3),)) == SECOND // 2
+    assert control.values.idle_ns("I.forward", (Exact(1),)) == 0
+    assert control.values.idle_ns("I.forward", (Exact(3),)) == SECOND // 2
     control.take_events()
     told.clear()
     dataplane.transmit(SECOND * 3 // 2 - 1)
@@ -372,10 +373,10 @@ def test_the_compiled_form_does_the_same_as_the_plain_one() -> None:
         for number in range(8):
             rates = sorted((rng.randrange(300_000), rng.randrange(300_000)))
             config = MeterConfig(rates[0], rng.randrange(400), rates[1], rng.randrange(400))
-            control.write_meter("I.packets_meter", number, config)
-            control.write_meter("I.bytes_meter", number, config)
+            control.values.write_meter("I.packets_meter", number, config)
+            control.values.write_meter("I.bytes_meter", number, config)
             if number < 4:
-                control.write_direct_meter("I.forward", (Exact(number),), 0, config)
+                control.values.write_direct_meter("I.forward", (Exact(number),), 0, config)
         found: list[list[Any]] = []
         now_ns = 0
         for _ in range(300):

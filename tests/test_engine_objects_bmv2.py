@@ -25,9 +25,9 @@ def configure(control: SwitchControl) -> None:
         control.insert_entry(TableEntry("I.forward", (Exact(destination),), call))
     for number, (committed, peak) in BURSTS.items():
         config = MeterConfig(0, committed, 0, peak)
-        control.write_meter("I.packets_meter", number, config)
-        control.write_meter("I.bytes_meter", number, config)
-        control.write_direct_meter("I.forward", (Exact(number),), 0, config)
+        control.values.write_meter("I.packets_meter", number, config)
+        control.values.write_meter("I.bytes_meter", number, config)
+        control.values.write_direct_meter("I.forward", (Exact(number),), 0, config)
 
 
 def commands() -> str:

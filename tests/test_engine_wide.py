@@ -141,8 +141,8 @@ def test_registers_of_any_width_give_back_what_was_written(value: int, index: in
     control = register_switch()
     for register, width in (("unsigned", 130), ("signed", 100)):
         cut = value & ((1 << width) - 1)
-        control.write_register(register, index, cut)
-        cells = [control.read_register(register, i) for i in range(3)]
+        control.values.write_register(register, index, cut)
+        cells = [control.values.read_register(register, i) for i in range(3)]
         assert cells == [cut if i == index else 0 for i in range(3)]
 
 

@@ -46,7 +46,7 @@ def test_controllers_get_packets_digests_and_idle_entries_and_a_flood_is_bounded
         assert packet.frame == b"\0\7" + frame(1, 5)
         assert start_ns <= digest.time_ns <= packet.time_ns <= time.monotonic_ns()
 
-        control.write_meter("I.packets_meter", 5, MeterConfig(0, 0, 0, 0))
+        control.values.write_meter("I.packets_meter", 5, MeterConfig(0, 0, 0, 0))
         entry = TableEntry(
             "I.forward", (Exact(1),), ActionCall("I.to", (1,)), idle_timeout_ns=20_000_000
         )
@@ -55,7 +55,7 @@ def test_controllers_get_packets_digests_and_idle_entries_and_a_flood_is_bounded
         (idle,) = collect(control, told, bool)
         assert isinstance(idle, IdleTimeout)
         assert idle.entry == entry
-        assert control.idle_ns("I.forward", (Exact(1),)) >= 20_000_000
+        assert control.values.idle_ns("I.forward", (Exact(1),)) >= 20_000_000
 
         control.set_listener(None)
         for _ in range(FLOOD):

@@ -120,14 +120,14 @@ def write_counter(device: Device, kind: int, message: Any) -> None:
 
     def write(index: int) -> None:
         if cell is not None:
-            control.write_counter(counter.name, index, cell)
+            control.values.write_counter(counter.name, index, cell)
 
     write_cells(device, kind, counter, message, write)
 
 
 def read_counters(device: Device, query: Any) -> Iterator[Any]:
     """Yield one cell, all of a counter (no index), or all of all counters (counter id 0)."""
-    one, several = device.control.read_counter, device.control.read_counters
+    one, several = device.control.values.read_counter, device.control.values.read_counters
     for counter in device.info.counters.chosen(query.counter_id):
         for index, cell in cells_of(counter, query.counter_id, query, one, several):
             yield p4runtime_pb2.CounterEntry(
@@ -143,14 +143,14 @@ def write_register(device: Device, kind: int, message: Any) -> None:
     control = device.control
     write_cells(
         device, kind, register, message,
-        lambda index: control.write_register(register.name, index, value),
+        lambda index: control.values.write_register(register.name, index, value),
     )  # fmt: skip
 
 
 def read_registers(device: Device, query: Any) -> Iterator[Any]:
     """Yield one cell, all of a register (no index), or all of all registers (register id 0)."""
     types = device.info.message.type_info
-    one = device.control.read_register
+    one = device.control.values.read_register
 
     def several(name: str) -> list[int]:
         return [one(name, index) for index in range(device.info.registers.by_name[name].size)]
@@ -253,9 +253,9 @@ def write_meter(device: Device, kind: int, message: Any) -> None:
     control = device.control
 
     def write(index: int) -> None:
-        control.write_meter(meter.name, index, config)
+        control.values.write_meter(meter.name, index, config)
         if reset:
-            control.write_meter_counts(meter.name, index, UNUSED)
+            control.values.write_meter_counts(meter.name, index, UNUSED)
 
     write_cells(device, kind, meter, message, write)
 
@@ -263,11 +263,11 @@ def write_meter(device: Device, kind: int, message: Any) -> None:
 def read_meters(device: Device, query: Any) -> Iterator[Any]:
     """Yield one cell, all of a meter (no index), or all of all meters (meter id 0)."""
     control = device.control
-    one, several = control.read_meter, control.read_meters
+    one, several = control.values.read_meter, control.values.read_meters
     counted = query.HasField("counter_data")
     for meter in device.info.meters.chosen(query.meter_id):
         for index, config in cells_of(meter, query.meter_id, query, one, several):
-            counts = control.read_meter_counts(meter.name, index.index) if counted else None
+            counts = control.values.read_meter_counts(meter.name, index.index) if counted else None
             yield p4runtime_pb2.MeterEntry(
                 meter_id=meter.id,
                 index=index,

@@ -188,7 +188,7 @@ def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
         assert keys is not None
         try:
             entry = device.switch.find_entry(name, keys, priority)
-            if 0 < 2 * entry.idle_timeout_ns <= device.switch.idle_ns(name, keys, priority):
+            if 0 < 2 * entry.idle_timeout_ns <= device.switch.values.idle_ns(name, keys, priority):
                 again.append(entry)
         except NotFound:
             continue

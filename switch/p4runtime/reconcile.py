@@ -45,28 +45,29 @@ def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> N
 
 def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
     """Return the writes that bring a switch's value sets and cells back under its next program."""
+    values = control.values
     writes: list[Write] = [
         partial(control.set_value_set, value_set, control.value_set(value_set))
         for value_set in info.value_sets.by_name
     ]
     for counter in info.counters.by_name:
         writes += [
-            partial(control.write_counter, counter, index, cell)
-            for index, cell in enumerate(control.read_counters(counter))
+            partial(values.write_counter, counter, index, cell)
+            for index, cell in enumerate(values.read_counters(counter))
             if cell != _ZERO
         ]
     for meter in info.meters.by_name:
-        for index, config in enumerate(control.read_meters(meter)):
+        for index, config in enumerate(values.read_meters(meter)):
             if config is not None:
-                writes.append(partial(control.write_meter, meter, index, config))
-            counts = control.read_meter_counts(meter, index)
+                writes.append(partial(values.write_meter, meter, index, config))
+            counts = values.read_meter_counts(meter, index)
             if any(cell != _ZERO for cell in counts):
-                writes.append(partial(control.write_meter_counts, meter, index, counts))
+                writes.append(partial(values.write_meter_counts, meter, index, counts))
     for register in info.registers.values():
         for index in range(register.size):
-            value = control.read_register(register.name, index)
+            value = values.read_register(register.name, index)
             if value:
-                writes.append(partial(control.write_register, register.name, index, value))
+                writes.append(partial(values.write_register, register.name, index, value))
     for table in info.tables.values():
         for entry in control.entries(table.name):
             writes += restored(control, table, (table.name, entry.keys, entry.priority))
@@ -77,17 +78,18 @@ def restored(
     control: SwitchControl, table: TableInfo, entry: tuple[str, tuple[Key, ...], int]
 ) -> list[Write]:
     """Return the writes that give an entry the direct counter and meter again that it has now."""
+    values = control.values
     writes: list[Write] = []
     if table.direct_counter:
         writes.append(
-            partial(control.write_direct_counter, *entry, control.read_direct_counter(*entry))
+            partial(values.write_direct_counter, *entry, values.read_direct_counter(*entry))
         )
     if table.direct_meter is not None:
-        config = control.read_direct_meter(*entry)
-        counts = control.read_direct_meter_counts(*entry)
+        config = values.read_direct_meter(*entry)
+        counts = values.read_direct_meter_counts(*entry)
         writes += [
-            partial(control.write_direct_meter, *entry, config),
-            partial(control.write_direct_meter_counts, *entry, counts),
+            partial(values.write_direct_meter, *entry, config),
+            partial(values.write_direct_meter_counts, *entry, counts),
         ]
     return writes
 

@@ -169,7 +169,7 @@ def _write_resources(
 ) -> None:
     cell, config, reset = resources
     if cell is not None:
-        device.live(partial(device.control.write_direct_counter, *entry_id, cell))
+        device.live(partial(device.control.values.write_direct_counter, *entry_id, cell))
     if table.direct_meter is not None and not (fresh and config is None):
         _write_meter(device, entry_id, config, reset=reset and not fresh)
 
@@ -179,9 +179,9 @@ def _write_meter(
 ) -> None:
     """Set the direct meter of an entry, and with ``reset`` set its counters back to 0."""
     control = device.control
-    device.live(partial(control.write_direct_meter, *entry_id, config))
+    device.live(partial(control.values.write_direct_meter, *entry_id, config))
     if reset:
-        device.live(partial(control.write_direct_meter_counts, *entry_id, UNUSED))
+        device.live(partial(control.values.write_direct_meter_counts, *entry_id, UNUSED))
 
 
 def _write_default(device: Device, table: TableInfo, kind: int, message: Any) -> None:
@@ -316,7 +316,7 @@ def _entry(device: Device, table: TableInfo, entry: TableEntry, query: Any) -> t
     message.idle_timeout_ns = entry.idle_timeout_ns
     if query.HasField("time_since_last_hit") and table.ages:
         message.time_since_last_hit.SetInParent()
-        message.time_since_last_hit.elapsed_ns = max(device.control.idle_ns(*entry_id), 0)
+        message.time_since_last_hit.elapsed_ns = max(device.control.values.idle_ns(*entry_id), 0)
     return entry_id, message
 
 
@@ -337,14 +337,14 @@ def _fill_resources(
     """Fill in those of an entry's direct resources that a query asks for."""
     control = device.control
     if query.HasField("counter_data") and table.direct_counter:
-        message.counter_data.CopyFrom(encode_cell(control.read_direct_counter(*entry_id)))
+        message.counter_data.CopyFrom(encode_cell(control.values.read_direct_counter(*entry_id)))
     if query.HasField("meter_config") and table.direct_meter is not None:
-        config = control.read_direct_meter(*entry_id)
+        config = control.values.read_direct_meter(*entry_id)
         if config is not None:
             message.meter_config.CopyFrom(encode_config(table.direct_meter, config))
     if query.HasField("meter_counter_data") and table.direct_meter is not None:
         message.meter_counter_data.CopyFrom(
-            encode_counts(control.read_direct_meter_counts(*entry_id))
+            encode_counts(control.values.read_direct_meter_counts(*entry_id))
         )
 
 
@@ -411,7 +411,7 @@ def write_direct_counter(device: Device, kind: int, message: Any) -> None:
     table, entry_id = _existing(device, "counter", kind, message.table_entry)
     cell = decode_cell(table.label, message, "data")
     if cell is not None:
-        device.live(partial(device.control.write_direct_counter, *entry_id, cell))
+        device.live(partial(device.control.values.write_direct_counter, *entry_id, cell))
 
 
 def read_direct_counters(device: Device, query: Any) -> Iterator[Any]:
@@ -419,7 +419,7 @@ def read_direct_counters(device: Device, query: Any) -> Iterator[Any]:
     for table, entry_id in _chosen(device, "counter", query.table_entry):
         yield p4runtime_pb2.DirectCounterEntry(
             table_entry=encode_identity(table, entry_id),
-            data=encode_cell(device.control.read_direct_counter(*entry_id)),
+            data=encode_cell(device.control.values.read_direct_counter(*entry_id)),
         )
 
 
@@ -442,10 +442,10 @@ def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
     for table, entry_id in _chosen(device, "meter", query.table_entry):
         assert table.direct_meter is not None
         counted = query.HasField("counter_data")
-        counts = control.read_direct_meter_counts(*entry_id) if counted else None
+        counts = control.values.read_direct_meter_counts(*entry_id) if counted else None
         yield p4runtime_pb2.DirectMeterEntry(
             table_entry=encode_identity(table, entry_id),
-            config=encode_config(table.direct_meter, control.read_direct_meter(*entry_id)),
+            config=encode_config(table.direct_meter, control.values.read_direct_meter(*entry_id)),
             counter_data=encode_counts(counts),
         )
 

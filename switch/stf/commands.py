@@ -229,7 +229,7 @@ class _Cells:
 
     def _access(self, verb: str, name: str) -> Callable[..., Any]:
         kind = f"direct_{self.kind}" if name in self.direct else self.kind
-        access: Callable[..., Any] = getattr(self.tables.control, f"{verb}_{kind}")
+        access: Callable[..., Any] = getattr(self.tables.control.values, f"{verb}_{kind}")
         return access
 
     def _place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
