@@ -120,7 +120,7 @@ def main(folder: Path) -> None:
             hosts[1].send(packet("10.1.0.1", size=1250, source_port=number))
         collect(witness, BURST)
 
-    process.between_batches(burst)  # so the loop finds all of it at once
+    process.at_once(burst)  # so the loop finds all of it at once
     paced = collect(hosts[2], BURST)
     hosts[1].send(packet("10.1.0.1", size=9214))
     jumbo = collect(hosts[2], 1)

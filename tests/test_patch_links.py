@@ -206,13 +206,13 @@ def test_the_process_carries_frames_over_patch_links_and_loses_them_on_request(
         def counted(switch: int, what: str) -> Any:
             return process.statistics()["switches"][switch]["ports"][1][what]
 
-        process.between_batches(send)
+        process.at_once(send)
         wait_until(lambda: counted(1, "rx_packets") == 1, "the frame crosses")
         assert counted(0, "patch") == ["b", 2] and counted(0, "kernel_drops") == 0
-        process.between_batches(lambda: None)  # the frame is counted, and then dropped
+        process.at_once(lambda: None)  # the frame is counted, and then dropped
         assert process.statistics()["switches"][1]["drops"]["no_program"] == 1
         assert statistics.done(process, b"link b 2 down") == {}
-        process.between_batches(send)
+        process.at_once(send)
         wait_until(lambda: counted(0, "lost_packets") == 1, "the frame is lost")
         assert (counted(1, "rx_packets"), counted(0, "tx_packets")) == (1, 2)
         for line in (b"link c 2 up", b"link a 7 up", b"link a 1 x"):

@@ -81,7 +81,7 @@ def test_what_other_threads_ask_of_a_process_is_done_also_while_it_stops(attempt
 
         while not ended.is_set():
             asked[thread] += 1
-            process.between_batches(count)
+            process.at_once(count)
 
     with ThreadPoolExecutor(3) as pool:
         asking = [pool.submit(ask, thread) for thread in range(3)]
@@ -102,9 +102,9 @@ def test_what_goes_wrong_between_batches_is_raised_to_who_asked_and_the_loop_goe
     process.start()
     try:
         with pytest.raises(IndexError):
-            process.between_batches(lambda: [].pop())
+            process.at_once(lambda: [].pop())
         done: list[bool] = []
-        process.between_batches(lambda: done.append(True))
+        process.at_once(lambda: done.append(True))
         assert done and process.failure is None and not failed.is_set()
     finally:
         process.stop()

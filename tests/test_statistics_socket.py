@@ -59,7 +59,7 @@ class Talker:
     def goes_on(self) -> bool:
         """Whether the packet loop takes what it is to do, and has not failed."""
         done: list[bool] = []
-        self.process.between_batches(lambda: done.append(True))
+        self.process.at_once(lambda: done.append(True))
         return bool(done) and self.process.failure is None and self.process._takes_requests
 
 

@@ -42,7 +42,7 @@ def prepare() -> None:
 class SwitchProcess:
     """All switches of a configuration, forwarding from ``start`` to ``stop``.
 
-    Every other thread changes what packets see through ``between_batches``: the loop comes back
+    Every other thread changes what packets see through ``at_once``: the loop comes back
     to Python, runs the change, and goes on.
     """
 
@@ -118,7 +118,7 @@ class SwitchProcess:
             {control.name: control for control in self.controls},
             self.dataplane,
             self.building,
-            self.between_batches,
+            self.at_once,
         )
 
     def _place(self, name: str, port: int) -> tuple[int, int]:
@@ -171,7 +171,7 @@ class SwitchProcess:
         for request in requests:
             _carry_out(*request)
 
-    def between_batches(self, action: Callable[[], None]) -> None:
+    def at_once(self, action: Callable[[], None]) -> None:
         """Run ``action`` in the loop's thread while no packet is under way in compiled code.
 
         Raises what the action raises, and RunError if the loop does not run it in time.
@@ -203,11 +203,7 @@ class SwitchProcess:
         self, switch: int, pipeline: Pipeline, image: NDArray[np.int64], *, fresh: bool
     ) -> None:
         """Hand a version to the packet loop."""
-        self.between_batches(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
-
-    def at_once(self, action: Callable[[], None]) -> None:
-        """Run an action between two batches of packets."""
-        self.between_batches(action)
+        self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
 
     def state(self, switch: int) -> SwitchState:
         """Return the state of a switch."""
@@ -234,7 +230,7 @@ class SwitchProcess:
             if room:
                 self.sockets.wake()
         if not room:
-            self.between_batches(self.packets_out.take_in)
+            self.at_once(self.packets_out.take_in)
 
     # -- statistics
 
@@ -247,7 +243,7 @@ class SwitchProcess:
             self.sockets.io[[loop.IO_MAX_LATENESS, loop.IO_MAX_SPACING]] = 0
             self.dataplane.clear_depths()
 
-        self.between_batches(reset)
+        self.at_once(reset)
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
         """Count what links carry from that time of CLOCK_MONOTONIC on (`Dataplane.record_loads`).
@@ -258,11 +254,11 @@ class SwitchProcess:
             not (0 <= start_ns < layout.NEVER_NS and 1 <= bin_ns < layout.NEVER_NS),
             f"loads from {start_ns} ns in bins of {bin_ns} ns: no such times",
         )
-        self.between_batches(lambda: self.dataplane.record_loads(start_ns, bin_ns))
+        self.at_once(lambda: self.dataplane.record_loads(start_ns, bin_ns))
 
     def end_loads(self) -> None:
         """Stop counting what links carry."""
-        self.between_batches(self.dataplane.end_loads)
+        self.at_once(self.dataplane.end_loads)
 
     def set_link(self, name: str, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail or come back. Raises ``InputError``."""
@@ -277,7 +273,7 @@ class SwitchProcess:
                 "goes down with the interface"
             )
         place = self._place(name, port)
-        self.between_batches(lambda: self.dataplane.set_link(*place, up=up))
+        self.at_once(lambda: self.dataplane.set_link(*place, up=up))
         self.on_link(*place, up)
         self.on_link(*self._place(*far), up)
 
@@ -287,7 +283,7 @@ class SwitchProcess:
         if self.captures is None:
             return []
         captures, self.captures = self.captures, None
-        self.between_batches(captures.silence)
+        self.at_once(captures.silence)
         captures.close()
         refuse(captures.failure, f"a capture is not whole: {captures.failure}", RunError)
         return captures.counts()
@@ -309,7 +305,7 @@ class SwitchProcess:
             for place, rate_bps in rates_bps.items():
                 self.dataplane.set_rate(*self._place(*place), rate_bps)
 
-        self.between_batches(change)
+        self.at_once(change)
 
     def statistics(self) -> dict[str, Any]:
         """Return everything that was counted, in the form that JSON has."""

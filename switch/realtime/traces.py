@@ -26,7 +26,7 @@ class Traces:
     dataplane: Dataplane
     building: Lock
     """Held while programs are compiled."""
-    between_batches: Callable[[Callable[[], None]], None]
+    at_once: Callable[[Callable[[], None]], None]
     """Runs an action while no packet is under way."""
     _traces: dict[str, tuple[Tracer, Decoder]] = field(default_factory=dict)
 
@@ -52,7 +52,7 @@ class Traces:
         self.end(name)
         with self.building:
             self.dataplane.prepare_trace(tracer)
-        self.between_batches(lambda: self.dataplane.start_trace(tracer))
+        self.at_once(lambda: self.dataplane.start_trace(tracer))
         self._traces[name] = tracer, Decoder()
 
     def take(self, name: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ class Traces:
         )
         tracer, decoder = self._traces[name]
         taken = []
-        self.between_batches(lambda: taken.append(tracer.take()))
+        self.at_once(lambda: taken.append(tracer.take()))
         events: list[Event] = decoder.feed(taken[0])
         return {
             "events": events,
@@ -79,4 +79,4 @@ class Traces:
         """Trace a switch no longer; do nothing if it is not traced."""
         number = self._control(name).switch
         if self._traces.pop(name, None) is not None:
-            self.between_batches(lambda: self.dataplane.end_trace(number))
+            self.at_once(lambda: self.dataplane.end_trace(number))
