@@ -113,22 +113,14 @@ def custom_crc(name: str) -> tuple[int, int, int, int, bool] | None:
     return width, number(polynomial) & most, values["init"] & most, values["xout"] & most, reflected
 
 
-def result_bits(algorithm: str) -> int:
-    """Return how many bits an algorithm's result has."""
-    name = SAME.get(algorithm, algorithm)
-    if name in FUNCTIONS:
-        return FUNCTIONS[name]
-    parameters = CRCS.get(name) or custom_crc(name)
-    return parameters[0] if parameters else 64
-
-
-def function_call(name: str, algorithm: str, data: str) -> str:
-    """Return the call that computes an algorithm over ``data`` (array, start, length)."""
+def function_call(name: str, algorithm: str, data: str) -> tuple[str, int]:
+    """Return the call that computes an algorithm over ``data`` (array, start, length), and how many
+    bits its result has."""
     algorithm = SAME.get(algorithm, algorithm)
     if algorithm in FUNCTIONS:
-        return f"{algorithm}({data})"
+        return f"{algorithm}({data})", FUNCTIONS[algorithm]
     if algorithm == "toeplitz":
-        return "0"  # of the key 0, which only Thrift could change
+        return "0", 64  # of the key 0, which only Thrift could change
     parameters = CRCS.get(algorithm) or custom_crc(algorithm)
     if parameters is None:
         known = ", ".join(sorted([*FUNCTIONS, *SAME, *CRCS, "toeplitz", "poly_0x1..."]))
@@ -137,7 +129,7 @@ def function_call(name: str, algorithm: str, data: str) -> str:
         )
     width, polynomial, initial, final, reflected = parameters
     words = ", ".join(literal(value) for value in (polynomial, initial, final))
-    return f"crc_bits({data}, {width}, {words}, {reflected})"
+    return f"crc_bits({data}, {width}, {words}, {reflected})", width
 
 
 class Calculations:
@@ -156,8 +148,8 @@ class Calculations:
 
     def write(self, name: str, algorithm: str, inputs: list[Json]) -> str:
         """Return the function ``hash_NAME(phv, scratch, words, frame)``."""
-        call = function_call(name, algorithm, f"scratch, {BYTES_START}, at - {BYTES_START}")
-        self.bits[name] = result_bits(algorithm)
+        data = f"scratch, {BYTES_START}, at - {BYTES_START}"
+        call, self.bits[name] = function_call(name, algorithm, data)
         content = json.dumps([algorithm, inputs])
         if content in self.same:
             self.names[name] = self.same[content]

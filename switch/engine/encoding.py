@@ -288,8 +288,7 @@ class _Encoder:
             rows.append(
                 Row(key_pairs(keys, widths), rank(table, entry), record, state.cells[identity])
             )
-        default = 0 if state.default is None else self.target(state, state.default)
-        if state.default_target is not None:
-            default = self.target(state, state.default_target)
+        wanted = state.default_target or state.default
+        default = 0 if wanted is None else self.target(state, wanted)
         flags = key_flags([key.kind == "range" for key in table.keys], widths)
         self.builder.table(FIRST_TABLE + table.index, len(flags), flags, rows, default)

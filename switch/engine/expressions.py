@@ -109,10 +109,9 @@ class Translator:
                 place = f"record + {self.action.place(content)}"
                 return load("image", place, self.action.widths[content], False)
             case "header":
-                header = self.program.header(content)
-                return Value(f"phv[{self.valid_name(header)}]")
+                return Value(f"phv[{self.valid_name(self.program.header(content))}]")
             case "stack_field" | "union_stack_field":
-                return self.last_field(node)
+                return self.load_field(*last_place(self.program, node))
             case "register":
                 return self.register(content)
         raise ProgramError(f"there are no values of type {kind!r} ({content!r})")
@@ -156,10 +155,6 @@ class Translator:
         index = self.narrow(reference[1], f"the index of register {cells.name!r}")
         place = cells.place(f"min(max({index}, 0), {cells.size - 1})")
         return load("registers", place, cells.width, cells.signed)
-
-    def last_field(self, node: Json) -> Value:
-        """Return a field of the last extracted element of a stack."""
-        return self.load_field(*last_place(self.program, node))
 
     def element(self, node: Json) -> tuple[HeaderReference, Field]:
         """Return the header and the field of it (of the first one, if there is an index) that an

@@ -127,10 +127,8 @@ class ParserSource:
         kind, parameters = node["op"], node["parameters"]
         writer = self.writer
         match kind:
-            case "extract":
-                self.extract_to(parameters[0], None)
-            case "extract_VL":
-                self.extract_to(parameters[0], parameters[1])
+            case "extract" | "extract_VL":
+                self.extract_to(parameters[0], parameters[1] if kind == "extract_VL" else None)
             case "set":
                 refuse(
                     parameters[0]["type"] != "field",
@@ -153,12 +151,12 @@ class ParserSource:
                     known = isinstance(code, int)
                     self.fail(code if known else self.translator.narrow(code, "a parser error"))
             case "advance" | "shift":
-                if kind == "shift":
-                    self.need_bits(str(int(parameters[0]) * 8), "bits >> 3")
-                else:
-                    self.need_bits(
-                        self.translator.narrow(parameters[0], "the amount of advance"), "bits >> 3"
-                    )
+                bits = (
+                    str(int(parameters[0]) * 8)
+                    if kind == "shift"
+                    else self.translator.narrow(parameters[0], "the amount of advance")
+                )
+                self.need_bits(bits, "bits >> 3")
                 writer.line("at += bits >> 3")
             case "primitive":
                 for inner in parameters:

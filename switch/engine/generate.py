@@ -206,8 +206,7 @@ class Generator:
             return ""
         function = self.names.unique(f"action_{identifier(action.name)}")
         source, arguments = self.primitives.write_action(action, function)
-        self.calls[action.code] = f"{function}({', '.join(arguments)})"
-        self.same[content] = self.calls[action.code]
+        self.calls[action.code] = self.same[content] = f"{function}({', '.join(arguments)})"
         return source
 
     def checksums(self, function: str, purpose: str) -> str:

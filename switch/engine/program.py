@@ -4,7 +4,7 @@
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
@@ -168,6 +168,16 @@ class Program:
     register_cells: int = 0
     meter_cells: int = 0
     hit_words: int = 0
+
+    def take(
+        self,
+        what: Literal["counter_cells", "register_cells", "meter_cells", "hit_words"],
+        size: int,
+    ) -> int:
+        """Set so many cells or words aside, behind those that are taken; return the first one."""
+        first: int = getattr(self, what)
+        setattr(self, what, first + size)
+        return first
 
     def error(self, name: str) -> int:
         """Return the number of a core parser error."""

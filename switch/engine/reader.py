@@ -222,19 +222,17 @@ def _indirect(program: Program, kind: str) -> list[Json]:
 def _read_cells(program: Program) -> None:
     for entry in _indirect(program, "counter_arrays"):
         size = int(entry["size"])
-        program.counters[entry["name"]] = Cells(entry["name"], program.counter_cells, size)
-        program.counter_cells += size
+        base = program.take("counter_cells", size)
+        program.counters[entry["name"]] = Cells(entry["name"], base, size)
     for entry in program.document.get("register_arrays", []):
         size, width = int(entry["size"]), int(entry["bitwidth"])
         _check_bits(f"register {entry['name']!r} has cells of", width)
+        base = program.take("register_cells", size * words_of(width))
         program.registers[entry["name"]] = Cells(
-            entry["name"], program.register_cells, size, width, bool(entry.get("signed", False))
+            entry["name"], base, size, width, bool(entry.get("signed", False))
         )
-        program.register_cells += size * words_of(width)
     for entry in _indirect(program, "meter_arrays"):
-        meter = _meter(entry, program.meter_cells, int(entry["size"]), None)
-        program.meters[meter.name] = meter
-        program.meter_cells += meter.size
+        program.meters[entry["name"]] = _meter(program, entry, int(entry["size"]), None)
     program.learn_lists = _learn_lists(program)
 
 
@@ -306,14 +304,8 @@ def _read_table(program: Program, entry: Json) -> Table:
     )
     size = int(entry.get("max_size", 1024))
     cells = max(size, len(entries)) + 1
-    counter_base = None
-    if entry.get("with_counters"):
-        counter_base = program.counter_cells
-        program.counter_cells += cells
-    hit_base = None
-    if entry.get("support_timeout"):
-        hit_base = program.hit_words
-        program.hit_words += cells
+    counter_base = program.take("counter_cells", cells) if entry.get("with_counters") else None
+    hit_base = program.take("hit_words", cells) if entry.get("support_timeout") else None
     return Table(
         len(program.tables),
         name,
@@ -342,13 +334,11 @@ def _direct_meter(program: Program, entry: Json, cells: int) -> Meter | None:
         return None
     for item in program.document.get("meter_arrays", []):
         if item["name"] == wanted and item.get("is_direct"):
-            meter = _meter(item, program.meter_cells, cells, program.resolve(item["result_target"]))
-            program.meter_cells += cells
-            return meter
+            return _meter(program, item, cells, program.resolve(item["result_target"]))
     raise ProgramError(f"table {entry['name']!r} has a direct meter {wanted!r} that is missing")
 
 
-def _meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
+def _meter(program: Program, entry: Json, size: int, target: Field | None) -> Meter:
     """Return a meter array. Raises ``ProgramError``."""
     name, kind = entry["name"], entry.get("type")
     refuse(
@@ -359,7 +349,7 @@ def _meter(entry: Json, base: int, size: int, target: Field | None) -> Meter:
     if entry.get("rate_count", TWO_RATES) != TWO_RATES:
         raise ProgramError(f"meter {name!r} has {entry['rate_count']} rates: v1model's have two")
     refuse(not 0 <= size < 1 << 32, f"meter {name!r} has {size} cells", ProgramError)
-    return Meter(name, base, size, kind == "packets", target)
+    return Meter(name, program.take("meter_cells", size), size, kind == "packets", target)
 
 
 def _learn_lists(program: Program) -> dict[int, LearnList]:

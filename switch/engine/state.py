@@ -132,7 +132,7 @@ class SwitchControl:
         if reconcile:
             contents.replication = old.replication
             self._reconcile(old)
-        self._install(fresh=True)
+        self._install(self._image(), fresh=True)
         self._config.running = True
         for state in contents.tables.values():
             for entry in state.entries.values():
@@ -163,11 +163,6 @@ class SwitchControl:
         return self._config.pipeline is not None
 
     @property
-    def program_saved(self) -> bool:
-        """Whether a program waits for ``commit_program``."""
-        return self._saved is not None
-
-    @property
     def pipelines(self) -> list[Pipeline]:
         """The program that runs and the one that is saved, where there are such."""
         return [one for one in (self._config.pipeline, self._saved) if one is not None]
@@ -183,13 +178,11 @@ class SwitchControl:
             image = self._image() if self._changed else None
             self.host.at_once(lambda: self._publish_with(image, live))
         elif self._changed:
-            self._install(fresh=False)
+            self._install(self._image(), fresh=False)
 
     def _publish_with(self, image: NDArray[np.int64] | None, live: Callable[[], None]) -> None:
         if image is not None:
-            assert self._config.pipeline is not None
-            self.host.install(self.switch, self._config.pipeline, image, fresh=False)
-            self._changed = False
+            self._install(image, fresh=False)
         live()
 
     def snapshot(self) -> Snapshot:
@@ -201,9 +194,9 @@ class SwitchControl:
         self._config.contents, self._changed = snapshot
         self.values.resume()
 
-    def _install(self, *, fresh: bool) -> None:
+    def _install(self, image: NDArray[np.int64], *, fresh: bool) -> None:
         assert self._config.pipeline is not None
-        self.host.install(self.switch, self._config.pipeline, self._image(), fresh=fresh)
+        self.host.install(self.switch, self._config.pipeline, image, fresh=fresh)
         self._changed = False
 
     def _image(self) -> NDArray[np.int64]:

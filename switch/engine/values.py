@@ -126,11 +126,6 @@ def width_bounds(width: int, signed: bool) -> tuple[int, int]:
     return 0, (1 << width) - 1
 
 
-def field_bounds(field: Field) -> tuple[int, int]:
-    """Return the least and the greatest value of a field."""
-    return width_bounds(field.width, field.signed)
-
-
 def load(array: str, place: str, width: int, signed: bool, last: str | None = None) -> Value:
     """Return the value of ``width`` bits at array[place]; ``last`` is the place of its last
     word."""
@@ -175,7 +170,7 @@ def load_varbit(place: str, length: str, field: Field) -> Value:
         loaded = f"wide_load(phv, {place}, W{count}, W{max(words, count)})"
         return f"wide_shift_right_unsigned({loaded}, {bits} - phv[{length}])"
 
-    return computed(*field_bounds(field), max(count, 2), at)
+    return computed(*width_bounds(field.width, field.signed), max(count, 2), at)
 
 
 def store(value: Value, width: int, signed: bool) -> str:
