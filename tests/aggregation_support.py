@@ -271,7 +271,7 @@ class Switches:
             insert("aggregation_port", (job, Exact(place.parent)), "from_parent")
         for rank, port in place.owners.items():
             insert("aggregation_owner", (job, Exact(rank)), "owner_port", port)
-        control.insert_multicast_group(MulticastGroup(GROUP, tuple(map(Replica, place.children))))
+        control.insert_replication(MulticastGroup(GROUP, tuple(map(Replica, place.children))))
         control.publish()
         return control
 

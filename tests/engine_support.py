@@ -64,7 +64,7 @@ def configure(dataplane: Dataplane, switch: int = 0) -> SwitchControl:
     control.insert_entry(
         TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
     )
-    control.insert_multicast_group(MulticastGroup(7, tuple(map(Replica, (1, 2, 3, 4)))))
+    control.insert_replication(MulticastGroup(7, tuple(map(Replica, (1, 2, 3, 4)))))
     control.publish()
     return control
 

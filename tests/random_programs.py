@@ -60,10 +60,10 @@ def configure(control: SwitchControl, entries: Sequence[TableEntry], tame: bool)
             control.insert_entry(entry)
     for number, ports in GROUPS.items():
         replicas = tuple(Replica(port, port + 1) for port in ports)
-        control.insert_multicast_group(MulticastGroup(number, replicas))
+        control.insert_replication(MulticastGroup(number, replicas))
     for number, port in SESSIONS.items():
         size = 40 if number == 2 and not tame else 0  # simple_switch_CLI has no lengths
-        control.insert_clone_session(CloneSession(number, (Replica(port),), size))
+        control.insert_replication(CloneSession(number, (Replica(port),), size))
     for name, cells in METERS.items():
         for cell in cells:
             control.values.write_meter(name, cell, METER)

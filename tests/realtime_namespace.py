@@ -105,7 +105,7 @@ def main(folder: Path) -> None:
     control.insert_entry(
         TableEntry("multicast", (Exact(0xEF000001),), ActionCall("replicate", (7,)))
     )
-    control.insert_multicast_group(MulticastGroup(7, (Replica(2), Replica(3))))
+    control.insert_replication(MulticastGroup(7, (Replica(2), Replica(3))))
     control.publish()
     refused = ""
     try:

@@ -259,7 +259,7 @@ def test_refusals_name_what_is_wrong() -> None:
     with pytest.raises(StillInUse):
         control.delete_group("ecmp", 1)
     with pytest.raises(InvalidValue):
-        control.insert_multicast_group(MulticastGroup(8, (Replica(512),)))
+        control.insert_replication(MulticastGroup(8, (Replica(512),)))
     with pytest.raises(TableFull):
         for i in range(100):
             control.insert_entry(TableEntry("route", (Lpm(i << 8, 24),), MemberTarget(2)))

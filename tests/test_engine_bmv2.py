@@ -41,8 +41,8 @@ def is_defined(frame: bytes) -> bool:
 
 
 def configure(control: SwitchControl) -> None:
-    control.insert_multicast_group(MulticastGroup(1, (Replica(2, 5), Replica(3, 5), Replica(4, 5))))
-    control.insert_clone_session(CloneSession(1, (Replica(4),)))
+    control.insert_replication(MulticastGroup(1, (Replica(2, 5), Replica(3, 5), Replica(4, 5))))
+    control.insert_replication(CloneSession(1, (Replica(4),)))
 
 
 CONFIGURE = """

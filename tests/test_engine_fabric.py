@@ -64,7 +64,7 @@ def fabric(json_text: str, *, plain: bool = False) -> tuple[Dataplane, SwitchCon
     replicate = ActionCall(full_name(control, "action", "replicate"), (9,))
     multicast = full_name(control, "table", "multicast_route")
     control.insert_entry(TableEntry(multicast, (Exact(0xEF000001),), replicate))
-    control.insert_multicast_group(MulticastGroup(9, tuple(map(Replica, (1, 2, 4)))))
+    control.insert_replication(MulticastGroup(9, tuple(map(Replica, (1, 2, 4)))))
     salt = ActionCall(full_name(control, "action", "set_salt"), (0xDEADBEEF,))
     control.set_default(full_name(control, "table", "switch_config"), salt)
     control.publish()

@@ -26,10 +26,10 @@ mirroring_add 3 300"""
 def configure(control: SwitchControl) -> None:
     """What COMMANDS say. Session 3 clones to a port that does not exist."""
     replicas = (Replica(2, 5), Replica(3, 5), Replica(4, 6))
-    control.insert_multicast_group(MulticastGroup(1, replicas))
-    control.insert_clone_session(CloneSession(1, (Replica(4),)))
-    control.insert_clone_session(CloneSession(2, replicas))
-    control.insert_clone_session(CloneSession(3, (Replica(300),)))
+    control.insert_replication(MulticastGroup(1, replicas))
+    control.insert_replication(CloneSession(1, (Replica(4),)))
+    control.insert_replication(CloneSession(2, replicas))
+    control.insert_replication(CloneSession(3, (Replica(300),)))
 
 
 def frames_for_everything() -> list[bytes]:

@@ -50,10 +50,10 @@ def load(control: SwitchControl, files: Files) -> SwitchControl:
     """The program, a group of two replicas, and sessions of one and of a thousand."""
     control.load_program(files.json.read_text("utf-8"), load="save")
     control.commit_program()
-    control.insert_multicast_group(MulticastGroup(1, (Replica(PORT), Replica(3))))
-    control.insert_clone_session(CloneSession(1, (Replica(CLONES_PORT),)))
+    control.insert_replication(MulticastGroup(1, (Replica(PORT), Replica(3))))
+    control.insert_replication(CloneSession(1, (Replica(CLONES_PORT),)))
     thousand = tuple(Replica(i % 4, i) for i in range(1000))
-    control.insert_clone_session(CloneSession(2, thousand))
+    control.insert_replication(CloneSession(2, thousand))
     control.publish()
     return control
 
@@ -129,7 +129,7 @@ def test_the_simulated_world_says_so_and_ends(files: Files) -> None:
     control = fabric.dataplane.control(0, "leaf0")
     control.load_program(files.json.read_text("utf-8"), load="save")
     control.commit_program()
-    control.insert_multicast_group(MulticastGroup(1, (Replica(0), Replica(1))))
+    control.insert_replication(MulticastGroup(1, (Replica(0), Replica(1))))
     control.publish()
     for kind in (FORWARD, MULTICAST):
         fabric.inject(("h0", "leaf0"), order(kind, 1))
@@ -215,19 +215,19 @@ def test_groups_are_bounded(files: Files) -> None:
     dataplane, control = plain_switch(files)
     most = tuple(Replica(i % 8, i // 8) for i in range(MOST_REPLICAS))
     with pytest.raises(TableFull, match=f"{MOST_REPLICAS + 1} replicas: at most {MOST_REPLICAS}"):
-        control.insert_multicast_group(MulticastGroup(2, (*most, Replica(8, 9))))
-    control.insert_multicast_group(MulticastGroup(2, most))
-    control.modify_multicast_group(MulticastGroup(1, most))
+        control.insert_replication(MulticastGroup(2, (*most, Replica(8, 9))))
+    control.insert_replication(MulticastGroup(2, most))
+    control.modify_replication(MulticastGroup(1, most))
     control.publish()
     dataplane.receive(0, 1, [order(FORWARD)], 7)
     groups = MOST_REPLICAS_IN_ALL // MOST_REPLICAS
     with pytest.raises(TableFull, match=f"at most {MOST_REPLICAS_IN_ALL}"):
         for group in range(3, groups + 3):
-            control.insert_multicast_group(MulticastGroup(group, most))
-    control.delete_multicast_group(3)
-    control.insert_clone_session(CloneSession(7, most))
+            control.insert_replication(MulticastGroup(group, most))
+    control.delete_replication(MulticastGroup, 3)
+    control.insert_replication(CloneSession(7, most))
     with pytest.raises(TableFull, match=f"at most {MOST_REPLICAS_IN_ALL}"):
-        control.insert_clone_session(CloneSession(8, most))
+        control.insert_replication(CloneSession(8, most))
 
 
 @needs_namespaces

@@ -233,7 +233,7 @@ def value_set_states(groups: Groups) -> dict[str, ValueSetState]:
     }
 
 
-Copied: TypeAlias = MulticastGroup | CloneSession
+Replicated: TypeAlias = MulticastGroup | CloneSession
 
 
 @dataclass
@@ -244,7 +244,7 @@ class Replication:
     sessions: dict[int, CloneSession] = field(default_factory=dict)
     replicas: int = 0
 
-    def insert(self, new: Copied) -> None:
+    def insert(self, new: Replicated) -> None:
         """Insert a group or session. Raises AlreadyExists, InvalidValue, TableFull."""
         what, ids, identifier, items = self._of(new)
         refuse(identifier in items, f"{what} exists already", AlreadyExists)
@@ -252,31 +252,31 @@ class Replication:
         self._check(what, new, 0)
         items[identifier] = new
 
-    def modify(self, new: Copied) -> None:
+    def modify(self, new: Replicated) -> None:
         """Change a group or session. Raises NotFound, InvalidValue, TableFull."""
         what, _, identifier, items = self._of(new)
         refuse(identifier not in items, f"there is no {what}", NotFound)
         self._check(what, new, len(items[identifier].replicas))
         items[identifier] = new
 
-    def delete_group(self, group_id: int) -> None:
-        """Delete a group. Raises NotFound."""
-        refuse(group_id not in self.groups, f"there is no multicast group {group_id}", NotFound)
-        self.replicas -= len(self.groups.pop(group_id).replicas)
+    def delete(self, kind: type[Replicated], number: int) -> None:
+        """Delete a group or session. Raises NotFound."""
+        what, items = (
+            ("multicast group", self.groups)
+            if kind is MulticastGroup
+            else ("clone session", self.sessions)
+        )
+        refuse(number not in items, f"there is no {what} {number}", NotFound)
+        self.replicas -= len(items.pop(number).replicas)
 
-    def delete_session(self, session_id: int) -> None:
-        """Delete a session. Raises NotFound."""
-        refuse(session_id not in self.sessions, f"there is no clone session {session_id}", NotFound)
-        self.replicas -= len(self.sessions.pop(session_id).replicas)
-
-    def _of(self, one: Copied) -> tuple[str, range, int, dict[int, Any]]:
+    def _of(self, one: Replicated) -> tuple[str, range, int, dict[int, Any]]:
         """Return what a group or session is called, the ids that there can be, its own, its
         like."""
         if isinstance(one, MulticastGroup):
             return f"multicast group {one.group_id}", GROUP_IDS, one.group_id, self.groups
         return f"clone session {one.session_id}", SESSION_IDS, one.session_id, self.sessions
 
-    def _check(self, what: str, new: Copied, old: int) -> None:
+    def _check(self, what: str, new: Replicated, old: int) -> None:
         """Count replicas in place of so many others, if they can be taken."""
         count = len(new.replicas)
         refuse(

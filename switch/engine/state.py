@@ -23,7 +23,7 @@ from weft.base.errors import refuse
 from weft.switch.engine import layout as at
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.configuration import Configuration
-from weft.switch.engine.contents import Contents, contents_of
+from weft.switch.engine.contents import Contents, Replicated, contents_of
 from weft.switch.engine.control import (
     ActionCall,
     CloneSession,
@@ -408,41 +408,25 @@ class SwitchControl:
     # -- replication
 
     @_changes
-    def insert_multicast_group(self, group: MulticastGroup) -> None:
-        """Insert a group. Raises AlreadyExists, InvalidValue (id or port out of range, a replica
-        twice)."""
+    def insert_replication(self, entry: Replicated) -> None:
+        """Insert a multicast group or clone session. Raises AlreadyExists, InvalidValue (id or port
+        out of range), TableFull."""
         self._config.program()
-        self._config.contents.replication.insert(group)
+        self._config.contents.replication.insert(entry)
 
     @_changes
-    def modify_multicast_group(self, group: MulticastGroup) -> None:
-        """Change a group's copies. Raises NotFound, InvalidValue."""
-        self._config.contents.replication.modify(group)
+    def modify_replication(self, entry: Replicated) -> None:
+        """Change a group's or session's copies. Raises NotFound, InvalidValue, TableFull."""
+        self._config.contents.replication.modify(entry)
 
     @_changes
-    def delete_multicast_group(self, group_id: int) -> None:
-        """Delete a group. Raises NotFound."""
-        self._config.contents.replication.delete_group(group_id)
+    def delete_replication(self, kind: type[Replicated], number: int) -> None:
+        """Delete a group or session by its id. Raises NotFound."""
+        self._config.contents.replication.delete(kind, number)
 
     def multicast_groups(self) -> list[MulticastGroup]:
         """Return all groups, in the order of insertion."""
         return list(self._config.contents.replication.groups.values())
-
-    @_changes
-    def insert_clone_session(self, session: CloneSession) -> None:
-        """Insert a session. Raises AlreadyExists, InvalidValue."""
-        self._config.program()
-        self._config.contents.replication.insert(session)
-
-    @_changes
-    def modify_clone_session(self, session: CloneSession) -> None:
-        """Change a session's copies. Raises NotFound, InvalidValue."""
-        self._config.contents.replication.modify(session)
-
-    @_changes
-    def delete_clone_session(self, session_id: int) -> None:
-        """Delete a session. Raises NotFound."""
-        self._config.contents.replication.delete_session(session_id)
 
     def clone_sessions(self) -> list[CloneSession]:
         """Return all sessions, in the order of insertion."""

@@ -4,7 +4,7 @@ profiles, multicast groups and clone sessions.
 Specification, sections "ActionProfileMember & Group" and "PacketReplicationEngineEntry".
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -17,7 +17,7 @@ from weft.switch.engine.control import (
     ProfileMember,
     Replica,
 )
-from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
+from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
@@ -228,10 +228,11 @@ def _data_plane_port(device: Device, what: str, port: int) -> int:
 
 
 _ENTRIES = {
-    "multicast_group_entry": ("multicast group", "multicast_group_id"),
-    "clone_session_entry": ("clone session", "session_id"),
+    "multicast_group_entry": ("multicast group", "multicast_group_id", MulticastGroup),
+    "clone_session_entry": ("clone session", "session_id", CloneSession),
 }
-"""For each kind of entry, what messages call it and the field that has its id."""
+"""For each kind of entry, what messages call it, the field that has its id, and what the engine has
+for it."""
 
 
 def write_replication(device: Device, kind: int, message: Any) -> None:
@@ -243,32 +244,24 @@ def write_replication(device: Device, kind: int, message: Any) -> None:
         "packet_replication_engine_entry is neither multicast group nor session",
         invalid,
     )
-    what, identifier = _ENTRIES[found]
+    what, identifier, made = _ENTRIES[found]
     entry = getattr(message, found)
     number = getattr(entry, identifier)
     refuse(not number, f"a {what}'s id cannot be 0", invalid)
     control, written = device.control, device.notes.replication
-    does: Mapping[tuple[str, int], Callable[[Any], None]] = {
-        ("multicast group", INSERT): control.insert_multicast_group,
-        ("multicast group", MODIFY): control.modify_multicast_group,
-        ("multicast group", DELETE): control.delete_multicast_group,
-        ("clone session", INSERT): control.insert_clone_session,
-        ("clone session", MODIFY): control.modify_clone_session,
-        ("clone session", DELETE): control.delete_clone_session,
-    }
     if kind == DELETE:
-        does[what, kind](number)
+        control.delete_replication(made, number)
         written.pop((found, number), None)
     else:
         bytes_kept = getattr(entry, "packet_length_bytes", 0)
         refuse(bytes_kept < 0, f"{what} {number}: packet length below 0", invalid)
         replicas = _decode(device, f"{what} {number}", entry.replicas)
-        made = (
+        put = control.insert_replication if kind == INSERT else control.modify_replication
+        put(
             MulticastGroup(number, replicas)
-            if found == "multicast_group_entry"
+            if made is MulticastGroup
             else CloneSession(number, replicas, bytes_kept)
         )
-        does[what, kind](made)
         written[found, number] = deepcopy(entry)
 
 

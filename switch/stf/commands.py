@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from weft.base.errors import refuse
 from weft.switch.engine.attachments import Meter
+from weft.switch.engine.contents import Replicated
 from weft.switch.engine.control import (
     AlreadyExists,
     CloneSession,
@@ -136,21 +137,30 @@ class Replication:
     def apply(self) -> None:
         """Bring what is set up here into the switch."""
         control, groups = self.control, self.groups.keys() - {0}  # to 0 no packet is multicast
-        _agree(
+        self._agree(
+            MulticastGroup,
             {group.group_id for group in control.multicast_groups()},
             {number: MulticastGroup(number, self._replicas(number)) for number in groups},
-            control.delete_multicast_group,
-            control.modify_multicast_group,
-            control.insert_multicast_group,
         )
         sessions = {*self.to_port, *self.to_group}
-        _agree(
+        self._agree(
+            CloneSession,
             {session.session_id for session in control.clone_sessions()},
             {number: CloneSession(number, self._mirrored(number)) for number in sessions},
-            control.delete_clone_session,
-            control.modify_clone_session,
-            control.insert_clone_session,
         )
+
+    def _agree(
+        self,
+        kind: type[Replicated],
+        present: set[int],
+        wanted: Mapping[int, Replicated],
+    ) -> None:
+        """Bring what is wanted into the switch, and remove everything else of its kind."""
+        control = self.control
+        for number in present - wanted.keys():
+            control.delete_replication(kind, number)
+        for number, item in wanted.items():
+            (control.modify_replication if number in present else control.insert_replication)(item)
 
 
 def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
@@ -160,20 +170,6 @@ def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
         NotFound,
     )
     return items[number]
-
-
-def _agree(
-    present: set[int],
-    wanted: dict[int, Item],
-    delete: Callable[[int], None],
-    modify: Callable[[Item], None],
-    insert: Callable[[Item], None],
-) -> None:
-    """Bring what is wanted into the switch, and remove everything else."""
-    for number in present - wanted.keys():
-        delete(number)
-    for number, item in wanted.items():
-        (modify if number in present else insert)(item)
 
 
 REFUSALS = (AlreadyExists, TableFull, NotPermitted, StillInUse)
