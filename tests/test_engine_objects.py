@@ -341,7 +341,7 @@ def test_wrong_members_of_value_sets_are_refused() -> None:
 
 def test_the_drop_port_can_be_another() -> None:
     dataplane, control = make(drop_port=3)
-    assert control.drop_port == 3
+    assert dataplane.drop_port == 3
     forward(control, 1, 3)
     forward(control, 2, 4)
     assert send(dataplane, frame(1, 1)) == []

@@ -208,7 +208,7 @@ class Dataplane:
         rows = self.ports[switch * self.port_count : (switch + 1) * self.port_count]
         ports = tuple(int(port) for port in np.flatnonzero(rows.up))
         control = self._controls[switch] = SwitchControl(
-            self, switch, name or f"switch {switch}", ports
+            self, switch, self.states[switch], name or f"switch {switch}", ports
         )
         return control
 
@@ -293,10 +293,6 @@ class Dataplane:
         state.run(pipeline, image)
         if switch in self._tracers:
             self._run_traced(self._tracers[switch])
-
-    def state(self, switch: int) -> SwitchState:
-        """Return a switch's program and what packets read and write there."""
-        return self.states[switch]
 
     def at_once(self, action: Callable[[], None]) -> None:
         """Run an action: whoever calls it sees to it that no packet is under way."""

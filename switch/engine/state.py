@@ -45,6 +45,7 @@ from weft.switch.engine.control import (
 )
 from weft.switch.engine.encoding import encode
 from weft.switch.engine.live_values import LiveValues
+from weft.switch.engine.memory import SwitchState
 from weft.switch.engine.surroundings import Surroundings
 from weft.switch.engine.tables import (
     TableState,
@@ -87,19 +88,27 @@ class SwitchControl:
     before ``publish``.
     """
 
-    def __init__(self, host: Surroundings, switch: int, name: str, ports: tuple[int, ...]) -> None:
+    def __init__(
+        self,
+        host: Surroundings,
+        switch: int,
+        state: SwitchState,
+        name: str,
+        ports: tuple[int, ...],
+    ) -> None:
+        """``switch`` is its number, ``state`` what packets read and write there, ``ports`` the
+        numbers of its ports."""
         self.host = host
         self.switch = switch
         self.name = name
         self.ports = ports
-        self.drop_port = host.drop_port
         self.tracer: Tracer | None = None
-        self._state = host.state(switch)
+        self._state = state
         self._saved: Pipeline | None = None
         self._config = Configuration(name)
         self._changed = False
         """Whether packets are yet to see some of the contents."""
-        self.values = LiveValues(host, self._state, self._config)
+        self.values = LiveValues(host, state, self._config)
         """What packets change: counters, registers, meters, times of hits."""
 
     # -- life of a program

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.build import Pipeline
-from weft.switch.engine.memory import SwitchState
 
 
 class Surroundings(Protocol):
@@ -24,9 +23,6 @@ class Surroundings(Protocol):
     def at_once(self, action: Callable[[], None]) -> None:
         """Run an action, which may install an image, while no packet is under way."""
 
-    def state(self, switch: int) -> SwitchState:
-        """Return what a switch has; the same object for as long as the switch is there."""
-
     def clock_ns(self) -> int:
         """Return the present, on the clock of the packets."""
 
@@ -38,10 +34,6 @@ class Surroundings(Protocol):
 
     def packet_out(self, switch: int, frame: bytes) -> None:
         """Let a packet from the controller arrive at the CPU port."""
-
-    @property
-    def drop_port(self) -> int:
-        """The egress port that means drop."""
 
     @property
     def frame_bytes(self) -> int:

@@ -14,7 +14,6 @@ from weft.base.errors import InputError, RunError, refuse
 from weft.switch.engine import layout
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.memory import SwitchState
 from weft.switch.engine.state import SwitchControl
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
@@ -64,7 +63,7 @@ class SwitchProcess:
             frame_bytes=config.frame_bytes,
             drop_port=config.drop_port,
         )
-        self.drop_port, self.frame_bytes = self.dataplane.drop_port, self.dataplane.frame_bytes
+        self.frame_bytes = self.dataplane.frame_bytes
         self.dataplane.context.reserve = min(2 * loop.BATCH, config.buffers // 8)
         now = time.monotonic_ns()
         places = []
@@ -110,7 +109,11 @@ class SwitchProcess:
         switch and the port, and whether the link is up."""
         self.controls = [
             SwitchControl(
-                self, number, switch.name, tuple(sorted(port.number for port in switch.ports))
+                self,
+                number,
+                self.dataplane.states[number],
+                switch.name,
+                tuple(sorted(port.number for port in switch.ports)),
             )
             for number, switch in enumerate(config.switches)
         ]
@@ -204,10 +207,6 @@ class SwitchProcess:
     ) -> None:
         """Hand a version to the packet loop."""
         self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
-
-    def state(self, switch: int) -> SwitchState:
-        """Return the state of a switch."""
-        return self.dataplane.state(switch)
 
     def clock_ns(self) -> int:
         """Return the time of CLOCK_MONOTONIC."""
@@ -346,7 +345,7 @@ class SwitchProcess:
                             DROPS, self.dataplane.switches[number].drops, strict=True
                         )
                     },
-                    "events_lost": int(self.state(number).words.events_lost),
+                    "events_lost": int(self.dataplane.states[number].words.events_lost),
                     "ports": ports[switch.name],
                 }
                 for number, switch in enumerate(self.config.switches)
