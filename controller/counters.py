@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import add, sub
 
@@ -13,8 +13,6 @@ Cell = tuple[str, int]
 """A counter's full name and an index, such as a port's number."""
 Counted = Mapping[str, Mapping[Cell, tuple[int, int]]]
 """Packets and bytes, by switch and cell."""
-ReadCells = Callable[[Mapping[str, Sequence[Cell]]], Counted]
-"""Reads cells, which are given by switch."""
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from tests.fabric import job_counters, program_names
+from tests.aggregation_counters import AggregationCounters, job_counters
+from tests.fabric import program_names
 from tests.fault_lines import parse_faults
 
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.controller import Controller
-from weft.controller.features.aggregation import AggregationCounters, trees_of
+from weft.controller.features.aggregation import trees_of
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of, program_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.simulated.world import SimulatedWorld

@@ -7,13 +7,9 @@ from functools import cache
 
 from google.protobuf import text_format
 
-from weft.controller import Controller, Plan
+from weft.controller import Plan
 from weft.controller import fabric_plan as plan_of_wants
-from weft.controller.features.aggregation import (
-    AggregationCounters,
-    AggregationJob,
-    read_counters,
-)
+from weft.controller.features.aggregation import AggregationJob
 from weft.controller.features.faults import losses
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.features.routes import Paths
@@ -40,12 +36,6 @@ def name(short: str) -> str:
 def size(short: str) -> int:
     """Return how much room the program has for it."""
     return program_names().size(short)
-
-
-def job_counters(controller: Controller) -> dict[tuple[str, str], AggregationCounters]:
-    """Return what every switch counted of each job of the plan that it holds, by (address,
-    switch)."""
-    return read_counters(controller.names, controller.plan, controller.read_cells)
 
 
 def fabric_plan(

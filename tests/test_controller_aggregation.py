@@ -16,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests import fabric
+from tests.aggregation_counters import AggregationCounters, job_counters
 from tests.controller_networks import MULTICAST_MAC, built_in_switches, send
-from tests.fabric import fabric_plan, job_counters, program_names
+from tests.fabric import fabric_plan, program_names
 from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 
 from weft.base.errors import InputError
@@ -25,7 +26,6 @@ from weft.controller import Controller, Plan, diff
 from weft.controller.client import LoadableProgram
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
 from weft.controller.features.aggregation import (
-    AggregationCounters,
     AggregationJob,
     AggregationTree,
     aggregation_entries,

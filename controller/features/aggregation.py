@@ -13,12 +13,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
-from operator import sub
 
 from weft.base.errors import InputError, refuse
-from weft.controller.counters import Cell, LinkCells, LinkCounters, ReadCells
+from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
 from weft.controller.features.feature import Feature, Planned, Planning
 from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
@@ -94,35 +93,6 @@ class AggregationJob:
 
 
 @dataclass(frozen=True)
-class AggregationCounters:
-    """Packets of one job at one switch, since the program was loaded."""
-
-    contributions: int
-    """Added to a sum."""
-    results: int
-    """Sums made (at the root) or passed on downwards."""
-    resent_partials: int
-    """Stored partial sums sent to the parent once more."""
-    resent_results: int
-    """Stored results sent to one child once more."""
-    duplicates: int
-    """Dropped: had been added before."""
-    late: int
-    """Dropped: of a round whose row had gone to a newer one."""
-    other_epoch: int
-    """Dropped: of another job that had the address."""
-    malformed: int
-    """Dropped: wrong length, structure or ICRC."""
-    unexpected: int
-    """Dropped: from no child, or a result that nothing waited for."""
-    saturated: int
-    """Additions in which a sum did not fit into 32 bits."""
-
-    def __sub__(self, earlier: AggregationCounters) -> AggregationCounters:
-        return AggregationCounters(*map(sub, vars(self).values(), vars(earlier).values()))
-
-
-@dataclass(frozen=True)
 class AggregationNode:
     """A switch of a job's tree. Ports are its own, by number."""
 
@@ -171,26 +141,6 @@ class Aggregation(Feature):
 def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
     """Return the trees of the jobs that the switches of a plan add for."""
     return tuple(plan.provided.get(Aggregation.name, ()))
-
-
-def read_counters(
-    names: ProgramNames, plan: Plan, read_cells: ReadCells
-) -> dict[tuple[str, str], AggregationCounters]:
-    """Return the packets of every job of a plan on every switch of its tree, by (address,
-    switch)."""
-    counters = [names.name(f"aggregation.{each.name}") for each in fields(AggregationCounters)]
-    cells: dict[str, list[Cell]] = {}
-    for tree in trees_of(plan):
-        for switch in tree.nodes:
-            cells.setdefault(switch, []).extend((each, tree.job.number) for each in counters)
-    counted = read_cells(cells)
-    return {
-        (tree.job.address, switch): AggregationCounters(
-            *(counted[switch][each, tree.job.number][0] for each in counters)
-        )
-        for tree in trees_of(plan)
-        for switch in tree.nodes
-    }
 
 
 def plan_aggregation(
