@@ -225,7 +225,6 @@ class SwitchControl:
             }
         return Version(
             entries,
-            {name: state.default_target or state.default for name, state in tables.items()},
             dict(self._config.contents.replication.groups),
             dict(self._config.contents.replication.sessions),
         )

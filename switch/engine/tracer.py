@@ -18,9 +18,6 @@ from weft.base.errors import InputError, refuse
 from weft.switch.engine import trace_layout as at
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.control import (
-    ActionCall,
-    GroupTarget,
-    MemberTarget,
     MulticastGroup,
     TableEntry,
 )
@@ -42,7 +39,6 @@ class Version:
 
     tables: Mapping[str, Mapping[int, TableEntry]]
     """Every table's entries by their cells."""
-    defaults: Mapping[str, ActionCall | MemberTarget | GroupTarget | None]
     groups: Mapping[int, MulticastGroup]
     sessions: Mapping[int, Any]
 
