@@ -4,6 +4,8 @@ The controller reads and writes these values live: they are no part of a version
 nothing here waits for ``publish``.
 """
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -26,16 +28,16 @@ from weft.switch.engine.tables import TableState
 from weft.switch.engine.words import join_words, signed, split_words
 
 
+@dataclass(eq=False)
 class LiveValues:
     """Counters, registers, meters and idle times of one switch, by the names of its program.
 
     All methods raise ``NoProgram`` when no program is loaded, and ``NotFound`` for an unknown name.
     """
 
-    def __init__(self, host: Surroundings, state: SwitchState, config: Configuration) -> None:
-        self._host = host
-        self._state = state
-        self._config = config
+    host: Surroundings
+    state: SwitchState
+    config: Configuration
 
     def _entry_cell(
         self, state: TableState, what: str, base: int | None, keys: tuple[Key, ...] | None,
@@ -54,8 +56,8 @@ class LiveValues:
 
     def _counters(self, name: str, index: int) -> NDArray[np.int64]:
         """Return the cells of a counter, live."""
-        cells = self._config.array("counter", self._config.program().counters, name, index)
-        return self._state.counters[cells.base : cells.base + cells.size]
+        cells = self.config.array("counter", self.config.program().counters, name, index)
+        return self.state.counters[cells.base : cells.base + cells.size]
 
     def read_counter(self, counter: str, index: int) -> CounterCell:
         """Return one cell of an indirect counter. Raises NotFound, InvalidValue."""
@@ -73,11 +75,11 @@ class LiveValues:
         self, table: str, keys: tuple[Key, ...] | None, priority: int = 0
     ) -> NDArray[np.int64]:
         """Return an entry's counter, live; ``keys`` None: the default entry's."""
-        state = self._config.table(table)
+        state = self.config.table(table)
         cell = self._entry_cell(
             state, "has no direct counter", state.table.counter_base, keys, priority
         )
-        counter: NDArray[np.int64] = self._state.counters[cell]
+        counter: NDArray[np.int64] = self.state.counters[cell]
         return counter
 
     def read_direct_counter(
@@ -97,8 +99,8 @@ class LiveValues:
 
     def _register(self, name: str, index: int) -> tuple[Cells, NDArray[np.int64]]:
         """Return a register, and the words of one of its cells, live."""
-        cells = self._config.array("register", self._config.program().registers, name, index)
-        return cells, self._state.registers[cells.base + index * cells.words :][: cells.words]
+        cells = self.config.array("register", self.config.program().registers, name, index)
+        return cells, self.state.registers[cells.base + index * cells.words :][: cells.words]
 
     def read_register(self, register: str, index: int) -> int:
         """Return one cell of a register, without sign. Raises NotFound, InvalidValue."""
@@ -118,35 +120,35 @@ class LiveValues:
 
     def _meter(self, name: str, index: int) -> int:
         """Return the cell of a meter."""
-        return self._config.array("meter", self._config.program().meters, name, index).base + index
+        return self.config.array("meter", self.config.program().meters, name, index).base + index
 
     def _direct_meter(self, table: str, keys: tuple[Key, ...] | None, priority: int) -> int:
-        state = self._config.table(table)
+        state = self.config.table(table)
         base = None if state.table.meter is None else state.table.meter.base
         return self._entry_cell(state, "has no direct meter", base, keys, priority)
 
     def _meter_cell(self, cell: int) -> at.MeterCell:
-        return meters.cell_at(self._state.meters, cell)
+        return meters.cell_at(self.state.meters, cell)
 
     def _set_rates(self, what: str, cell: int, config: MeterConfig | None) -> None:
         if config is not None:
             meters.check_rates(what, config)
-            self._config.contents.rates[cell] = config
+            self.config.contents.rates[cell] = config
         else:
-            self._config.contents.rates.pop(cell, None)
+            self.config.contents.rates.pop(cell, None)
         meter = self._meter_cell(cell)
-        now_us = (self._host.clock_ns() - int(self._state.words.epoch_ns)) // 1000
-        self._host.at_once(lambda: meters.set_rates(meter, config, now_us))
+        now_us = (self.host.clock_ns() - int(self.state.words.epoch_ns)) // 1000
+        self.host.at_once(lambda: meters.set_rates(meter, config, now_us))
 
     def read_meter(self, meter: str, index: int) -> MeterConfig | None:
         """Return the rates of one cell; None if none are set: every packet is green. Raises
         NotFound, InvalidValue."""
-        return self._config.contents.rates.get(self._meter(meter, index))
+        return self.config.contents.rates.get(self._meter(meter, index))
 
     def read_meters(self, meter: str) -> list[MeterConfig | None]:
         """Return the rates of all cells of an indirect meter."""
-        found = self._config.array("meter", self._config.program().meters, meter, 0)
-        return [self._config.contents.rates.get(found.base + index) for index in range(found.size)]
+        found = self.config.array("meter", self.config.program().meters, meter, 0)
+        return [self.config.contents.rates.get(found.base + index) for index in range(found.size)]
 
     def write_meter(self, meter: str, index: int, config: MeterConfig | None) -> None:
         """Set or take away the rates of one cell; its buckets are full afterwards.
@@ -162,7 +164,7 @@ class LiveValues:
 
         Raises NotFound (no such entry, no direct meter).
         """
-        return self._config.contents.rates.get(self._direct_meter(table, keys, priority))
+        return self.config.contents.rates.get(self._direct_meter(table, keys, priority))
 
     def write_direct_meter(
         self, table: str, keys: tuple[Key, ...] | None, priority: int, config: MeterConfig | None
@@ -196,14 +198,14 @@ class LiveValues:
 
     def start_entry(self, state: TableState, entry: TableEntry) -> None:
         """Begin with a new entry: it has counted nothing, has no rates, and was hit now."""
-        if not self._config.running:
+        if not self.config.running:
             return
         cell = state.cells[entry.keys, entry.priority]
         table = state.table
         if table.counter_base is not None:
-            self._state.counters[table.counter_base + cell] = 0
+            self.state.counters[table.counter_base + cell] = 0
         if table.meter is not None:
-            self._config.contents.rates.pop(table.meter.base + cell, None)
+            self.config.contents.rates.pop(table.meter.base + cell, None)
             meter = self._meter_cell(table.meter.base + cell)
             meter.has_rates = 0
             meter.counts[:] = 0
@@ -211,49 +213,49 @@ class LiveValues:
 
     def start_timeout(self, state: TableState, entry: TableEntry) -> None:
         """Let an entry's time without hits begin now."""
-        if state.table.hit_base is not None and self._config.running:
+        if state.table.hit_base is not None and self.config.running:
             cell = state.cells[entry.keys, entry.priority]
             self._set_timeout(state.table.hit_base + cell, entry.idle_timeout_ns)
 
     def _set_timeout(self, cell: int, timeout_ns: int) -> None:
         """Count what has a cell among the times of hits as hit now; 0 means that it has no
         timeout."""
-        now_ns = self._host.clock_ns()
-        self._state.ageing.start(cell, timeout_ns, now_ns)
+        now_ns = self.host.clock_ns()
+        self.state.ageing.start(cell, timeout_ns, now_ns)
         if timeout_ns:
-            self._host.expect(now_ns + timeout_ns)
+            self.host.expect(now_ns + timeout_ns)
 
     def end_entry(self, state: TableState, cell: int) -> None:
         """Forget what an entry that is gone had in ``cell``."""
         if state.table.hit_base is not None:
             self._set_timeout(state.table.hit_base + cell, 0)
         if state.table.meter is not None:
-            self._config.contents.rates.pop(state.table.meter.base + cell, None)
+            self.config.contents.rates.pop(state.table.meter.base + cell, None)
 
     def resume(self) -> None:
         """Give entries, which are again what they were, their rates and timeouts."""
-        if not self._config.running:
+        if not self.config.running:
             return
-        for state in self._config.contents.tables.values():
+        for state in self.config.contents.tables.values():
             base = state.table.hit_base
             if base is None:
                 continue
             wanted = np.zeros(state.table.most_entries + 1, np.int64)
             for identity, cell in state.cells.items():
                 wanted[cell] = state.entries[identity].idle_timeout_ns
-            now = self._state.ageing.timeouts[base:][: len(wanted)]
+            now = self.state.ageing.timeouts[base:][: len(wanted)]
             for cell in np.flatnonzero(now != wanted).tolist():
                 self._set_timeout(base + cell, int(wanted[cell]))
-        rates = self._state.meters["has_rates"]
-        for cell, config in list(self._config.contents.rates.items()):
+        rates = self.state.meters["has_rates"]
+        for cell, config in list(self.config.contents.rates.items()):
             if not rates[cell]:
                 self._set_rates("a meter", cell, config)
 
     def idle_ns(self, table: str, keys: tuple[Key, ...], priority: int = 0) -> int:
         """Return the time since an entry's last hit, or since it was inserted. Raises NotFound."""
-        state = self._config.table(table)
+        state = self.config.table(table)
         state.need(keys, priority)
         cell = self._entry_cell(
             state, "does not support idle timeouts", state.table.hit_base, keys, priority
         )
-        return max(self._host.clock_ns() - int(self._state.ageing.hits[cell]), 0)
+        return max(self.host.clock_ns() - int(self.state.ageing.hits[cell]), 0)
