@@ -124,6 +124,8 @@ class Rule(Record):
 
 
 LOSE, DUPLICATE, CORRUPT, DELAY, SWAP, TRIGGER = range(1, 7)
+"""What a rule does: what `weft.topo.faults.packets.PACKET_ACTIONS` names, in that order; or it
+tells that a packet has come."""
 
 
 @record

@@ -6,18 +6,12 @@ import numpy as np
 
 from weft.switch.engine.layout import NONE
 from weft.topo.faults import Fault, Outage, PacketFault, PacketMatch
+from weft.topo.faults.packets import PACKET_ACTIONS
 from weft.topo.faults.schedule import OutageSchedule, known_from_start
 from weft.topo.network import Direction, Host
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.fabric import Fabric
 
-_ACTIONS = {
-    "lose": at.LOSE,
-    "duplicate": at.DUPLICATE,
-    "corrupt": at.CORRUPT,
-    "delay": at.DELAY,
-    "swap": at.SWAP,
-}
 Noticed = Callable[[Sequence[str]], None]
 
 
@@ -61,7 +55,7 @@ class FaultPlan:
             self._fill(number, row, fault.match)
             if isinstance(fault, PacketFault):
                 row.fill(
-                    action=_ACTIONS[fault.action],
+                    action=at.LOSE + PACKET_ACTIONS.index(fault.action),
                     first=fault.first,
                     last=fault.last,
                     delay_ns=fault.by_ns,
