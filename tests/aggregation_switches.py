@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.memory_network import Faults, Host, MemoryNetwork
+from tests.rocev2_packet import MalformedPacket, Packet
 
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
-from weft.agents.wire.headers import MalformedPacket, Opcode, Packet
+from weft.agents.wire.headers import Opcode
 
 QKEY = 0x57454147
 VALUES, RESULT, SCATTER, SATURATED = 1, 2, 4, 8

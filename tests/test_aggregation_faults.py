@@ -13,6 +13,7 @@ from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JOB_ADDRESS, NONE, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
 from tests.memory_network import Faults
+from tests.rocev2_packet import Packet
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.dtypes import dtype_of
@@ -20,7 +21,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import DataKind, Endpoint, TransportOptions
 from weft.agents.transport.aggregation_layout import Slot
-from weft.agents.wire.headers import Opcode, Packet
+from weft.agents.wire.headers import Opcode
 
 DTYPES = ("int32", "float32", "float16", "bfloat16")
 

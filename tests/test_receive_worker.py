@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rocev2_packet import MalformedPacket, Packet
 from tests.transport_pair import pattern
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
-from weft.agents.wire import MalformedPacket, Opcode, Packet
 from weft.agents.wire.crc import icrc
+from weft.agents.wire.headers import Opcode
 from weft.base.jit import words_of
 
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.0.2")

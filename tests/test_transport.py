@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 from tests.memory_network import Faults, MemoryNetwork
+from tests.rocev2_packet import Packet
 from tests.transport_pair import A, B, Pair, pattern
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
@@ -20,7 +21,7 @@ from weft.agents.transport import (
     TransportMisuse,
     TransportOptions,
 )
-from weft.agents.wire import Opcode, Packet
+from weft.agents.wire.headers import Opcode
 
 
 @pytest.mark.parametrize("size", [0, 1, 3, 255, 256, 257, 512, 5000])

@@ -8,6 +8,7 @@ import pytest
 from tests.aggregation_switches import JOB_ADDRESS, NONE, SCATTER, VALUES, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
 from tests.memory_network import Faults
+from tests.rocev2_packet import Packet
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4, ipv4_text
 from weft.agents.transport import (
@@ -18,7 +19,7 @@ from weft.agents.transport import (
     TransportOptions,
 )
 from weft.agents.transport.aggregation import scatter_order
-from weft.agents.wire.headers import Opcode, Packet
+from weft.agents.wire.headers import Opcode
 
 
 def integers(size: int, count: int, seed: int = 1, most: int = 1 << 20) -> list[Array]:

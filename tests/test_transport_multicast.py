@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.memory_network import Faults, MemoryNetwork
+from tests.rocev2_packet import Packet
 from tests.transport_pair import pattern
 
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import ChunkSink, CompletionKind, Endpoint, Gap, TransportMisuse
 from weft.agents.transport.queue_pairs import UdQueuePair
-from weft.agents.wire import Opcode, Packet
+from weft.agents.wire.headers import Opcode
 
 GROUP = ipv4("239.0.0.5")
 QKEY = 0x1234

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.memory_network import Faults, MemoryNetwork
+from tests.rocev2_packet import Packet
 from tests.transport_pair import A, B, Pair, pattern
 
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels import entropy as entropy
-from weft.agents.wire.headers import Opcode, Packet
+from weft.agents.wire.headers import Opcode
 from weft.base.jit import numba
 
 MTU = 256

@@ -9,12 +9,13 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.rocev2_packet import MalformedPacket, Packet
 
 from weft.agents.datagrams import Datagram, Datagrams, ipv4
-from weft.agents.wire import MalformedPacket, Opcode, Packet, packets
+from weft.agents.wire import packets
 from weft.agents.wire.compiled import compiled
 from weft.agents.wire.crc import crc32, crc_by_tables, icrc
-from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES
+from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode
 from weft.agents.wire.packets import decode
 
 RELAXED = settings(deadline=None, max_examples=60)

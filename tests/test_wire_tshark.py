@@ -15,7 +15,7 @@ from tests.transport_pair import pattern
 
 from weft.agents.datagrams import UDP_PORT, Datagram, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
-from weft.agents.wire import Opcode
+from weft.agents.wire.headers import Opcode
 
 pytestmark = pytest.mark.skipif(shutil.which("tshark") is None, reason="tshark is not installed")
 

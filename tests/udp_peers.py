@@ -17,11 +17,11 @@ from dataclasses import asdict
 from typing import Any
 
 import numpy as np
+from tests.rocev2_packet import Packet
 
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.transport import ChunkSink, Completion, Endpoint, RemoteQueuePair, TransportOptions
-from weft.agents.wire import Packet
 
 CLONE_NEWNET = 0x40000000
 ADDRESSES = [ipv4("10.9.0.1"), ipv4("10.9.0.2")]

@@ -2,7 +2,3 @@
 
 What is compiled (``crc``, ``packets``) is imported from its own module, as numba comes with it.
 """
-
-from weft.agents.wire.headers import MalformedPacket, Opcode, Packet
-
-__all__ = ["MalformedPacket", "Opcode", "Packet"]

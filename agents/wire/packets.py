@@ -49,7 +49,9 @@ class Fields(Record):
     congested: int
     """The BECN bit of the BTH."""
     begins_message: int
-    """The lowest of the reserved bits beside the acknowledge request; see `Packet`."""
+    """The lowest of the seven reserved bits beside the acknowledge request, which others send as
+    zero and ignore: where every packet of an RDMA WRITE is a WRITE ONLY (selective repeat), it is
+    set in the first."""
     marked: int
     """Not of `parse`: whether the packet came with ECN congestion experienced, and its source
     port."""
@@ -157,7 +159,7 @@ def set_congested(row: int) -> None:
 
 @internal
 def set_begins_message(row: int) -> None:
-    """Say in the BTH at address `row` that the packet begins a message; see `Packet`."""
+    """Say in the BTH at address `row` that the packet begins a message."""
     store8(row + 8, np.uint8(np.int64(load8(row + 8)) | 1))
 
 
