@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 from google.protobuf import text_format
@@ -28,43 +33,27 @@ FLOORS = (
 )
 """Each package knows only those of the floors below it."""
 PACKAGES = tuple(package for floor in FLOORS for package in floor)
+PARTS = {f"weft.{package}" for package in PACKAGES}
 
-SANS_IO = (
-    "switch/engine",
-    "agents/datagrams.py",
-    "agents/wire",
-    "agents/transport",
-    "agents/collectives",
-    "agents/servers",
-    "agents/ranks.py",
-    "agents/participant.py",
-    "topo/clos.py",
-    "topo/network.py",
-    "topo/faults/packets.py",
-    "topo/worlds/simulated",
-    "controller/program_names.py",
-    "controller/entities.py",
-    "controller/plan.py",
-    "controller/counters.py",
-    "controller/fabric_planner.py",
-    "controller/features/feature.py",
-    "controller/features/registry.py",
-    "controller/features/aggregation.py",
-    "controller/features/congestion.py",
-    "controller/features/faults.py",
-    "controller/features/multicast.py",
-    "controller/features/pinned_paths.py",
-    "controller/features/routes.py",
-    "controller/features/transmission.py",
-    "controller/flows.py",
-    "controller/clos_paths.py",
-    "controller/ethereal.py",
-    "controller/selector_hash.py",
-    "analysis/link_loads.py",
-    "analysis/uniform_loads.py",
+SANS_IO = ("switch/engine", "agents", "topo", "controller", "analysis", "experiments/paths")
+"""Where machines are that are handed packets and the time, what is pure data, who plans with it,
+and the world whose time is virtual: whole folders, so that a new file is looked at, too."""
+
+WITH_IO = (
+    "agents/drivers",
+    "topo/worlds/emulated",
+    "controller/client.py",
+    "controller/controller.py",
+    "controller/inspection.py",
+    "controller/features/program.py",
 )
-"""Machines that are handed packets and the time, what is pure data, who plans with it, and the
-world whose time is virtual."""
+"""What of these folders talks to hosts, switches, processes or the compiler."""
+
+BY_COMPUTED_NAME = {"base/registry.py", "experiments/bench/benchmarks.py"}
+"""Who imports modules of a folder whose names they are not told."""
+
+TABLES_MEASURED = "experiments/bench/switch_rows.py"
+"""A benchmark of how fast switches take entries, which names the tables that it fills."""
 
 IN_PROCESS = "switch/p4runtime/"
 """The P4Runtime service, which the simulated world calls without a socket: the same as a server's,
@@ -100,18 +89,42 @@ def files_of(name: str) -> Iterator[Path]:
         yield from filter(Path.is_file, (stem.with_suffix(".py"), stem / "__init__.py"))
 
 
-def imports(file: Path) -> Iterator[tuple[int, str]]:
-    """Line and full name of everything that a module imports, wherever in it: of modules, and of
-    what is in them."""
+@cache
+def imported(file: Path) -> list[tuple[int, list[str]]]:
+    """Return line and full names of each thing that a module imports, wherever in it.
+
+    They are its own name, and after it that of the module that it is from. A call of
+    ``import_module`` is an import, too.
+    """
     package = ("weft", *file.relative_to(ROOT).parent.parts)
+    found = []
     for node in ast.walk(ast.parse(file.read_text(), str(file))):
         if isinstance(node, ast.Import):
-            yield from ((node.lineno, name.name) for name in node.names)
+            found += [(node.lineno, [name.name]) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
             above = package[: len(package) - node.level + 1] if node.level else ()
             origin = ".".join([*above, *filter(None, [node.module])])
-            yield node.lineno, origin
-            yield from ((node.lineno, f"{origin}.{name.name}") for name in node.names)
+            for name in node.names:
+                full = f"{origin}.{name.name}"
+                found.append((node.lineno, [full] if full in PARTS else [full, origin]))
+        elif imports_by_name(node) and isinstance(said := node.args[0], ast.Constant):
+            found.append((node.lineno, [str(said.value)]))
+    return found
+
+
+def imports_by_name(node: ast.AST) -> TypeGuard[ast.Call]:
+    """Return whether a piece of syntax is a call that imports the module it is told."""
+    if not isinstance(node, ast.Call):
+        return False
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+    called = called.id if isinstance(called, ast.Name) else called
+    return called in ("import_module", "__import__")
+
+
+def imports(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything that a module imports, wherever in it: of modules, and of
+    what is in them."""
+    return ((line, name) for line, names in imported(file) for name in names)
 
 
 def imported_modules(file: Path, known: Collection[str]) -> Iterator[str]:
@@ -119,16 +132,8 @@ def imported_modules(file: Path, known: Collection[str]) -> Iterator[str]:
 
     ``from package import module`` is an import of the module, not of the package's own file.
     """
-    package = ("weft", *file.relative_to(ROOT).parent.parts)
-    for node in ast.walk(ast.parse(file.read_text(), str(file))):
-        if isinstance(node, ast.Import):
-            yield from (name.name for name in node.names if name.name in known)
-        elif isinstance(node, ast.ImportFrom):
-            above = package[: len(package) - node.level + 1] if node.level else ()
-            origin = ".".join([*above, *filter(None, [node.module])])
-            for name in node.names:
-                names = (f"{origin}.{name.name}", origin)
-                yield from [item for item in names if item in known][:1]
+    for _, names in imported(file):
+        yield from [name for name in names if name in known][:1]
 
 
 def import_graph(package: str) -> dict[str, set[str]]:
@@ -163,6 +168,9 @@ def name_of(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
+PLANS = [file for file in modules(*SANS_IO) if not name_of(file).startswith(WITH_IO)]
+
+
 @pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
 def test_a_package_knows_only_those_below_it(file: Path) -> None:
     own = file.relative_to(ROOT).parts[0]
@@ -176,7 +184,68 @@ def test_a_package_knows_only_those_below_it(file: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("file", modules(*SANS_IO), ids=name_of)
+@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
+def test_the_package_itself_is_above_all_floors(file: Path) -> None:
+    """``from weft import run`` brings in nearly every one of them."""
+    wrong = [
+        f"{name_of(file)}:{line} imports {name}: name the module that it is in"
+        for line, name in imports(file)
+        if name == "weft"
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
+def test_what_is_imported_by_a_function_is_named(file: Path) -> None:
+    wrong = [
+        f"{name_of(file)}:{node.lineno} imports what it computes: nobody can say what that is"
+        for node in ast.walk(ast.parse(file.read_text()))
+        if imports_by_name(node) and not isinstance(node.args[0], ast.Constant)
+    ]
+    assert bool(wrong) == (name_of(file) in BY_COMPUTED_NAME), wrong
+
+
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("import weft.topo.clos", ["weft.topo.clos"]),
+        ("from weft import run", ["weft.run", "weft"]),
+        ("from weft import topo", ["weft.topo"]),
+        ("from weft.topo import clos", ["weft.topo.clos", "weft.topo"]),
+        ("from ..topo import clos", ["weft.topo.clos", "weft.topo"]),
+        ("from .. import topo", ["weft.topo"]),
+        ('importlib.import_module("weft.topo.clos")', ["weft.topo.clos"]),
+        ('clos = import_module("weft.topo.clos")', ["weft.topo.clos"]),
+        ('__import__("weft")', ["weft"]),
+        ("import_module(name)", []),
+    ],
+)
+def test_an_import_is_seen_however_it_is_written(
+    line: str, names: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    (file := tmp_path / "base" / "module.py").parent.mkdir()
+    file.write_text(f"def later():\n    {line}\n")
+    assert list(imports(file)) == [(2, name) for name in names]
+
+
+def test_switch_and_base_are_whole_by_themselves(tmp_path: Path) -> None:
+    """Every module of theirs can be imported where there is nothing else of Weft."""
+    (weft := tmp_path / "weft").mkdir()
+    (weft / "__init__.py").touch()
+    for package in ("base", "switch"):
+        shutil.copytree(
+            ROOT / package, weft / package, ignore=shutil.ignore_patterns("__pycache__")
+        )
+    names = [module_name(file) for file in modules("base", "switch") if file.stem != "__main__"]
+    code = f"import importlib\nfor name in {names}: importlib.import_module(name)"
+    run = [sys.executable, "-c", code]
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(run, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("file", PLANS, ids=name_of)
 def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(file: Path) -> None:
     """Wherever in it; nor does anything that it imports, wherever in it, and so on."""
     found = {file: name_of(file)}
@@ -234,7 +303,7 @@ def test_every_folder_of_modules_is_linked_to_where_it_is_imported_from() -> Non
         assert link.readlink() == Path("../..", name)
 
 
-@pytest.mark.parametrize("part", SANS_IO)
+@pytest.mark.parametrize("part", [*SANS_IO, *WITH_IO, *BY_COMPUTED_NAME])
 def test_what_the_rules_name_is_there(part: str) -> None:
     assert modules(part), f"{part} is gone: name what took its place"
 
@@ -285,15 +354,30 @@ def words_of(file: Path) -> Iterator[tuple[int, str]]:
 
 
 @cache
-def of_features() -> re.Pattern[str]:
-    """What finds names of features, of their tables and of their counters in a text."""
+def table_names() -> list[str]:
+    """The full names of the tables of the fabric's program, like FabricEgress.congestion.ecn."""
     text = compile_cached(fabric_program()).p4info.read_text()
     tables = text_format.Parse(text, p4info_pb2.P4Info()).tables
+    return [table.preamble.name for table in tables]
+
+
+@cache
+def of_features() -> re.Pattern[str]:
+    """What finds names of features, of their tables and of their counters in a text."""
     names = {
         *(each.name for each in OWN),
         *(name for each in OWN for name in (*each.counters, *each.host_counters)),
-        *(table.preamble.name.rpartition(".")[2] for table in tables),
+        *(name.rpartition(".")[2] for name in table_names()),
     }
+    return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
+
+
+@cache
+def of_tables() -> re.Pattern[str]:
+    """What finds names of tables in a text, but for short ones that are words of English or of
+    networks, too."""
+    short = {name.rpartition(".")[2] for name in table_names()}
+    names = {*map(re.escape, table_names()), *(name for name in short if "_" in name)}
     return re.compile(rf"(?<![a-z])({'|'.join(names)})(?![a-z])")
 
 
@@ -310,6 +394,19 @@ def test_of_the_controller_features_alone_name_features_their_tables_and_counter
         if of_features().search(re.sub(P4RUNTIMES_OWN, "", text.lower()))
     ]
     assert not wrong
+
+
+OTHERS = [file for file in modules(*PACKAGES) if file.parts[len(ROOT.parts)] != "controller"]
+
+
+@pytest.mark.parametrize("file", OTHERS, ids=name_of)
+def test_beside_the_controller_nobody_names_tables(file: Path) -> None:
+    wrong = [
+        f"{name_of(file)}:{line} has {text!r}"
+        for line, text in words_of(file)
+        if of_tables().search(text)
+    ]
+    assert bool(wrong) == (name_of(file) == TABLES_MEASURED), wrong
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional
 
 import typer
 
-import weft
-from weft.base import signals, streams
+from weft.base import VERSION, signals, streams
 from weft.base.command_line import (
     Place,
     Text,
@@ -57,7 +56,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 def _version(asked: bool) -> None:
     if asked:
-        print(f"weft {weft.__version__}")
+        print(f"weft {VERSION}")
         raise typer.Exit
 
 

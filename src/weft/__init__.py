@@ -11,6 +11,8 @@ From Python::
 
 from __future__ import annotations
 
+from weft.base import VERSION
+
 TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main__.py
 if TYPE_CHECKING:
     from typing import Any
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from weft.experiments.scenario.scenario import Scenario
     from weft.topo.faults import Fault, LinkLoss
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 __all__ = ["Fault", "LinkLoss", "Results", "Scenario", "run"]
 

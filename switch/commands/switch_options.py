@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-import weft
+from weft.base import VERSION
 from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
 from weft.switch.realtime.config import MOST_PORT
@@ -135,7 +135,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--grpc-server-cacert", {"metavar": "PEM",
      "help": "what clients' certificates are checked against"}),
     ("--grpc-server-with-client-auth", {"action": _FLAG, "help": "clients need certificates"}),
-    ("-v --version", {"action": "version", "version": f"weft {weft.__version__}"}),
+    ("-v --version", {"action": "version", "version": f"weft {VERSION}"}),
     ("--json-version", {"action": "version", "version": JSON_VERSION,
      "help": "greatest version of BMv2's JSON that is known"}),
     ("--log-flush", {"action": _FLAG, "help": argparse.SUPPRESS}),
