@@ -12,6 +12,7 @@ import grpc
 from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
+from weft.switch.p4runtime.call import Call
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.received import Batch
 from weft.switch.p4runtime.server import Service, guarded
@@ -39,8 +40,8 @@ class LocalError(grpc.RpcError):
         return self._metadata
 
 
-class _Call:
-    """What a handler uses of gRPC's context."""
+class _LocalCall:
+    """A call within the process, as a `Call`."""
 
     _code: Any = None
     _metadata: tuple[tuple[str, Any], ...] = ()
@@ -72,10 +73,10 @@ class LocalSwitch:
         self.device_id = device_id
         self.service = service = Service(Device(control, device_id))
 
-        def write(request: Any, call: Any) -> Any:
+        def write(request: Any, call: Call) -> Any:
             return service.write(Batch(request, request.updates), call)
 
-        def read(request: Any, call: Any) -> list[Any]:
+        def read(request: Any, call: Call) -> list[Any]:
             parts = service.read(Batch(request, request.entities), call)
             return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
 
@@ -91,7 +92,7 @@ class LocalSwitch:
         """Open a stream, take part in the arbitration, and return the client and the answer to
         it."""
 
-        def enter(request: Any, call: Any) -> tuple[Client, Any]:
+        def enter(request: Any, call: Call) -> tuple[Client, Any]:
             client, outbox = self.service.streams.open()
             try:
                 self.service.streams.take_one(client, outbox, request)
@@ -111,10 +112,10 @@ class LocalSwitch:
         self.service.streams.close(client)
 
 
-def answered(behaviour: Callable[[Any, Any], Any]) -> Callable[..., Any]:
+def answered(behaviour: Callable[[Any, Call], Any]) -> Callable[..., Any]:
     """Return a call that returns its answer, or raises the error of its status."""
 
     def call(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:
-        return guarded(behaviour)(request, _Call())
+        return guarded(behaviour)(request, _LocalCall())
 
     return call

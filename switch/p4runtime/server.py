@@ -32,6 +32,7 @@ from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address
 from weft.switch.p4runtime.arbitration import Arbitration, Scope, role_key
+from weft.switch.p4runtime.call import Call, StreamCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
 from weft.switch.p4runtime.received import (
@@ -198,7 +199,7 @@ class Service:
     def handlers(self) -> Any:
         """Return the service in the form in which gRPC takes it."""
 
-        def unary(behaviour: Callable[[Any, Any], Any], parse: Parser) -> Any:
+        def unary(behaviour: Callable[[Any, Call], Any], parse: Parser) -> Any:
             return grpc.unary_unary_rpc_method_handler(guarded(behaviour), parse, _serialise)
 
         return grpc.method_handlers_generic_handler(
@@ -223,7 +224,7 @@ class Service:
             },
         )
 
-    def write(self, batch: Batch, context: Any) -> Any:
+    def write(self, batch: Batch, context: Call) -> Any:
         request = batch.head
         requests.check_device(self.device, request.device_id)
         scope = Scope(str(role_key(request.role, request.role_id)))
@@ -249,7 +250,7 @@ class Service:
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
-    def read(self, batch: Batch, context: Any) -> Iterator[bytes]:
+    def read(self, batch: Batch, context: Call) -> Iterator[bytes]:
         request = batch.head
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
@@ -258,7 +259,7 @@ class Service:
         if outcomes.failed:
             _abort_batch(context, "queries", outcomes)
 
-    def set_config(self, request: Any, context: Any) -> Any:
+    def set_config(self, request: Any, context: Call) -> Any:
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             self.streams.check_primary(request)
@@ -269,12 +270,12 @@ class Service:
             configs.set_config(self.device, request)
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
-    def get_config(self, request: Any, context: Any) -> Any:
+    def get_config(self, request: Any, context: Call) -> Any:
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             return configs.get_config(self.device, request)
 
-    def capabilities(self, request: Any, context: Any) -> Any:
+    def capabilities(self, request: Any, context: Call) -> Any:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
@@ -302,24 +303,23 @@ def unless_stalled(
             watch.cancel()
 
 
-def _abort(context: Any, error: Exception) -> NoReturn:
+def _abort(context: Call, error: Exception) -> NoReturn:
     refusal = as_refusal(error)
     if refusal.code == code_pb2.INTERNAL:
         _log.error("P4Runtime request failed", exc_info=error)
     context.abort(_STATUS[refusal.code], fitting(refusal.message, MOST_MESSAGE))
-    raise AssertionError("abort returns not")
 
 
-def _abort_batch(context: Any, what: str, outcomes: Outcomes) -> None:
+def _abort_batch(context: Call, what: str, outcomes: Outcomes) -> None:
     status = outcomes.status(what)
     context.set_trailing_metadata(((DETAILS_METADATA, status.SerializeToString()),))
     context.abort(grpc.StatusCode.UNKNOWN, status.message)
 
 
-def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+def guarded(behaviour: Callable[[Any, Call], Any]) -> Callable[[Any, Call], Any]:
     """Return a handler that answers a malformed request, and an error, with a status."""
 
-    def answer(request: Any, context: Any) -> Any:
+    def answer(request: Any, context: Call) -> Any:
         with _refusals(context, request):
             return behaviour(request, context)
 
@@ -327,11 +327,11 @@ def guarded(behaviour: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def guarded_stream(
-    behaviour: Callable[[Any, Any], Iterator[Any]],
-) -> Callable[[Any, Any], Iterator[Any]]:
+    behaviour: Callable[[Any, StreamCall], Iterator[Any]],
+) -> Callable[[Any, StreamCall], Iterator[Any]]:
     """Do as `guarded` does, for a handler that answers with a stream."""
 
-    def answer(request: Any, context: Any) -> Iterator[Any]:
+    def answer(request: Any, context: StreamCall) -> Iterator[Any]:
         with _refusals(context, request):
             yield from behaviour(request, context)
 
@@ -339,7 +339,7 @@ def guarded_stream(
 
 
 @contextlib.contextmanager
-def _refusals(context: Any, request: Any) -> Iterator[None]:
+def _refusals(context: Call, request: Any) -> Iterator[None]:
     """End the call with the status of whatever is wrong with the request, or goes wrong inside the
     block."""
     try:

@@ -10,6 +10,7 @@ from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
 from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, Scope
+from weft.switch.p4runtime.call import StreamCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.notifications import Message, acknowledge, pack
 from weft.switch.p4runtime.received import Malformed
@@ -105,7 +106,7 @@ class Streams:
         with self._lock:
             self._arbitration.check_primary(request)
 
-    def serve(self, requests: Iterator[Any], context: Any) -> Iterator[Any]:
+    def serve(self, requests: Iterator[Any], context: StreamCall) -> Iterator[Any]:
         """Answer one client until its stream ends. Raises the Refusal that ends the stream."""
         client, outbox = self.open()
         try:
