@@ -139,7 +139,7 @@ def read_field(field: Field, bit: int, at: str) -> str:
 
 
 def pack(pieces: list[tuple[str, int, bool]]) -> list[str]:
-    """64-bit words that hold pieces (source, width, may be negative) one behind the other.
+    """Return 64-bit words that hold pieces (source, width, may be negative) one behind the other.
 
     The last word is filled with zeros. Each word is an expression for ``store64``.
     """
