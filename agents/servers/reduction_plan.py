@@ -136,7 +136,8 @@ def terms_of(
     cursor: int,
     packet_bytes: int,
 ) -> Terms:
-    """Terms with defaults filled in: a zero `split`, `fan_in` or `block_bytes` leaves the choice.
+    """Return terms with defaults filled in: a zero `split`, `fan_in` or `block_bytes` leaves the
+    choice.
 
     Raises:
         InputError: there is no such operation.
@@ -268,7 +269,7 @@ class ReductionPlan:
         return first + (self.terms.cursor + piece) % (end - first)
 
     def servers_of(self, group: int) -> Words:
-        """int64[chunks]: the server that takes a group's elements, by chunk."""
+        """Return int64[chunks]: the server that takes a group's elements, by chunk."""
         table = [self.server_of(group, piece) for piece in range(self.terms.split)]
         found: Words = np.array(table, np.int64)[self.pieces]
         return found

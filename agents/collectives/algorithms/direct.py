@@ -64,7 +64,7 @@ class Exchange:
         return block % self.own
 
     def own_span(self, place: int) -> tuple[int, int]:
-        """(offset, length) in this rank's vector of a block of its own part."""
+        """Return (offset, length) in this rank's vector of a block of its own part."""
         return self.blocks.span(self.blocks.of(self._rank)[place])
 
 

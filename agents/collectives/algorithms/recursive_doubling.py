@@ -144,8 +144,9 @@ class RecursiveDoubling(Recursive):
     patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """In round i a rank exchanges all that it has with the one 2^i away. The even ranks of
-        pairs leave their shard to the odd ones, and get all others at the end."""
+        """Yield the rounds: in round i a rank exchanges all that it has with the rank 2^i away.
+        Where P is no power of two, the even ranks of pairs first send their shard to the odd ones,
+        and get all other shards at the end."""
         sizes = task.sizes
         evens, odds, active = folded(task.ranks)
         if len(evens):
