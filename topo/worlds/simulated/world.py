@@ -74,7 +74,8 @@ class SimulatedWorld:
         host_queue_bytes: int = HOST_QUEUE_BYTES,
         faults: Sequence[Fault] = (),
     ) -> None:
-        """``seed``: of the switches' random(). ``faults``: of every operation, from its start.
+        """Take ``seed``: of the/ switches' random(). ``faults``: of every operation, from its
+        start.
 
         Raises InputError for what makes no sense.
         """
@@ -113,7 +114,8 @@ class SimulatedWorld:
         return self.fabric.digest
 
     def switch_statistics(self) -> dict[str, Any]:
-        """Per switch and port what was received, sent and dropped, as in the emulated world."""
+        """Return, per switch and port, what was received, sent and dropped, as in the emulated
+        world."""
         return self.fabric.statistics()
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
