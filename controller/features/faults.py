@@ -43,7 +43,8 @@ class Faults(Feature):
 def losses(
     topology: Topology, loss: float = 0.0, faults: Iterable[LinkLoss] = ()
 ) -> dict[tuple[str, str], float]:
-    """Probability of loss per direction, by its ends: ``loss`` where no fault says otherwise.
+    """Return probability of loss per direction, by its ends: ``loss`` where no fault says
+    otherwise.
 
     Directions without loss are left out. Raises InputError for an unknown link.
     """

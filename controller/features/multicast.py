@@ -122,7 +122,8 @@ def tree_entities(names: ProgramNames, trees: Iterable[Tree]) -> dict[str, list[
 def hosts_below(
     topology: Topology, live: Mapping[str, tuple[Direction, ...]]
 ) -> dict[str, dict[str, Direction]]:
-    """Per switch, for each host below it: the direction to take. Lower switches come first."""
+    """Return, per switch, for each host below it, the direction to take. Lower switches come
+    first."""
     below: dict[str, dict[str, Direction]] = {}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         found: dict[str, Direction] = {}
