@@ -165,7 +165,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
 def read_plots(
     tables: Any, swept: Collection[str], algorithms: Collection[str]
 ) -> tuple[PlotSpec, ...]:
-    """The plots of a ``[plot]`` table or of ``[[plot]]`` tables. Raises `InputError`."""
+    """Return the plots of a ``[plot]`` table or of ``[[plot]]`` tables. Raises `InputError`."""
     many = isinstance(tables, list)
     plots: list[PlotSpec] = []
     for index, table in enumerate(tables if many else [tables]):
