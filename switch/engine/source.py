@@ -11,7 +11,7 @@ from weft.switch.engine.program import Program
 
 
 class Writer:
-    """Lines of source with a current indentation."""
+    """The lines of source, with a current indentation."""
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
