@@ -46,7 +46,7 @@ class Team:
 
     @property
     def switch_values(self) -> int:
-        """Values of an aggregation packet, 0 if switches add nothing for it."""
+        """How many values an aggregation packet has, 0 if switches add nothing for the team."""
         return self.aggregation.values if self.aggregation else 0
 
 
@@ -87,7 +87,7 @@ class Cast:
 
 
 class AgentGroup(EndpointAgent):
-    """Several agents on one endpoint.
+    """Runs several agents on one endpoint.
 
     It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its
     own queue pairs.

@@ -108,7 +108,7 @@ class Subgroups:
 
     @property
     def missing(self) -> int:
-        """Packets that are not there yet."""
+        """How many packets are not there yet."""
         return sum(sink.missing for sink in self.sinks)
 
     @property
@@ -117,7 +117,7 @@ class Subgroups:
 
     @property
     def received(self) -> int:
-        """Packets that multicast brought."""
+        """How many packets multicast brought."""
         return sum(sink.received for sink in self.sinks)
 
     @property

@@ -72,7 +72,7 @@ class Pace:
 
     @cached_property
     def received_bytes(self) -> int:
-        """Frame bytes of the operation that pass the fullest link."""
+        """The frame bytes of the operation that pass the fullest link."""
         own = min(self._frames) if self.chains >= len(self.shards) else 0
         return max(1, sum(self._frames) - own)
 
@@ -152,7 +152,7 @@ class FixedCutoff:
 
 
 class AdaptiveCutoff:
-    """Near the expected time, extended while there is progress.
+    """A cutoff near the expected time, which is extended while there is progress.
 
     What comes slower than expected, from a link at a part of its rate or on a busy machine, is
     given longer, by the measured rate: an extension is some packets' time at the rate at which they

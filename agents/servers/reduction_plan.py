@@ -165,7 +165,8 @@ def terms_of(
 
 @dataclass(frozen=True, slots=True)
 class Contributor:
-    """Who sends something to a server: a rank, or a server with the partial result of some."""
+    """A rank, or a server with the partial result of some ranks, that sends something to a
+    server."""
 
     member: int
     first: int
@@ -254,7 +255,7 @@ class ReductionPlan:
 
     @cached_property
     def groups(self) -> int:
-        """G."""
+        """The number of groups of ranks, G."""
         return -(-self.terms.size // self.terms.fan_in)
 
     def group_of(self, server: int) -> int:

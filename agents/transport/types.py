@@ -32,7 +32,7 @@ class MemoryRegion:
 
     @property
     def length(self) -> int:
-        """Size in bytes."""
+        """The size in bytes."""
         return len(self.buffer)
 
 

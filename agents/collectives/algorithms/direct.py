@@ -218,7 +218,7 @@ class DirectAllreduce(Pattern):
 
 
 class Direct(Algorithm):
-    """Everybody sends what is another's straight to it."""
+    """Everybody sends the part of another rank straight to that rank."""
 
     name = "direct"
     collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")

@@ -201,7 +201,7 @@ class HalvingDoublingAllreduce(Pattern):
 
 
 class HalvingDoubling(Folded):
-    """Rabenseifner's; Thakur, Rabenseifner, Gropp, 2005."""
+    """Rabenseifner's algorithm, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "halving-doubling"
     collectives = ("allreduce",)

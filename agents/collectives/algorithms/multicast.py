@@ -331,7 +331,7 @@ class MulticastOperation(Operation):
 
 
 class Multicast(Algorithm):
-    """Reliable multicast: SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
+    """Reliable multicast, as in SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
     (arXiv 2408.13356)."""
 
     name = "multicast"

@@ -221,7 +221,7 @@ class OptcastOperation(Operation):
 
 
 class OptcastAlgorithm(Algorithm):
-    """Reduction servers: Optcast."""
+    """Reductions on servers, as Optcast does them."""
 
     name = "optcast"
     collectives = ("reduce-scatter", "allreduce")

@@ -24,12 +24,12 @@ class Folding:
 
     @property
     def rounds(self) -> int:
-        """q."""
+        """The number of rounds between the ranks that take part, q."""
         return self.size.bit_length() - 1
 
     @property
     def pairs(self) -> int:
-        """rem: how many ranks leave their part to their neighbour."""
+        """How many ranks leave their part to their neighbour, rem."""
         return self.size - (1 << self.rounds)
 
     def place(self, rank: int) -> int | None:
@@ -112,7 +112,7 @@ class RecursiveDoublingAllgather(Pattern):
 
 
 class Folded(Algorithm):
-    """Rounds between the places of a power of two, with another partner in each."""
+    """The rounds between the places of a power of two, with another partner in each."""
 
     in_rounds = True
 
@@ -135,7 +135,7 @@ class Recursive(Folded):
 
 
 class RecursiveDoubling(Recursive):
-    """Thakur, Rabenseifner, Gropp, 2005."""
+    """Recursive doubling, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "recursive-doubling"
     collectives = ("allgather",)

@@ -177,7 +177,7 @@ def halving_order(size: int) -> Order:
 
 
 class RecursiveHalving(Recursive):
-    """Thakur, Rabenseifner, Gropp, 2005."""
+    """Recursive halving, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)

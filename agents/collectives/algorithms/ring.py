@@ -116,8 +116,8 @@ class RingReduction(Pattern):
 
 
 class Ring(Algorithm):
-    """Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
-    2005; of Allreduce: Patarasuk, Yuan, 2009."""
+    """The ring of Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations
+    in MPICH", 2005; for Allreduce, that of Patarasuk, Yuan, 2009."""
 
     name = "ring"
     collectives = ("allgather", "reduce-scatter", "allreduce")

@@ -126,8 +126,8 @@ class TreeBroadcast(Pattern):
 
 
 class Tree(Algorithm):
-    """Broadcast down a tree: Hoefler, Moor, "Energy, Memory, and Runtime Tradeoffs for Implementing
-    Collective Communication Operations", 2014."""
+    """A broadcast goes down a tree, as in Hoefler, Moor, "Energy, Memory, and Runtime Tradeoffs for
+    Implementing Collective Communication Operations", 2014."""
 
     collectives = ("broadcast",)
     patterns: Mapping[str, type[Pattern]] = {"broadcast": TreeBroadcast}
