@@ -125,7 +125,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """For example ``leaf0-spine1``."""
+        """The name of the link, for example ``leaf0-spine1``."""
         return f"{self.a.node}-{self.b.node}"
 
 
@@ -145,7 +145,7 @@ class Direction:
 
     @property
     def ends(self) -> tuple[str, str]:
-        """(from, to): the nodes' names, the key of per-direction figures."""
+        """The names of its nodes, (from, to), which are the key of per-direction figures."""
         return self.source.node, self.destination.node
 
     @property

@@ -42,7 +42,7 @@ class Agent(Protocol):
 
     @property
     def groups(self) -> Collection[int]:
-        """Multicast groups that the host joins."""
+        """The multicast groups that the host joins."""
 
     @property
     def due_ns(self) -> int | None:
