@@ -12,7 +12,8 @@ MAX_THRESHOLD = (1 << 19) - 1
 
 
 class Congestion(Feature):
-    """Marks; wanted is from how many waiting packets on, as `plan_marking` takes it."""
+    """The feature that marks packets. It is told from how many waiting packets on, as
+    `plan_marking` takes it."""
 
     name = "congestion"
     counters = ("ecn_marked",)

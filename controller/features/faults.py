@@ -19,7 +19,8 @@ CERTAIN = 1 << 32
 
 
 class Faults(Feature):
-    """Loss on purpose; wanted are probabilities of loss, as `losses` gives them."""
+    """The feature that loses packets on purpose. It is told probabilities of loss, as `losses`
+    gives them."""
 
     name = "faults"
     counters = ("ingress_lost",)

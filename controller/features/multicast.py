@@ -47,8 +47,8 @@ class Tree:
 
 
 class Multicast(Feature):
-    """Multicast; wanted are groups as names of hosts; by default as many groups as there are hosts,
-    each of all hosts, so that every chain of an Allgather can have one of its own.
+    """The feature multicast. It is told groups as names of hosts; by default as many groups as
+    there are hosts, each of all hosts, so that every chain of an Allgather can have one of its own.
 
     It provides the trees of the groups.
     """
