@@ -213,13 +213,14 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 
 def check_metric(name: str, place: str) -> str:
-    """Return a metric's name. Raises `InputError` for one that is none."""
+    """Return a metric's name. Raises `InputError` where there is no such metric."""
     refuse(name not in METRICS, f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
     return name
 
 
 def check_option(name: str, place: str) -> str:
-    """Return the name of what rows may differ in. Raises `InputError` for one that is none."""
+    """Return the name of what rows may differ in. Raises `InputError` where there is no such
+    option."""
     known = (*OPTIONS, "ranks")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)

@@ -33,7 +33,7 @@ Advance = Callable[[float], None]
 
 
 def scenario_file(name: str) -> Path:
-    """Return the scenario file of that name. Raises `InputError` for none."""
+    """Return the scenario file of that name. Raises `InputError` where there is none."""
     path = SCENARIOS / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml")))

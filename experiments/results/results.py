@@ -218,7 +218,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def dropped(self) -> int:
-        """Packets that were lost anywhere in the network."""
+        """How many packets were lost anywhere in the network."""
         return sum(link.dropped for link in self.links)
 
     def to_dict(self) -> dict[str, Any]:

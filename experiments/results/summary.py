@@ -116,7 +116,7 @@ class Summary:
 
     @property
     def several(self) -> str:
-        """``20 seeds``, ``5 runs``: what the means are of; empty of a single run."""
+        """What the means are of, like ``20 seeds`` or ``5 runs``; empty of a single run."""
         if len(self.runs) == 1:
             return ""
         return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
@@ -162,7 +162,8 @@ class Summary:
 
     @property
     def tiers(self) -> dict[str, float]:
-        """Mean bytes by tier and direction, of the verified runs, or of all if there are none."""
+        """The mean bytes by tier and direction, of the verified runs, or of all if there are
+        none."""
         runs = self.verified or self.runs
         return {tier: statistics.fmean(run.tiers[tier] for run in runs) for tier in TIERS}
 

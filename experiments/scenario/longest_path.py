@@ -164,12 +164,12 @@ class Marking:
 
     @property
     def most_packets(self) -> int:
-        """What leaves room in the queue."""
+        """The most packets that leave room in the queue."""
         return max(1, self.queue_packets // 2, self.queue_packets - self.senders)
 
     @property
     def threshold_packets(self) -> int:
-        """See the class."""
+        """How many waiting packets marks begin at; the class says why."""
         wanted = self.bdp_packets / 7 + self.flows + self.burst_packets
         return min(math.ceil(wanted), self.most_packets)
 

@@ -47,13 +47,13 @@ def check_model(given: Mapping[str, int | None], ranks: int) -> None:
 
 
 def check_slowdown(slowdown: float | None) -> None:
-    """Raise `InputError` for one out of range."""
+    """Raise `InputError` for a slowdown out of range."""
     if slowdown is not None and not 1e-6 <= slowdown <= 1e12:
         raise InputError(f"slowdown {slowdown:g} is out of range: 1e-6 to 1e12")
 
 
 def check_algorithm(workload: str, algorithm: str) -> None:
-    """Raise `InputError` for one that makes no sense for a workload."""
+    """Raise `InputError` for an algorithm that makes no sense for a workload."""
     from weft.experiments.workloads.load import algorithms_for
 
     known = algorithms_for(workload)
