@@ -73,7 +73,7 @@ class Flow(Idle):
 
 
 def clos(hosts: int, rate_bps: int = RATE_BPS, delay_ns: int = DELAY_NS) -> Topology:
-    """A two-tier Clos without oversubscription, of a power of two of hosts."""
+    """Return a two-tier Clos without oversubscription, of a power of two of hosts."""
     below = min(1 << (hosts.bit_length() - 1) // 2, 32)
     return leaf_spine(hosts // below, below, below, rate_bps, delay_ns=delay_ns)
 

@@ -141,7 +141,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
 
     @staticmethod
     def read(table: Mapping[str, Any]) -> "PlotSpec":
-        """The plot that a TOML table says. Raises `InputError`."""
+        """Return the plot that a TOML table says. Raises `InputError`."""
         known = PlotSpec.__struct_fields__
         values: dict[str, Any] = {}
         for key, value in table.items():
