@@ -46,7 +46,7 @@ class Team:
 
     @property
     def switch_values(self) -> int:
-        """Values of an aggregation packet, 0 if switches add nothing for it."""
+        """How many values an aggregation packet has, 0 if switches add nothing for the team."""
         return self.aggregation.values if self.aggregation else 0
 
 
@@ -71,8 +71,8 @@ class Cast:
         return next(ranks, None)
 
     def partners(self, process: int, requests: Iterable[Request]) -> set[int]:
-        """Ranks that a process needs queue pairs with for these requests, beside those that every
-        rank has; none for what is no rank."""
+        """Return ranks that a process needs queue pairs with for these requests, beside those that
+        every rank has; none for what is no rank."""
         rank = self.rank_of(process)
         if rank is None:
             return set()
@@ -81,13 +81,13 @@ class Cast:
 
     @staticmethod
     def of_one_team(addresses: Sequence[str], groups: Sequence[str] = ()) -> Cast:
-        """Every host is a rank."""
+        """Return a cast in which every host is a rank."""
         team = Team(tuple(addresses), groups=tuple(groups))
         return Cast((team,), tuple((rank, ((0, rank),)) for rank in range(len(addresses))))
 
 
 class AgentGroup(EndpointAgent):
-    """Several agents on one endpoint.
+    """Runs several agents on one endpoint.
 
     It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its
     own queue pairs.

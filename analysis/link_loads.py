@@ -43,7 +43,7 @@ class LinkLoads:
 
     @staticmethod
     def zeros(paths: ClosPaths, dtype: type = np.int64) -> "LinkLoads":
-        """Nothing on any link."""
+        """Return the loads of links on which there is nothing."""
         shapes = ((paths.hosts,), (paths.leaves, paths.uplinks),
                   (paths.pods, paths.uplinks, paths.cores))  # fmt: skip
         return LinkLoads(*(np.zeros(shape, dtype) for shape in shapes for _ in range(2)))
@@ -60,7 +60,7 @@ class LinkLoads:
         return np.concatenate([self.host_up, self.host_down])
 
     def by_direction(self) -> Numbers:
-        """All, in the order of `Topology.directions`."""
+        """Return the loads of all links, in the order of `Topology.directions`."""
         # A topology's links to cores are by position, then pod, then core.
         up = (self.host_up, self.leaf_up, self.core_up.transpose(1, 0, 2))
         down = (self.host_down, self.leaf_down, self.core_down.transpose(1, 0, 2))
@@ -80,7 +80,7 @@ class LinkLoads:
 
 
 def direction_name(paths: ClosPaths, number: int) -> str:
-    """The name of a direction by its place in `Topology.directions`: ``leaf0>spine1``."""
+    """Return the name of a direction by its place in `Topology.directions`: ``leaf0>spine1``."""
     link, down = divmod(number, 2)
     leaf_links = paths.leaves * paths.uplinks
     if link < paths.hosts:
@@ -100,7 +100,7 @@ def direction_name(paths: ClosPaths, number: int) -> str:
 def loads_of(
     paths: ClosPaths, source: IntArray, destination: IntArray, size_bytes: IntArray, path: IntArray
 ) -> LinkLoads:
-    """The loads of messages between hosts, each on one path (`WITHIN_LEAF`: none); int64."""
+    """Return the loads of messages between hosts, each on one path (`WITHIN_LEAF`: none); int64."""
     paths.check_hosts(source, destination)
     loads = LinkLoads.zeros(paths)
     apart = source != destination
@@ -122,13 +122,13 @@ def loads_of(
 
 
 def pieces_loads(paths: ClosPaths, flows: Flows, pieces: Pieces) -> LinkLoads:
-    """The loads of flows that are sent in pieces."""
+    """Return the loads of flows that are sent in pieces."""
     source, destination = flows.source[pieces.flow], flows.destination[pieces.flow]
     return loads_of(paths, source, destination, pieces.size_bytes, pieces.path)
 
 
 def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntArray) -> LinkLoads:
-    """The loads of flows that are hashed, exactly as the switches do.
+    """Return the loads of flows that are hashed, exactly as the switches do.
 
     ``source_ports``: int64 [flows, lanes]; every flow is cut in as many parts, nearly equal ones.
     """
@@ -148,13 +148,14 @@ def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntAr
 
 
 def destination_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """The loads of flows that go by destination, as `weft.controller.features.routes` has it."""
+    """Return the loads of flows that go by destination, as `weft.controller.features.routes` has
+    it."""
     path = destination_paths(paths, flows.source, flows.destination)
     return loads_of(paths, flows.source, flows.destination, flows.size_bytes, path)
 
 
 def destination_paths(paths: ClosPaths, source: IntArray, destination: IntArray) -> IntArray:
-    """The paths of flows by destination (D-Mod-K), int64 [flows]."""
+    """Return the paths of flows by destination (D-Mod-K), int64 [flows]."""
     paths.check_hosts(source, destination)
     path = np.full(len(source), WITHIN_LEAF, np.int64)
     away = np.flatnonzero(paths.leaf_of(source) != paths.leaf_of(destination))
@@ -193,14 +194,16 @@ def leaf_demand(paths: ClosPaths, flows: Flows) -> IntArray:
 
 
 def spray_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """The loads of ideal spraying: every path between two leaves has as many bytes; float64."""
+    """Return the loads of ideal spraying: every path between two leaves has as many bytes;
+    float64."""
     none = np.full(len(flows), WITHIN_LEAF, np.int64)
     hosts = loads_of(paths, flows.source, flows.destination, flows.size_bytes, none)
     return demand_loads(paths, leaf_demand(paths, flows), hosts)
 
 
 def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLoads:
-    """The loads of ideal spraying by bytes from leaf to leaf; ``hosts`` has those of host links.
+    """Return the loads of ideal spraying by bytes from leaf to leaf; ``hosts`` has those of host
+    links.
 
     Leaves of a pod that have the same uplinks up are alike, so pairs of kinds are looked at.
     """
@@ -227,7 +230,7 @@ def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLo
 
 
 def kinds_of(paths: ClosPaths) -> list[IntArray]:
-    """Leaves of the same pod with the same uplinks up, together."""
+    """Return groups of leaves: those of the same pod with the same uplinks up are together."""
     found: dict[tuple[int, bytes], list[int]] = {}
     for leaf in range(paths.leaves):
         key = (leaf // paths.leaves_per_pod, paths.leaf_up[leaf].tobytes())

@@ -45,7 +45,8 @@ def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
 def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> LinkLoads:
     """Return exactly what Ethereal makes of flows of ``size_bytes`` from every host to every other.
 
-    What paths have alike is counted; what some have more goes round with where sources begin.
+    What all paths have alike is counted at once. What some paths have more goes round with the
+    place at which sources begin.
     """
     loads = _host_loads(paths, size_bytes)
     kinds = kinds_of(paths)
@@ -122,7 +123,7 @@ def _on_all_paths(usable: BoolArray, counts: IntArray, least: int, more: FloatAr
 
 
 def uniform_ecmp(paths: ClosPaths, size_bytes: int, lanes: int = 1, seed: int = 1) -> LinkLoads:
-    """The loads of flows in ``lanes`` parts that are hashed as if each were drawn by itself.
+    """Return the loads of flows in ``lanes`` parts that are hashed as if each were drawn by itself.
 
     How many of the flows between two leaves take which uplink is one draw (multinomial); between
     pods, another how many of those between two pods, at one aggregation switch, take which core.

@@ -17,7 +17,7 @@ __all__ = ["Controller", "LinkCounters", "Plan", "diff", "fabric_plan"]
 
 
 def __getattr__(name: str) -> Any:
-    """Planning alone needs no gRPC: ``Controller`` is imported when it is first asked for."""
+    """Import ``Controller`` when it is first asked for: planning alone needs no gRPC."""
     if name == "Controller":
         from weft.controller.controller import Controller
 

@@ -35,7 +35,7 @@ ELECTION_ID = (2, 0)
 
 
 def later_election_id() -> tuple[int, int]:
-    """One that is above all that were given so before, and above `ELECTION_ID`."""
+    """Return an id that is above all that were given so before, and above `ELECTION_ID`."""
     return (ELECTION_ID[0] + 1, time.time_ns())
 
 
@@ -140,7 +140,7 @@ class RemoteClient:
         election_id: tuple[int, int],
         deadline_s: float,
     ) -> None:
-        """Nothing is sent before the first call, or ``become_primary``; ``where``: for errors."""
+        """Send nothing before the first call, or ``become_primary``; ``where``: for errors."""
         self._where = where
         self.device_id = device_id
         self.election_id = election_id
@@ -223,7 +223,7 @@ class Session:
         election_id: tuple[int, int] = ELECTION_ID,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        """Nothing is sent before ``connect``.
+        """Send nothing before ``connect``.
 
         ``deadline_s``: for the switch to listen, and for each request.
         """
@@ -313,7 +313,7 @@ class Session:
         return [entity for response in responses for entity in response.entities]
 
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
-        """(packets, bytes) of cells of indirect counters, given by name and index."""
+        """Return (packets, bytes) of cells of indirect counters, given by name and index."""
         messages = self._messages()
         wanted = [(messages.counter_id(counter), index) for counter, index in cells]
         queries = [

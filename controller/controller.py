@@ -90,7 +90,7 @@ class Controller:
         self.close()
 
     def session(self, switch: str) -> Session:
-        """The session with one switch."""
+        """Return the session with one switch."""
         return self._sessions[switch]
 
     def apply(self, plan: Plan, besides: Collection[str] = ()) -> None:
@@ -116,7 +116,8 @@ class Controller:
         self.plan = plan
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
-        """Packets and bytes sent and lost on every direction of every link, by (from, to)."""
+        """Return the packets and bytes sent and lost on every direction of every link, by (from,
+        to)."""
         features = [each for each in all_features() if each.counters or each.host_counters]
         everywhere = [self.names.name(one) for each in features for one in each.counters]
         at_hosts = [self.names.name(one) for each in features for one in each.host_counters]

@@ -67,7 +67,8 @@ class Action:
 
     @staticmethod
     def of(name: str, **params: int) -> Action:
-        """For example ``Action.of("FabricIngress.forwarding.set_salt", salt=7)``."""
+        """Return an action by its name and parameters, as in
+        ``Action.of("FabricIngress.forwarding.set_salt", salt=7)``."""
         return Action(name, tuple(params.items()))
 
     def __str__(self) -> str:

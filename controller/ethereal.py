@@ -83,7 +83,7 @@ class _Groups:
         self.start = source % paths.hosts_per_leaf + self.source_leaf + self.destination_leaf
 
     def alike(self) -> Iterable[IntArray]:
-        """Groups that are cut alike: as many flows of the same sizes over the same paths."""
+        """Return groups that are cut alike: as many flows of the same sizes over the same paths."""
         found: dict[tuple[bytes, bytes], list[int]] = {}
         usable: dict[tuple[int, int], bytes] = {}
         leaves = zip(self.source_leaf.tolist(), self.destination_leaf.tolist(), strict=True)

@@ -20,7 +20,7 @@ def fabric_plan(
     wants: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """The plan for p4/fabric.p4 on a topology; see `Planning` for what is said to planners.
+    """Return the plan for p4/fabric.p4 on a topology; see `Planning` for what is said to planners.
 
     Raises InputError for what does not fit the topology or the program, and for something that is
     wanted of a feature that there is not.

@@ -64,7 +64,7 @@ class Flows:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Parts of flows, each on one path, in the order in which their sources send them.
+    """The parts of flows, each on one path, in the order in which their sources send them.
 
     int64 arrays of the same length. The pieces of a flow cover it, each byte once.
     """

@@ -21,7 +21,7 @@ _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
 
 
 class Inspector:
-    """Reads one switch; a context manager.
+    """Reads one switch, as a context manager.
 
     Args:
         name: the switch's, for messages.

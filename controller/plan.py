@@ -49,7 +49,7 @@ def merge(*parts: Mapping[str, Sequence[Entity]]) -> dict[str, tuple[Entity, ...
 
 
 def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
-    """The updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
+    """Return the updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
 
     A batch refers only to what earlier ones made, as a switch may reorder updates within a batch
     (P4Runtime specification, section "Batching and Ordering of Updates"), and nothing is deleted

@@ -15,7 +15,7 @@ class ProgramNames:
     """
 
     def __init__(self, p4info: Any, apart: Collection[str] = ()) -> None:
-        """``p4info``: the program's ``p4.config.v1.P4Info``.
+        """Take ``p4info``: the program's ``p4.config.v1.P4Info``.
 
         ``apart``: names of controls whose things are found by ``control.thing`` alone, and the key
         fields of whose tables by their full names: they make no other short name mean several.

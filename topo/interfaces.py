@@ -85,7 +85,8 @@ def interface_name(port: Port, topology: Topology) -> str:
 
 
 def burst_bytes(rate_bps: int, link_mtu: int) -> int:
-    """tbf's bucket: the largest frame, or what a late timer has to make up for if that is more.
+    """Return the size of tbf's bucket: the largest frame, or what a late timer has to make up for
+    if that is more.
 
     tbf drops what is larger than its bucket, and rounds the bucket to its own unit of time; hence
     the sixteenth more.

@@ -52,12 +52,12 @@ HOST_PORT = 1
 
 
 def format_ipv4(address: int) -> str:
-    """Dotted text of an IPv4 address given as an integer."""
+    """Return dotted text of an IPv4 address given as an integer."""
     return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
 
 
 def format_mac(mac: int) -> str:
-    """Colon-separated text of a MAC address given as an integer."""
+    """Return colon-separated text of a MAC address given as an integer."""
     return mac.to_bytes(6, "big").hex(":")
 
 
@@ -125,7 +125,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """For example ``leaf0-spine1``."""
+        """The name of the link, for example ``leaf0-spine1``."""
         return f"{self.a.node}-{self.b.node}"
 
 
@@ -140,12 +140,12 @@ class Direction:
 
     @property
     def name(self) -> str:
-        """For example ``leaf0>spine1``."""
+        """The name of the direction, for example ``leaf0>spine1``."""
         return f"{self.source.node}>{self.destination.node}"
 
     @property
     def ends(self) -> tuple[str, str]:
-        """(from, to): the nodes' names, the key of per-direction figures."""
+        """The names of its nodes, (from, to), which are the key of per-direction figures."""
         return self.source.node, self.destination.node
 
     @property
@@ -291,7 +291,7 @@ class Topology:
         return tuple(direction for direction in self.directions if direction.tier == tier)
 
     def describe(self) -> str:
-        """One line: the shape and its counts."""
+        """Return one line: the shape and its counts."""
         numbers = Counter(switch.tier for switch in self.switches)
         counts = [
             f"{numbers[tier]} {tier} switch{'es' if numbers[tier] > 1 else ''}"
@@ -320,7 +320,7 @@ def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
 
 
 def host_address(leaf: int, position: int) -> int:
-    """IPv4 address of host number ``position`` of leaf number ``leaf``, both from 0."""
+    """Return the IPv4 address of host number ``position`` of leaf number ``leaf``, both from 0."""
     return 10 << 24 | leaf << 8 | position + 1
 
 

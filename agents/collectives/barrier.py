@@ -12,7 +12,7 @@ def barrier_peers(rank: int, size: int) -> set[int]:
 
 
 def rounds(size: int) -> int:
-    """ceil(log2 P)."""
+    """Return ceil(log2 P)."""
     return (size - 1).bit_length()
 
 
@@ -28,7 +28,7 @@ class DisseminationBarrier:
         self._heard: set[int] = set()
 
     def enter(self) -> list[tuple[int, int]]:
-        """Begin; return the tokens to send now, as (peer, round)."""
+        """Begin, and return the tokens to send now, as (peer, round)."""
         self.entered = True
         return [] if self.done else [self._token(), *self._proceed()]
 

@@ -265,7 +265,8 @@ class Communicator(Members):
         return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
 
     def share_window(self, peer: int, writers: int) -> None:
-        """So many members begin to write to one at the same time: all together with one window."""
+        """Divide the window towards a member among so many members that begin to write to it at the
+        same time."""
         for pair in self.pairs_of(peer):
             pair.share_window(writers)
 

@@ -42,8 +42,8 @@ def is_number(name: str) -> bool:
 
 
 def significand_bits(name: str) -> int:
-    """Bits of a floating-point type's significand, the implicit one included: integers up to
-    2**bits are exact."""
+    """Return the bits of a floating-point type's significand, the implicit one included: integers
+    up to 2**bits are exact."""
     return int(_finfo(dtype_of(name)).nmant) + 1
 
 

@@ -69,7 +69,7 @@ class FetchRing:
 
     @property
     def reading(self) -> bool:
-        """RDMA READs are under way, or wait for their turn."""
+        """Whether RDMA READs are under way, or wait for their turn."""
         return bool(self._reads or self._to_read)
 
     @property

@@ -197,7 +197,7 @@ class FlowGraph:
         return [ends_ns.get(task) for task in range(len(self.source))]
 
     def ends_ns(self, rate_bps: int) -> dict[int, int]:
-        """`least_ns` by task, in the order in which they end."""
+        """Return `least_ns` by task, in the order in which they end."""
         after: dict[int, list[int]] = {}
         for cause, waiting in zip(self.cause, self.waiting, strict=True):
             after.setdefault(cause, []).append(waiting)

@@ -178,7 +178,7 @@ class FlowsOperation(Operation):
         return self._schedule.deadline() if self._clock.phase == "data" else None
 
     def waits_on(self) -> set[int]:
-        """Whoever sends to this rank, is sent to, or has something to tell it."""
+        """Return whoever sends to this rank, is sent to, or has something to tell it."""
         return self._graph.partners(self._communicator.rank)
 
     def waiting_for(self) -> str:

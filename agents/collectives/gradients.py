@@ -26,7 +26,8 @@ _PLACES = -1
 def gradients(
     data: str, dtype: str, seed: int, operation: int, rank: int, first: int, count: int
 ) -> Array:
-    """Elements ``first`` to ``first + count - 1`` of what a rank contributes, [count] of `dtype`.
+    """Return elements ``first`` to ``first + count - 1`` of what a rank contributes, [count] of
+    `dtype`.
 
     ``normal``: mean 0, standard deviation 1. ``heavy-tailed``: Student's t with two degrees of
     freedom, whose variance is infinite. ``mixed``: normal times a power of two that belongs to the

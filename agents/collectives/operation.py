@@ -190,7 +190,7 @@ class Operation:
         return self._clock.phase
 
     def start(self, now_ns: int) -> None:
-        """Begin."""
+        """Begin the operation."""
         raise NotImplementedError
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:

@@ -17,7 +17,8 @@ SWITCH_OVERHEAD_BYTES = UD_OVERHEAD_BYTES + AGGREGATION
 
 
 def frame_bytes(size_bytes: IntArray, packet_bytes: int, overhead_bytes: int) -> IntArray:
-    """Frame bytes that carry so many payload bytes in packets of at most ``packet_bytes``."""
+    """Return frame bytes that carry so many payload bytes in packets of at most
+    ``packet_bytes``."""
     return size_bytes + -(-size_bytes // packet_bytes) * overhead_bytes
 
 

@@ -51,7 +51,7 @@ def first_difference(
 
 
 def words(key: int, first: int, count: int) -> NDArray[np.uint64]:
-    """Words ``first`` to ``first + count - 1`` of a key: uint64[count]."""
+    """Return words ``first`` to ``first + count - 1`` of a key: uint64[count]."""
     counters = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
     return _mix(counters * np.uint64(_GOLDEN), key)
 

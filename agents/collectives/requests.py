@@ -193,9 +193,9 @@ class Request:
         return dtype_of(self.dtype).itemsize
 
     def elements(self, size: int) -> tuple[int, ...]:
-        """Elements of each of `size` ranks: what it contributes, or of Reduce-Scatter ends with;
-        of `VECTORS`, parts of the vector that differ by one element at most, the longer first; of
-        flows, the bytes that it sends.
+        """Return the elements of each of `size` ranks: what it contributes, or of Reduce-Scatter
+        ends with; of `VECTORS`, parts of the vector that differ by one element at most, the longer
+        first; of flows, the bytes that it sends.
 
         Raises InputError where the request is of another number of ranks.
         """
@@ -223,7 +223,7 @@ class Request:
         return (counts,) * size
 
     def shard_bytes(self, size: int) -> tuple[int, ...]:
-        """`elements` in bytes."""
+        """Return `elements` in bytes."""
         return tuple(count * self.item_bytes for count in self.elements(size))
 
     def buffer_elements(self, rank: int, size: int) -> int:

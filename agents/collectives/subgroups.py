@@ -88,7 +88,7 @@ class Subgroups:
         """What comes to a queue pair, and where it goes."""
 
     def attach(self) -> None:
-        """Receive."""
+        """Attach to the multicast groups, to receive."""
         for pair, sink in self._feeds:
             pair.attach(sink)
 
@@ -108,7 +108,7 @@ class Subgroups:
 
     @property
     def missing(self) -> int:
-        """Packets that are not there yet."""
+        """How many packets are not there yet."""
         return sum(sink.missing for sink in self.sinks)
 
     @property
@@ -117,7 +117,7 @@ class Subgroups:
 
     @property
     def received(self) -> int:
-        """Packets that multicast brought."""
+        """How many packets multicast brought."""
         return sum(sink.received for sink in self.sinks)
 
     @property
@@ -125,17 +125,18 @@ class Subgroups:
         return sum(sink.duplicates for sink in self.sinks)
 
     def missing_in(self, shard: int) -> int:
-        """Packets of a shard that are not there yet."""
+        """Return how many packets of a shard are not there yet."""
         return sum(sink.missing_in(shard) for sink in self.sinks)
 
     def unstarted(self, shard: int) -> bool:
-        """Nothing of a shard, which is not empty, has come."""
+        """Return whether nothing of a shard, which is not empty, has come."""
         return all(
             sink.missing_in(shard) == len(sink.chunks_of(shard)) for sink in self.sinks
         ) and any(sink.chunks_of(shard) for sink in self.sinks)
 
     def tail_missing(self, shard: int) -> bool:
-        """Some worker's last packet of a shard has not come: it may still be on its way."""
+        """Return whether some worker's last packet of a shard has not come: it may still be on its
+        way."""
         return any(
             sink.missing_in(shard) and not sink.has(sink.chunks_of(shard).stop - 1)
             for sink in self.sinks
@@ -154,7 +155,7 @@ class Subgroups:
         return sum(len(sink.chunks_of(shard)) for sink in self.sinks)
 
     def span(self, shard: int, part: Range) -> tuple[int, int]:
-        """(offset, length) of a range of a shard's packets in the gathered buffer."""
+        """Return (offset, length) of a range of a shard's packets in the gathered buffer."""
         worker, first, end = part
         sink = self.sinks[worker]
         start, size = sink.shard_region(shard)

@@ -110,7 +110,7 @@ def error_bound(request: Request, terms: Array, switch_values: int = 0) -> Float
 
 
 def half_smallest(dtype: str) -> float:
-    """Half the smallest positive number of a type, as far as float64 has it."""
+    """Return half the smallest positive number of a type, as far as float64 has it."""
     return float(np.ldexp(1.0, max(smallest_power(dtype) - 1, -1074)))
 
 
@@ -128,8 +128,8 @@ def _roundings(request: Request, size: int) -> tuple[str, list[str]]:
 
 
 def distances(request: Request, terms: Array, result: Array) -> Floats:
-    """|r - s| of a result, [count], of what `terms` [ranks, count] come to; infinite for what is no
-    finite number."""
+    """Return |r - s| of a result, [count], of what `terms` [ranks, count] come to; infinite for
+    what is no finite number."""
     divisor = len(terms) if request.op == "average" else 1
     exact, rest = exact_sums(terms)
     # n r - s, without rounding n r: of each of the halves of r it is exact.

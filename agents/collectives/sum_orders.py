@@ -101,7 +101,7 @@ def _quantized(request: Request, terms: Array, switch_values: int) -> Array:
 
 
 def rounded(values: Floats, dtype: str) -> Array:
-    """Rounded once to a floating-point type, ties to even."""
+    """Return values as rounded once to a floating-point type, ties to even."""
     exponents = np.frexp(values)[1] - significand_bits(dtype)
     last = np.maximum(exponents, smallest_power(dtype))
     found: Array = np.ldexp(np.rint(np.ldexp(values, -last)), last).astype(dtype_of(dtype))

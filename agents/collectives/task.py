@@ -50,7 +50,7 @@ class Task:
 
     @property
     def ranks(self) -> int:
-        """P."""
+        """The number of ranks, P."""
         return len(self.shards)
 
     @property

@@ -15,7 +15,7 @@ TIMEOUT_FACTOR = 10
 
 
 def frames_bytes(size_bytes: int, chunk_bytes: int, overhead_bytes: int) -> int:
-    """Frame bytes that carry so many payload bytes in packets of at most ``chunk_bytes``."""
+    """Return frame bytes that carry so many payload bytes in packets of at most ``chunk_bytes``."""
     return size_bytes + -(-size_bytes // chunk_bytes) * overhead_bytes
 
 
@@ -36,7 +36,7 @@ def operation_timeout_ns(size: int, total_bytes: int, rate_bps: int) -> int:
 
 
 def chain_of(rank: int, size: int, chains: int) -> tuple[int, int]:
-    """(first, end) of the contiguous segment of ranks that a rank's chain consists of."""
+    """Return (first, end) of the contiguous segment of ranks that a rank's chain consists of."""
     chain = rank * chains // size
     return -(-chain * size // chains), -(-(chain + 1) * size // chains)
 
@@ -72,7 +72,7 @@ class Pace:
 
     @cached_property
     def received_bytes(self) -> int:
-        """Frame bytes of the operation that pass the fullest link."""
+        """The frame bytes of the operation that pass the fullest link."""
         own = min(self._frames) if self.chains >= len(self.shards) else 0
         return max(1, sum(self._frames) - own)
 
@@ -152,7 +152,7 @@ class FixedCutoff:
 
 
 class AdaptiveCutoff:
-    """Near the expected time, extended while there is progress.
+    """A cutoff near the expected time, which is extended while there is progress.
 
     What comes slower than expected, from a link at a part of its rate or on a busy machine, is
     given longer, by the measured rate: an extension is some packets' time at the rate at which they

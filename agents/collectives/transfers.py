@@ -41,12 +41,12 @@ def placed(rounds: Iterable[Transfers], hosts: Sequence[int] | IntArray) -> Iter
 
 
 def together(parts: Sequence[Transfers]) -> Transfers:
-    """Several rounds as one."""
+    """Return several rounds as one."""
     return Transfers(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def at_once(rounds: Iterable[Transfers], each: int) -> Iterator[Transfers]:
-    """Rounds of a direct exchange, so many at a time in one step."""
+    """Yield the rounds of a direct exchange, so many at a time in one step."""
     left = iter(rounds)
     while some := list(itertools.islice(left, each)):
         yield together(some)
@@ -60,21 +60,22 @@ def even_parts(size_bytes: int, parts: int, item_bytes: int = 1) -> IntArray:
 
 
 def to_all(sizes: IntArray) -> Iterator[Transfers]:
-    """Every rank sends its shard to every other."""
+    """Yield the rounds in which every rank sends its shard to every other."""
     ranks = np.arange(len(sizes), dtype=np.int64)
     for distance in range(1, len(sizes)):
         yield Transfers(ranks, np.roll(ranks, -distance), sizes)
 
 
 def to_owners(sizes: IntArray) -> Iterator[Transfers]:
-    """Every rank sends to every other what is that one's of its vector."""
+    """Yield the rounds in which every rank sends to every other what is that one's of its
+    vector."""
     ranks = np.arange(len(sizes), dtype=np.int64)
     for distance in range(1, len(sizes)):
         yield Transfers(ranks, np.roll(ranks, -distance), np.roll(sizes, -distance))
 
 
 def folded(ranks: int) -> tuple[IntArray, IntArray, IntArray]:
-    """(even ranks that leave, odd ones that stand in for them, the 2^q that take part).
+    """Return (even ranks that leave, odd ones that stand in for them, the 2^q that take part).
 
     P = Q + rem, Q = 2^q: of the first 2 rem ranks the even ones leave.
     """
@@ -85,7 +86,7 @@ def folded(ranks: int) -> tuple[IntArray, IntArray, IntArray]:
 
 
 def exchanges(active: IntArray, held: IntArray) -> Iterator[Transfers]:
-    """In round i a place exchanges all that it has with the one 2^i away."""
+    """Yield rounds: in round i a place exchanges all that it has with the one 2^i away."""
     places = np.arange(len(active), dtype=np.int64)
     for round_ in range(len(active).bit_length() - 1):
         partners = places ^ 1 << round_

@@ -110,7 +110,7 @@ class Blocks:
         return int(np.searchsorted(self._first, block, "right")) - 1
 
     def span(self, block: int) -> tuple[int, int]:
-        """(offset, length) of a block in bytes."""
+        """Return (offset, length) of a block in bytes."""
         part = self.part_of(block)
         start = (block - int(self._first[part])) * self._block_size
         length = min(self._block_size, int(self._sizes[part]) - start)

@@ -108,7 +108,7 @@ class Launcher:
         return self._process.pid
 
     def fileno(self) -> int:
-        """Readable when ``poll`` has news."""
+        """Return a descriptor that is readable when ``poll`` has news."""
         return self._channel.fileno()
 
     def wait_warm(self, limit_s: float = WARM_LIMIT_S) -> None:
@@ -330,7 +330,7 @@ def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
 
 
 def serve(channel: LineChannel) -> None:
-    """The launcher process: warm up, fork on request, report exits, until the runner is gone."""
+    """Be the launcher process: warm up, fork on request, report exits, until the runner is gone."""
     from weft.agents.drivers.rank import warm_up
 
     wake_receive, wake_send = socket.socketpair()

@@ -204,8 +204,8 @@ def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """When a worker's thread began and ended (ns of CLOCK_MONOTONIC) and the processor time that
-    it took."""
+    """The times when a worker's thread began and ended (ns of CLOCK_MONOTONIC) and the processor
+    time that it took."""
 
     started_ns: int
     ended_ns: int

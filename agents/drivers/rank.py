@@ -271,7 +271,7 @@ def participant_of(config: RankConfig) -> Participant:
 
 def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorker]:
     """Return what receives the groups of each subgroup of a multicast operation with so many
-    workers, for threads of their own; none where there is only one."""
+    workers: one worker for each thread, and none where there is only one worker."""
     if workers == 1 or participant.agent is None:
         return []
     pairs = participant.agent.communicator.multicast

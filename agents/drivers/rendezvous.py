@@ -63,7 +63,7 @@ Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
 
 
 class ExitSource(Protocol):
-    """Who knows that rank processes ended: the Launcher."""
+    """Something that knows which rank processes ended: the Launcher."""
 
     def fileno(self) -> int:
         """Return a descriptor that can be read when `poll` has news."""
@@ -148,7 +148,7 @@ class Rendezvous:
 
     @property
     def pids(self) -> dict[int, int]:
-        """Process id by rank, of those that have said hello."""
+        """The process ids, by rank, of the ranks that have said hello."""
         return {rank: hello.pid for rank, hello in self._hello.items()}
 
     def gather(self) -> None:

@@ -478,7 +478,7 @@ class Lateness:
         return self.maximum_ns
 
     def summary(self) -> dict[str, int]:
-        """`p50`, `p99` and `max` in ns; zeros without samples."""
+        """Return `p50`, `p99` and `max` in ns; zeros without samples."""
         return {
             "p50": self.percentile(0.5),
             "p99": self.percentile(0.99),

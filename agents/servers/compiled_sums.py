@@ -31,7 +31,7 @@ def larger(one: Any, other: Any) -> Any:
 
 @internal
 def apply(into: Any, left: Any, right: Any, count: int, op: int) -> None:
-    """into[i] = left[i] op right[i]."""
+    """Set into[i] = left[i] op right[i]."""
     if op == SUM:
         for i in range(count):
             into[i] = left[i] + right[i]
@@ -45,7 +45,8 @@ def apply(into: Any, left: Any, right: Any, count: int, op: int) -> None:
 
 @internal
 def apply_four(into: Any, a: Any, b: Any, c: Any, d: Any, count: int, op: int) -> None:
-    """into[i] = (((into[i] op a[i]) op b[i]) op c[i]) op d[i], with one load and store of it."""
+    """Set into[i] = (((into[i] op a[i]) op b[i]) op c[i]) op d[i], with one load and store of
+    it."""
     if op == SUM:
         for i in range(count):
             into[i] = into[i] + a[i] + b[i] + c[i] + d[i]
@@ -85,7 +86,8 @@ def combine(like: Any, rows: Words, count: int, out: int, op: int) -> None:
 
 @internal
 def widen(source: Any, count: int, bits: Any, values: Any, brain: bool) -> None:
-    """float16 or bfloat16, given by their bits, as float32: `bits` and `values` are one memory."""
+    """Turn float16 or bfloat16, given by their bits, into float32: `bits` and `values` are one
+    memory."""
     if brain:
         for i in range(count):
             bits[i] = np.uint32(source[i]) << np.uint32(16)
@@ -105,7 +107,8 @@ def widen(source: Any, count: int, bits: Any, values: Any, brain: bool) -> None:
 
 @internal
 def narrow(bits: Any, values: Any, small: Any, count: int, target: Any, brain: bool) -> None:
-    """float32 rounded to the nearest float16 or bfloat16, ties to even.
+    """Round float32 to the nearest float16 or bfloat16, ties to even, and write its bits to
+    `target`.
 
     `bits` and `values` are one memory; `small` is float32[count] of room.
     """

@@ -136,7 +136,8 @@ def terms_of(
     cursor: int,
     packet_bytes: int,
 ) -> Terms:
-    """Terms with defaults filled in: a zero `split`, `fan_in` or `block_bytes` leaves the choice.
+    """Return terms with defaults filled in: a zero `split`, `fan_in` or `block_bytes` leaves the
+    choice.
 
     Raises:
         InputError: there is no such operation.
@@ -164,7 +165,8 @@ def terms_of(
 
 @dataclass(frozen=True, slots=True)
 class Contributor:
-    """Who sends something to a server: a rank, or a server with the partial result of some."""
+    """A rank, or a server with the partial result of some ranks, that sends something to a
+    server."""
 
     member: int
     first: int
@@ -253,7 +255,7 @@ class ReductionPlan:
 
     @cached_property
     def groups(self) -> int:
-        """G."""
+        """The number of groups of ranks, G."""
         return -(-self.terms.size // self.terms.fan_in)
 
     def group_of(self, server: int) -> int:
@@ -268,7 +270,7 @@ class ReductionPlan:
         return first + (self.terms.cursor + piece) % (end - first)
 
     def servers_of(self, group: int) -> Words:
-        """int64[chunks]: the server that takes a group's elements, by chunk."""
+        """Return int64[chunks]: the server that takes a group's elements, by chunk."""
         table = [self.server_of(group, piece) for piece in range(self.terms.split)]
         found: Words = np.array(table, np.int64)[self.pieces]
         return found

@@ -168,7 +168,7 @@ class ServerOperation:
             self._offer(Kind.OPEN, parent, outgoing.results, data)
 
     def open(self, member: int, message: Control) -> None:
-        """A contributor has opened the operation.
+        """Take note that a contributor has opened the operation.
 
         Raises ProtocolError if it is none, or has done so before.
         """

@@ -117,7 +117,7 @@ class Reduction:
 
     @property
     def remaining(self) -> int:
-        """Rounds whose results have not come."""
+        """How many rounds there are whose results have not come."""
         return self.state.remaining
 
     @property

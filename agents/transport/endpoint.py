@@ -252,7 +252,7 @@ class Endpoint:
 
     @property
     def maximum_window(self) -> int:
-        """Packets that a queue pair has under way at most, and at first."""
+        """How many packets a queue pair has under way at most, and at first."""
         return self.state.maximum_window
 
     def create_rc(

@@ -19,7 +19,7 @@ from weft.base.jit import Record, Words, record
 
 @record
 class Pool(Record):
-    """Pieces of memory of one size, each of which begins with a `Piece`."""
+    """The pieces of memory of one size, each of which begins with a `Piece`."""
 
     made: int
     """Address of the last one that was made, 0 for none; and of the first that nobody uses."""

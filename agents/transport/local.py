@@ -42,13 +42,13 @@ class LocalQueuePair(RcQueuePair):
             self._deliver(context, length, arrival, error)
 
     def move_acknowledgements(self) -> None:
-        """There are none."""
+        """Do nothing: there are no acknowledgements."""
 
     def share_window(self, hosts: int) -> None:
-        """It has none."""
+        """Do nothing: there is no window."""
 
     def set_source_ports(self, ports: Sequence[int]) -> None:
-        """Nothing of it becomes a packet, so it has none."""
+        """Do nothing: no packets are sent, so there are no ports."""
 
     def post_send(self, data: bytes, context: object = None, immediate: int | None = None) -> None:
         """Send a message; see `RcQueuePair.post_send`."""
@@ -81,7 +81,7 @@ class LocalQueuePair(RcQueuePair):
         self._deliver(context, length, None if immediate is None else arrival, error)
 
     def post_read(self, *_: object, **__: object) -> None:
-        """Raises TransportMisuse: there is none."""
+        """Raise TransportMisuse: there is no READ here."""
         raise TransportMisuse("RDMA READ within a host: copy the memory")
 
     def _deliver(

@@ -125,7 +125,7 @@ class Posting:
 
     @property
     def outstanding(self) -> int:
-        """Posted operations that have not completed."""
+        """How many posted operations have not completed."""
         return len(self._posted)
 
     def _post(

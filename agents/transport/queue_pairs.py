@@ -103,7 +103,7 @@ class RcQueuePair(Posting):
         self._endpoint.row_of(self._index).acknowledge_moves = 1
 
     def set_source_ports(self, ports: Sequence[int]) -> None:
-        """The UDP source ports of the packets: the first one, and after each timeout the next,
+        """Set the UDP source ports of the packets: the first one, and after each timeout the next,
         round and round (completes as `repathed`). TransportMisuse if the endpoint's `entropy`
         chooses them, or for ports that there are not."""
         entropy = self._endpoint.options.entropy
@@ -141,8 +141,8 @@ class RcQueuePair(Posting):
         immediate: int | None = None,
         context: object = None,
     ) -> None:
-        """RDMA WRITE `length` bytes at `offset` of `region` to the peer's memory; completes as
-        `sent`.
+        """Write `length` bytes at `offset` of `region` to the peer's memory, by RDMA WRITE;
+        completes as `sent`.
 
         The bytes are read when they leave (and again if they are lost): keep them until then.
         With an immediate the peer gets `write_with_immediate`.
@@ -162,8 +162,8 @@ class RcQueuePair(Posting):
         rkey: int,
         context: object = None,
     ) -> None:
-        """RDMA READ `length` bytes of the peer's memory to `offset` of `region`; completes as
-        `read_done`.
+        """Read `length` bytes of the peer's memory to `offset` of `region`, by RDMA READ; completes
+        as `read_done`.
 
         Several may be outstanding; they complete in order.
         """

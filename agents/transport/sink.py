@@ -257,8 +257,8 @@ class ChunkSink:
         self._receiver = weakref.ref(receiver)  # which has the sink, and would never go else
 
     def rearm(self) -> None:
-        """Miss everything again, as a new sink does: for a further round into the same buffer.
-        Only where packets arrive, between two of them, and when nobody marks."""
+        """Begin to miss everything again, as a new sink does: for a further round into the same
+        buffer. Only where packets arrive, between two of them, and when nobody marks."""
         state = self.state
         self._present[:] = 0
         self._fetched[:] = 0

@@ -32,7 +32,7 @@ class MemoryRegion:
 
     @property
     def length(self) -> int:
-        """Size in bytes."""
+        """The size in bytes."""
         return len(self.buffer)
 
 
@@ -141,7 +141,7 @@ class TransportOptions:
 
 
 def check_options(options: TransportOptions) -> None:
-    """TransportMisuse, by name, for options that make no sense."""
+    """Raise TransportMisuse, by name, for options that make no sense."""
     choices = {
         "congestion": ("window", "dctcp"),
         "recovery": ("go-back-n", "selective"),

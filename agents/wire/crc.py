@@ -210,7 +210,7 @@ def _icrc_of(data: npt.NDArray[np.uint8], source: int, destination: int, source_
 
 
 def crc32(data: bytes | npt.NDArray[np.uint8]) -> int:
-    """CRC-32 of some bytes, the same as `zlib.crc32`."""
+    """Return the CRC-32 of some bytes, the same as `zlib.crc32`."""
     return int(_crc_of(np.frombuffer(data, np.uint8)))
 
 

@@ -115,7 +115,7 @@ class AggregationTree:
 
 
 class Aggregation(Feature):
-    """Aggregation; wanted are the jobs. It provides their trees."""
+    """The feature aggregation. The jobs are wanted of it; it provides their trees."""
 
     name = "aggregation"
     counters = ("port_egress_headers", "port_egress_values")

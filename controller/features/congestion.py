@@ -12,7 +12,8 @@ MAX_THRESHOLD = (1 << 19) - 1
 
 
 class Congestion(Feature):
-    """Marks; wanted is from how many waiting packets on, as `plan_marking` takes it."""
+    """The feature that marks packets. It is told from how many waiting packets on, as
+    `plan_marking` takes it."""
 
     name = "congestion"
     counters = ("ecn_marked",)
@@ -30,7 +31,7 @@ class Congestion(Feature):
 def plan_marking(
     names: ProgramNames, topology: Topology, threshold_packets: int
 ) -> dict[str, list[Entity]]:
-    """The marking threshold of every switch, by its name.
+    """Return the marking threshold of every switch, by its name.
 
     ``threshold_packets``: a packet of a transport that understands marks is marked where so many
     or more wait in an egress queue as it comes there; 0: none is. Raises InputError for a number

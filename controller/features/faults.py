@@ -19,7 +19,8 @@ CERTAIN = 1 << 32
 
 
 class Faults(Feature):
-    """Loss on purpose; wanted are probabilities of loss, as `losses` gives them."""
+    """The feature that loses packets on purpose. It is told probabilities of loss, as `losses`
+    gives them."""
 
     name = "faults"
     counters = ("ingress_lost",)
@@ -43,7 +44,8 @@ class Faults(Feature):
 def losses(
     topology: Topology, loss: float = 0.0, faults: Iterable[LinkLoss] = ()
 ) -> dict[tuple[str, str], float]:
-    """Probability of loss per direction, by its ends: ``loss`` where no fault says otherwise.
+    """Return probability of loss per direction, by its ends: ``loss`` where no fault says
+    otherwise.
 
     Directions without loss are left out. Raises InputError for an unknown link.
     """

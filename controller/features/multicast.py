@@ -47,8 +47,8 @@ class Tree:
 
 
 class Multicast(Feature):
-    """Multicast; wanted are groups as names of hosts; by default as many groups as there are hosts,
-    each of all hosts, so that every chain of an Allgather can have one of its own.
+    """The feature multicast. It is told groups as names of hosts; by default as many groups as
+    there are hosts, each of all hosts, so that every chain of an Allgather can have one of its own.
 
     It provides the trees of the groups.
     """
@@ -122,7 +122,8 @@ def tree_entities(names: ProgramNames, trees: Iterable[Tree]) -> dict[str, list[
 def hosts_below(
     topology: Topology, live: Mapping[str, tuple[Direction, ...]]
 ) -> dict[str, dict[str, Direction]]:
-    """Per switch, for each host below it: the direction to take. Lower switches come first."""
+    """Return, per switch, for each host below it, the direction to take. Lower switches come
+    first."""
     below: dict[str, dict[str, Direction]] = {}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         found: dict[str, Direction] = {}

@@ -85,7 +85,8 @@ class PathMap:
 
 
 class PinnedPaths(Feature):
-    """Pinned paths; wanted are the pins. One that needs a link that has failed is left out."""
+    """The feature pinned paths. It is told the pins, and leaves out those that need a link that has
+    failed."""
 
     name = "pinned_paths"
 

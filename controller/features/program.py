@@ -24,8 +24,8 @@ def featured_program(values: int = AGGREGATION_VALUES) -> ProgramFiles:
 
 
 def program_options() -> tuple[list[Path], dict[str, str | None]]:
-    """Folders of includes and macros with which the fabric's program has all features; none where
-    there are no features.
+    """Return the folders of includes and the macros with which the fabric's program has all
+    features; none where there are no features.
 
     Raises `InputError` for a feature whose file is not there.
     """

@@ -66,8 +66,8 @@ RoutePlanner = Callable[[Planning], Mapping[str, Sequence[Entity]]]
 
 
 class Routes(Feature):
-    """Unicast routes; wanted is how flows choose among shortest paths (`Paths`), or what plans
-    their routes (`RoutePlanner`); by default ECMP."""
+    """The feature unicast routes. It is told how flows choose among shortest paths (`Paths`), or
+    what plans their routes (`RoutePlanner`); by default ECMP."""
 
     name = "routes"
 

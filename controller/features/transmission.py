@@ -5,7 +5,8 @@ from weft.controller.features.feature import Feature
 
 
 class Transmission(Feature):
-    """Packets and bytes by port. What a host sends is counted where it arrives."""
+    """The feature that counts packets and bytes by port. What a host sends is counted where it
+    arrives."""
 
     name = "transmission"
     counters = ("port_egress",)

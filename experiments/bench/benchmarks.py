@@ -19,7 +19,7 @@ returns a figure of matplotlib's. What a person reads of the figures is a templa
 
 
 def load(name: str) -> ModuleType:
-    """The module of a benchmark. Raises `InputError` for a name that is none."""
+    """Return the module of a benchmark. Raises `InputError` for a name that is none."""
     if name not in NAMES:
         hint = did_you_mean(name, NAMES)
         raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
@@ -27,13 +27,13 @@ def load(name: str) -> ModuleType:
 
 
 def lines(name: str, figures: Mapping[str, Any]) -> list[str]:
-    """A benchmark's figures as a person reads them."""
+    """Return a benchmark's figures as a person reads them."""
     module = load(name)
     return module.lines(figures) if hasattr(module, "lines") else filled_in(name, figures)
 
 
 def filled_in(template: str, figures: Mapping[str, Any]) -> list[str]:
-    """The lines of a template, with figures by their names."""
+    """Return the lines of a template, with figures by their names."""
     from weft.base.templates import environment  # nothing but a text waits for it
 
     templates = environment(Path(__file__).with_name("templates"))

@@ -17,7 +17,8 @@ ATTEMPTS = 5
 
 
 def measure() -> dict[str, Any]:
-    """Seconds from nothing until all ranks are ready to start, and until all is taken down again.
+    """Measure seconds from nothing until all ranks are ready to start, and until all is taken down
+    again.
 
     Compiled programs are in the cache: the first time is not counted. Beside it, the time of a bare
     ``import numba`` in a process of its own, in the same run: machines differ.

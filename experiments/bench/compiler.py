@@ -17,8 +17,8 @@ ATTEMPTS = 5
 
 
 def measure() -> dict[str, Any]:
-    """Seconds, each the quickest of some attempts: in this process; as a process of its own; a bare
-    start of Python; and p4c's, None where it is not on the PATH."""
+    """Return seconds, each the quickest of some attempts: in this process; as a process of its own;
+    a bare start of Python; and p4c's, None where it is not on the PATH."""
     source = fabric_program()
     p4c = shutil.which("p4c-bm2-ss")
     with tempfile.TemporaryDirectory() as folder:

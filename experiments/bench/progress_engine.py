@@ -79,8 +79,9 @@ class Part:
 def measure(
     sizes: Collection[int] = SIZES, workers: Collection[int] = WORKERS, sockets: bool = True
 ) -> dict[str, Any]:
-    """Figures by source, mode, chunk size and number of workers, each of the quickest attempt; per
-    chunk, the processor time of a worker. Beside them memcpy and zlib's CRC of the same bytes."""
+    """Return figures by source, mode, chunk size and number of workers, each of the quickest
+    attempt; per chunk, the processor time of a worker. Beside them memcpy and zlib's CRC of the
+    same bytes."""
     figures: dict[str, Any] = {
         "cores": len(os.sched_getaffinity(0)),
         "load_average": round(os.getloadavg()[0], 2),

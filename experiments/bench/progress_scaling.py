@@ -34,7 +34,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Scaling:
-    """What workers receive, by their number, in anything a second."""
+    """The rate at which workers receive, by their number, in anything a second."""
 
     alone: float
     """What one worker receives by itself."""
@@ -54,7 +54,7 @@ class Scaling:
         return workers * self.alone / (1 + self.contention * (workers - 1))
 
     def needed(self, rate: float) -> Needed:
-        """Workers for a rate."""
+        """Return how many workers a rate needs, at least and at most."""
         least = math.ceil(rate / self.alone)
         most = None
         if rate <= self.alone:
@@ -66,7 +66,7 @@ class Scaling:
 
 
 def fitted(rates: Mapping[int, float], cores: int) -> Scaling | None:
-    """The law of rates by numbers of workers, least squares over those with a core each.
+    """Return the law of rates by numbers of workers, by least squares over those with a core each.
 
     None unless one worker and one other number of them were measured so.
     """

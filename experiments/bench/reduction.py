@@ -56,7 +56,8 @@ def measure(
     ranks: Collection[int] = RANKS,
     attempt_ns: int = ATTEMPT_NS,
 ) -> dict[str, Any]:
-    """Rows of GB/s by type, operation and ranks. RunError for a result that is not numpy's."""
+    """Return rows of GB/s by type, operation and ranks. RunError for a result that is not
+    numpy's."""
     rows = [_row(dtype, op, count, attempt_ns) for dtype in dtypes for op in ops for count in ranks]
     return {"chunk_bytes": CHUNK_BYTES, "chunks": CHUNKS, "cores_used": 1, "rows": rows}
 

@@ -46,7 +46,7 @@ ALLGATHER_GROUPS = 16
 
 
 def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dict[str, Any]:
-    """Figures by number of hosts, and of the Allgather."""
+    """Return figures by number of hosts, and of the Allgather."""
     carry(4, 1 << 14)  # what has to be compiled is
     networks = [
         min((carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)), key=itemgetter("seconds"))
@@ -73,13 +73,13 @@ class Flow(Idle):
 
 
 def clos(hosts: int, rate_bps: int = RATE_BPS, delay_ns: int = DELAY_NS) -> Topology:
-    """A two-tier Clos without oversubscription, of a power of two of hosts."""
+    """Return a two-tier Clos without oversubscription, of a power of two of hosts."""
     below = min(1 << (hosts.bit_length() - 1) // 2, 32)
     return leaf_spine(hosts // below, below, below, rate_bps, delay_ns=delay_ns)
 
 
 def permutation(size: int, seed: int) -> list[int]:
-    """Return to whom each sends: everyone to another one, one cycle of all."""
+    """Return the rank that each rank sends to. All ranks are in one random cycle."""
     order = list(range(size))
     random.Random(seed).shuffle(order)
     following = dict(zip(order, [*order[1:], order[0]], strict=True))
@@ -147,7 +147,7 @@ def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict
 
 
 def allgather(ranks: int, shard_bytes: int = ALLGATHER_SHARD_BYTES) -> dict[str, Any]:
-    """A multicast Allgather from nothing to its verified end, links of 100 Mbit/s."""
+    """Run a multicast Allgather from nothing to its verified end, over links of 100 Mbit/s."""
     started = time.perf_counter()
     topology = clos(ranks, DEFAULT_RATE_BPS, delay_ns=0)
     world = SimulatedWorld(topology, path_mtu=PATH_MTU)

@@ -79,7 +79,8 @@ RATIO_COLUMNS = {
 def measure(
     sizes: Collection[int] = SIZES, rounds: int = ROUNDS, turn_s: float = TURN_S
 ) -> dict[str, Any]:
-    """Figures of all rows and their ratios. Raises MachineError without root, ip or setpriv."""
+    """Return the figures of all rows and their ratios. Raises MachineError without root, ip or
+    setpriv."""
     refuse(
         os.geteuid() != 0,
         "weft bench switch makes veth pairs, which needs root: use sudo",
@@ -107,7 +108,7 @@ def measure(
 
 
 def summary(measured: dict[str, Any]) -> dict[str, Any]:
-    """Medians of every row and the ratios between rows, of what the rows measured."""
+    """Return the medians of every row and the ratios between rows, of what the rows measured."""
     rows = []
     for row in measured["rows"]:
         turns = row.pop("turns")
@@ -150,7 +151,7 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def lines(figures: dict[str, Any]) -> list[str]:
-    """The figures as tables."""
+    """Return the figures as tables."""
     from rich.console import Console
 
     text = io.StringIO()

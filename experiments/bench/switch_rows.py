@@ -113,7 +113,7 @@ class Device:
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmRSS:")), 0)
 
     def cpu_ns(self) -> int:
-        """Processor time of all its threads; clock ids as in clock_getcpuclockid(3)."""
+        """Return the processor time of all its threads; clock ids as in clock_getcpuclockid(3)."""
         return time.clock_gettime_ns((~self.process.pid << 3) | 2)
 
 
@@ -139,7 +139,7 @@ class Row:
 
 
 def frames(size: int, destination: int) -> list[bytes]:
-    """RoCEv2 data of some flows, RC SEND ONLY, to an IPv4 address; the ICRC is none."""
+    """Return RoCEv2 data of some flows, RC SEND ONLY, to an IPv4 address; the ICRC is none."""
     found = []
     for flow in range(FLOWS):
         addresses = struct.pack(">II", (10 << 24) + 1, destination)
@@ -156,7 +156,7 @@ def frames(size: int, destination: int) -> list[bytes]:
 
 
 def chosen_window(rates: Mapping[int, float]) -> int:
-    """The window to measure with, of the rates that trials had."""
+    """Return the window to measure with, of the rates that trials had."""
     best = max(rates, key=lambda window: rates[window])
     largest = max(rates)
     return best if rates[best] > CLEARLY * rates[largest] else largest
@@ -182,7 +182,7 @@ class Generator:
         bare.generate(words, port, self._messages.headers, sinks, self._text, settings, self._time)
 
     def run(self, row: Row, port: socket.socket, window: int, turn_s: float) -> dict[str, float]:
-        """One turn. RunError if nothing comes through."""
+        """Run one turn. RunError if nothing comes through."""
         for _ in range(ATTEMPTS):
             turn = self._run(row, port, window, turn_s)
             if turn is not None:
@@ -227,7 +227,8 @@ class Generator:
 
 
 def rig(letter: str, outputs: int = 1) -> list[str]:
-    """Lines for ``ip -batch``: pairs into a switch (port 1) and out of it (from port 2 on)."""
+    """Return lines for ``ip -batch``: pairs into a switch (port 1) and out of it (from port 2
+    on)."""
     pairs = [
         (f"{letter.upper()}1", f"i{letter}"),
         *((f"{letter.upper()}{2 + i}", f"{letter}{2 + i}") for i in range(outputs)),
@@ -236,7 +237,7 @@ def rig(letter: str, outputs: int = 1) -> list[str]:
 
 
 def pair(a: str, b: str) -> list[str]:
-    """Lines for ``ip -batch``: a veth pair."""
+    """Return lines for ``ip -batch``: a veth pair."""
     each = f"mtu {MTU} numtxqueues 1 numrxqueues 1"
     return [
         f"link add name {a} {each} type veth peer name {b} {each}",
@@ -318,21 +319,21 @@ class Bench:
         return device
 
     def ceiling(self) -> None:
-        """The bare loop."""
+        """Let the bare loop be measured."""
         run_batch("ip", rig("a"))
         command = python_command("weft.experiments.bench.switch_rows", "forward", "A1", "A2")
         device = self.add(Device("ceiling", command, _says_ready))
         self.rows += [Row("ceiling", "unicast", size, "a", [device]) for size in self.sizes]
 
     def switch(self, name: str, number: int, ports: list[dict[str, Any]]) -> dict[str, Any]:
-        """A switch of the built-in switch's configuration."""
+        """Return a switch as the built-in switch's configuration has it."""
         return {"name": name, "device_id": number, "address": self.address(name), "ports": ports}
 
     def address(self, name: str) -> str:
         return f"unix:{self.folder / name}.sock"
 
     def weft_process(self, name: str, switches: list[dict[str, Any]]) -> Device:
-        """A process of the built-in switch."""
+        """Return a process of the built-in switch."""
         path = self.folder / f"{name.replace(' ', '-')}.json"
         path.write_text(json.dumps({"switches": switches}))
         return self.add(
@@ -340,7 +341,7 @@ class Bench:
         )
 
     def weft(self) -> None:
-        """The built-in switch with fabric.p4."""
+        """Let the built-in switch with fabric.p4 be measured."""
         run_batch("ip", rig("b", FANOUT))
         prepared = run_tool(
             python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
@@ -367,7 +368,7 @@ class Bench:
         ]
 
     def weft_more(self) -> None:
-        """Twelve tables, and four switches on patch links."""
+        """Let twelve tables, and four switches on patch links, be measured."""
         run_batch("ip", rig("c") + rig("d"))
         ports = [{"port": port, "interface": f"C{port}"} for port in (1, 2)]
         switches = [self.switch("twelve", 1, ports)]
@@ -387,13 +388,13 @@ class Bench:
         ]
 
     def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
-        """A BMv2 without a program."""
+        """Return a BMv2 without a program."""
         path = self.folder / f"{name}.sock"
         command = bmv2_command(number, path, ports)
         return self.add(Device(name, command, lambda _: _listens(path)))
 
     def bmv2(self) -> None:
-        """BMv2 with the same programs."""
+        """Let BMv2 with the same programs be measured."""
         run_batch("ip", rig("e", FANOUT) + rig("f"))
         device = self.bmv2_process("bmv2", 1, {port: f"E{port}" for port in range(1, 2 + FANOUT)})
         self.load_fabric("bmv2", "bmv2", "e", device)
@@ -402,7 +403,7 @@ class Bench:
         self.rows.append(Row("bmv2", "12 tables", 1400, "f", [device]))
 
     def bmv2_chain(self) -> None:
-        """Four BMv2, one behind the other, over veth pairs."""
+        """Let four BMv2, one behind the other over veth pairs, be measured."""
         run_batch("ip", rig("h"))
         for i in range(HOPS - 1):
             run_batch("ip", pair(f"J{i}", f"K{i}"))
@@ -487,7 +488,7 @@ def _listens(path: Path) -> bool:
 
 
 def forward(source: str, target: str) -> None:
-    """The ceiling's process: forward until killed."""
+    """Be the ceiling's process: forward until killed."""
     ports = [open_port(source), open_port(target)]
     messages = bare.Messages()
     poll = np.zeros(1, np.int64)

@@ -18,8 +18,9 @@ ATTEMPTS = 10
 
 
 def measure() -> dict[str, Any]:
-    """GB/s of CRC-32 and of zlib's in the same run; ns a chunk of the receive path, ICRC and copy
-    included, by packets a batch. Each the quickest of some attempts: other processes only add."""
+    """Return GB/s of CRC-32 and of zlib's in the same run; ns a chunk of the receive path, ICRC and
+    copy included, by packets a batch. Each the quickest of some attempts: other processes only
+    add."""
     data = bytes(range(256)) * (1 << 12)
     return {
         "crc_gbytes_per_s": len(data) / quickest_ns(lambda: crc32(data), ATTEMPTS),

@@ -54,7 +54,7 @@ class Analysis:
     results: Sequence[SchemeLoads]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return the analysis as JSON has it."""
         paths = self.situation.paths
         schemes = [figures(self.situation, result) for result in self.results]
         found = {**self.asked, "schemes": schemes}
@@ -226,7 +226,7 @@ def _rates(
 
 
 def paths_table(analysis: Analysis) -> Table:
-    """One row a scheme."""
+    """Return a table with one row a scheme."""
     asked = analysis.asked
     table = Table(
         box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 0, 0),

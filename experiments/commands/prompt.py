@@ -161,7 +161,7 @@ class Prompt(CommandLine):
         self._testbed.strange |= load(chosen, Path(program), [], {}, self._say)
 
     def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
-        """Programs and folders that begin so; then switches."""
+        """Return the programs and folders that begin so; then switches."""
         before, word = line[:end].rsplit(" ", 1)
         if len(before.split()) > 1:
             return self.completedefault(text)

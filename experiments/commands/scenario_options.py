@@ -78,7 +78,7 @@ def _completion(name: str, row: Option) -> Callable[[typer.Context, str], list[s
 
 
 def complete_what(incomplete: str) -> list[str]:
-    """Collectives that a word may become."""
+    """Return collectives that a word may become."""
     return [name for name in COLLECTIVES if name.startswith(incomplete)]
 
 

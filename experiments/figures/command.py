@@ -37,7 +37,7 @@ def figures_folder() -> Path:
 
 
 def reader() -> Callable[[str], Kept]:
-    """Reads kept figures by name, each file once."""
+    """Return a function that reads kept figures by name, each file once."""
 
     @functools.cache
     def read(name: str) -> Kept:
@@ -72,7 +72,8 @@ def make_pages() -> list[Path]:
 
 
 def stale_pages() -> list[Path]:
-    """The pages and plots that are not what the kept figures make of them. Raises `InputError`."""
+    """Return the pages and plots that are not what the kept figures make of them. Raises
+    `InputError`."""
     read = reader()
     stale = []
     for page, text, made, plots in _pages(read):
@@ -133,8 +134,8 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
 
 
 def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
-    """Figures just measured in some worlds, with those from before of the other worlds' points that
-    the scenario file still has.
+    """Return figures just measured in some worlds, with those from before of the other worlds'
+    points that the scenario file still has.
 
     Raises `InputError`.
     """
@@ -158,7 +159,8 @@ def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
 
 
 def quick_names() -> list[str]:
-    """The kept figures whose simulated runs take the least time, as many as are quick together."""
+    """Return the kept figures whose simulated runs take the least time, as many as are quick
+    together."""
     kept = (_simulated(Kept.read(path)) for path in figures_folder().glob("*.json"))
     costs_s = {
         each.name: sum(row.cost_s / len(row.seeds) for row in each.rows)
@@ -197,8 +199,8 @@ def _simulated(kept: Kept) -> Kept:
 
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:
-    """Return what of fresh figures is beyond the range of those that are kept, in words; and runs
-    that failed, or no longer do, where the one that was kept of the same seed was otherwise."""
+    """Return, in words, which fresh figures are beyond the range of the kept ones, and which runs
+    failed, or no longer fail, where the kept run of the same seed did otherwise."""
     found = []
     for row in kept.rows:
         place = f"{kept.name}: {_named(row)}"

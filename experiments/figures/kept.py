@@ -78,7 +78,8 @@ class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The commit that was run, with a ``+`` where files differed from it, and the day."""
 
     def value(self, option: str) -> str:
-        """Its value of an option, of ``ranks``, or of ``algorithm``. Raises `InputError`."""
+        """Return the row's value of an option, of ``ranks``, or of ``algorithm``. Raises
+        `InputError`."""
         if option == "algorithm":
             return self.algorithm
         refuse(
@@ -132,7 +133,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def metrics_of(run: Run) -> dict[str, float | None]:
-    """All the metrics of a run; None for each of one that failed."""
+    """Return all the metrics of a run; None for each of one that failed."""
     if not run.verified:
         return dict.fromkeys(METRICS)
     paths, sums = path_figures(run), run.accuracy
@@ -179,7 +180,7 @@ def _model_bytes(run: Run) -> dict[str, int]:
 
 
 def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = "") -> list[Row]:
-    """The rows of runs, each with what it cost in seconds, in order of appearance.
+    """Return the rows of runs, each with what it cost in seconds, in order of appearance.
 
     Args:
         swept: options that tell points apart; ``seed`` does not.
@@ -212,13 +213,14 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 
 def check_metric(name: str, place: str) -> str:
-    """A metric's name. Raises `InputError` for one that is none."""
+    """Return a metric's name. Raises `InputError` where there is no such metric."""
     refuse(name not in METRICS, f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
     return name
 
 
 def check_option(name: str, place: str) -> str:
-    """The name of what rows may differ in. Raises `InputError` for one that is none."""
+    """Return the name of what rows may differ in. Raises `InputError` where there is no such
+    option."""
     known = (*OPTIONS, "ranks")
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)

@@ -33,7 +33,7 @@ Advance = Callable[[float], None]
 
 
 def scenario_file(name: str) -> Path:
-    """The scenario file of that name. Raises `InputError` for none."""
+    """Return the scenario file of that name. Raises `InputError` where there is none."""
     path = SCENARIOS / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml")))
@@ -151,7 +151,7 @@ def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed
 
 
 def commit_of(checkout: Path) -> str:
-    """The commit that is checked out, shortened; with a ``+`` where files differ from it.
+    """Return the commit that is checked out, shortened; with a ``+`` where files differ from it.
 
     ``unknown`` where git is not installed, or does not know the folder.
     """

@@ -119,7 +119,7 @@ class PlotNote:
         )  # fmt: skip
 
     def rows_of(self, kept: Kept) -> list[Row]:
-        """The rows that it shows. Raises `InputError` for none."""
+        """Return the rows that the plot shows. Raises `InputError` for none."""
         rows = rows_with(self.shared, kept)
         if self.divides:
             rows = divided(rows, kept, self.over, self.under)
@@ -129,7 +129,7 @@ class PlotNote:
 
 
 def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
-    """A page with all its plots' lines made anew.
+    """Return a page with all its plots' lines made anew.
 
     Raises:
         InputError: a note makes no sense, or asks for figures that are not kept.
@@ -152,7 +152,7 @@ def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
 
 
 def notes_in(text: str) -> list[PlotNote]:
-    """Those of a page. Raises `InputError`."""
+    """Return the notes of a page. Raises `InputError`."""
     return [PlotNote.parse(block["spec"]) for block in _PLOTS.finditer(text)]
 
 
@@ -256,7 +256,7 @@ def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
 
 
 def svg_of(note: PlotNote, kept: Kept) -> bytes:
-    """The picture, as an SVG file's content. Raises `InputError`."""
+    """Return the picture, as an SVG file's content. Raises `InputError`."""
     from weft.experiments.plots.draw import svg_of_lines
 
     metric = "speed-up" if note.divides else LABELS[note.metric][0]

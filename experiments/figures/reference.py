@@ -10,12 +10,12 @@ _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTA
 
 
 def with_options(text: str) -> str:
-    """A page with the reference where it has a place for it: between two comments."""
+    """Return a page with the reference where it has a place for it: between two comments."""
     return _PLACE.sub(lambda found: f"{found[1]}{reference()}{found[2]}", text)
 
 
 def reference() -> str:
-    """A table for each group of options."""
+    """Return a table for each group of options."""
     lines = []
     for group in GROUPS:
         lines += [

@@ -86,7 +86,7 @@ def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, s
 
 
 def values_of(told: dict[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Options, each with the values that stand between slashes."""
+    """Return options, each with the values that stand between slashes."""
     return tuple(
         (key, tuple(each.strip() for each in value.split(" / "))) for key, value in told.items()
     )
@@ -128,7 +128,7 @@ class TableSpec:
 
 
 def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
-    """A page with all its tables made anew.
+    """Return a page with all its tables made anew.
 
     Args:
         kept_of: the figures of that name.
@@ -145,7 +145,7 @@ def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
 
 
 def table(spec: TableSpec, kept: Kept) -> str:
-    """A table as Markdown, with what it is of beneath. Raises `InputError`."""
+    """Return a table as Markdown, with what it is of beneath. Raises `InputError`."""
     rows = rows_with(spec.shared, kept)
     divides = bool(spec.over or spec.under)
     if divides:
@@ -175,7 +175,7 @@ def table(spec: TableSpec, kept: Kept) -> str:
 
 
 def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list[Row]:
-    """The rows that have one of the values of each option."""
+    """Return the rows that have one of the values of each option."""
     return [
         row
         for row in kept.rows
@@ -184,8 +184,8 @@ def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list
 
 
 def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]:
-    """Rows with their figures over (under) those of an algorithm at the same point, seed by seed;
-    without its own, and with no figure where either run is not ``ok``.
+    """Return rows with their figures over (under) those of an algorithm at the same point, seed by
+    seed; without its own, and with no figure where either run is not ``ok``.
 
     Raises `InputError` where it was not run.
     """
@@ -283,8 +283,8 @@ def _figure(row: Row, metric: str, *, divides: bool) -> str:
 
 
 def number(value: float) -> str:
-    """A figure with three digits, but with all of them from a thousand on, and two places between
-    a tenth and one; smaller ones are like ``2.63e-8``."""
+    """Return a figure as text with three digits. From a thousand on it has all its digits, from a
+    tenth to one two places, and below that it is like ``2.63e-8``."""
     if 0 < abs(value) < 0.1:
         mantissa, power = f"{value:.2e}".split("e")
         return f"{mantissa}e{int(power)}"

@@ -66,7 +66,7 @@ class PathScheme:
     flow needs no marks, except in collectives whose flows meet."""
 
     def __init__(self, **fields: object) -> None:
-        """``fields`` replace the values that the class has, by name."""
+        """Take ``fields``, which replace the values that the class has, by name."""
         vars(self).update(fields)
 
     def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:

@@ -60,7 +60,7 @@ STYLE: Any = {
 
 @contextlib.contextmanager
 def empty_figure(height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
-    """A figure with nothing on it, under the settings that it is drawn and saved with."""
+    """Return a figure with nothing on it, under the settings that it is drawn and saved with."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width_in, height_in), layout=ConstrainedLayoutEngine())
         FigureCanvasAgg(figure)
@@ -68,8 +68,8 @@ def empty_figure(height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figur
 
 
 def saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
-    """A file's content, ``svg`` or ``png``; of an SVG a description that readers of the picture do
-    not see."""
+    """Return a file's content, ``svg`` or ``png``; of an SVG a description that readers of the
+    picture do not see."""
     buffer = io.BytesIO()
     # Without dates and versions the same results are the same file.
     svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
@@ -97,7 +97,7 @@ def write_head(figure: Figure, title: str, common: str) -> None:
 def axes_over_time(
     figure: Figure, ends_ns: Sequence[int], heights: Sequence[float], height_in: float
 ) -> tuple[list[Axes], int]:
-    """Axes one below the other on one scale of time, and the nanoseconds of its unit.
+    """Return axes one below the other on one scale of time, and the nanoseconds of its unit.
 
     Args:
         ends_ns: of what is drawn on each.

@@ -83,7 +83,8 @@ def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
 
 
 def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
-    """All plots of results as files, each by name and content, drawn when it is asked for."""
+    """Return all plots of results as files, each by name and content, drawn when it is asked
+    for."""
     for spec in results.plots:
         with _drawn(results, spec) as figure:
             for ending in ("svg", "png"):
@@ -91,7 +92,7 @@ def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
 
 
 def svg_of(results: Results, spec: PlotSpec) -> bytes:
-    """One plot as an SVG file's content."""
+    """Return one plot as an SVG file's content."""
     with _drawn(results, spec) as figure:
         return saved(figure, "svg")
 
@@ -141,7 +142,7 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
 
 
 def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) -> bytes:
-    """Lines as an SVG file's content.
+    """Return lines as an SVG file's content.
 
     Args:
         spec: what they are of.

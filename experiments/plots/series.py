@@ -100,7 +100,7 @@ class Panels:
 
 
 def selected(results: Results, spec: PlotSpec) -> list[list[Summary]]:
-    """The verified summaries that a plot is of, by point."""
+    """Return the verified summaries that a plot is of, by point."""
     wanted: dict[str, list[Any]] = {
         name: [read_option(name, value) for value in values] for name, values in spec.where.items()
     }
@@ -121,7 +121,7 @@ def _plain(value: object) -> object:
 
 
 def lines_of(results: Results, spec: PlotSpec) -> Lines:
-    """The lines of a plot: one for each algorithm, world and value of what else is swept."""
+    """Return the lines of a plot: one for each algorithm, world and value of what else is swept."""
     points = selected(results, spec)
     axis = axis_of([each for point in points for each in point], spec.x)
     y_label, value, model = _measure(points, spec)
@@ -242,12 +242,13 @@ def _speed_up(each: Summary, below: Summary | None) -> float | None:
 
 
 def links_of(spec: PlotSpec) -> str:
-    """``all links``, ``host up links``."""
+    """Return in words which links a plot is of: ``all links``, ``host up links``."""
     return f"{spec.tier.replace('-', ' ')} links"
 
 
 def axis_of(summaries: Sequence[Summary], x: str) -> Axis:
-    """The x axis of summaries along a swept option, or along the number of ranks."""
+    """Return the x axis of a plot, with a tick for each value that summaries have of a swept
+    option, or for each number of ranks."""
     values = list(dict.fromkeys(_x(each, x) for each in summaries))
     numeric = all(isinstance(value, (int, float)) for value in values)
     if numeric:
@@ -294,7 +295,7 @@ def _labelled(each: Summary, options: Sequence[str]) -> str:
 
 
 def phases_of(results: Results, spec: PlotSpec) -> Panels:
-    """Stacked bars, in ms, of the slowest rank's phases: a panel an algorithm."""
+    """Return stacked bars, in ms, of the slowest rank's phases: a panel an algorithm."""
     summaries = [each for point in selected(results, spec) for each in point if each.phases_ns]
     axis = axis_of(summaries, spec.x)
     others = _others(results, spec, summaries)
@@ -323,7 +324,7 @@ def phases_of(results: Results, spec: PlotSpec) -> Panels:
 
 
 def tiers_of(results: Results, spec: PlotSpec) -> Panels:
-    """Bars of bytes by tier and algorithm, and the model of each: a panel a point."""
+    """Return bars of bytes by tier and algorithm, and the model of each: a panel a point."""
     points = selected(results, spec)
     every = [each for point in points for each in point]
     used = [tier for tier in TIER_NAMES if any(each.tiers[tier] for each in every)]

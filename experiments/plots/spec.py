@@ -141,7 +141,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
 
     @staticmethod
     def read(table: Mapping[str, Any]) -> "PlotSpec":
-        """The plot that a TOML table says. Raises `InputError`."""
+        """Return the plot that a TOML table says. Raises `InputError`."""
         known = PlotSpec.__struct_fields__
         values: dict[str, Any] = {}
         for key, value in table.items():
@@ -165,7 +165,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
 def read_plots(
     tables: Any, swept: Collection[str], algorithms: Collection[str]
 ) -> tuple[PlotSpec, ...]:
-    """The plots of a ``[plot]`` table or of ``[[plot]]`` tables. Raises `InputError`."""
+    """Return the plots of a ``[plot]`` table or of ``[[plot]]`` tables. Raises `InputError`."""
     many = isinstance(tables, list)
     plots: list[PlotSpec] = []
     for index, table in enumerate(tables if many else [tables]):

@@ -70,7 +70,7 @@ def write_report(results: dict[str, Any], out: Path) -> Path:
 
 
 def render(results: Results) -> str:
-    """The page as text."""
+    """Return the page as text."""
     points = by_point(results)
     summaries = [summary for point in points for summary in point]
     shown: dict[str, Any] = {

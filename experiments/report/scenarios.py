@@ -10,7 +10,7 @@ from weft.experiments.scenario.scenario import Scenario
 
 
 def command_line(scenario: Scenario) -> str:
-    """The shortest ``weft run`` that asks for the same."""
+    """Return the shortest ``weft run`` that asks for the same."""
     words = ["weft", "run", scenario.collective]
     for name, row in OPTIONS.items():
         value = getattr(scenario, row.field)

@@ -87,8 +87,8 @@ def _share(tiers: dict[str, float], other: dict[str, float], *names: str) -> str
 
 
 def failures(results: Results) -> list[tuple[str, str, str]]:
-    """The runs that failed or whose data did not verify: run, host of the rank, if it is one rank's
-    failure, and why."""
+    """Return the runs that failed or whose data did not verify: run, host of the rank, if it is one
+    rank's failure, and why."""
     return [
         (
             which_run(results, run),

@@ -42,8 +42,9 @@ def compare(one: Summary, other: Summary) -> Comparison | None:
 
 
 def why_not_measured(comparisons: Sequence[Comparison]) -> str:
-    """Why measured times are not compared, and what to do: ``the fidelity of ring is invalid; to
-    measure it, lower the rate (100 Mbit/s) or the number of hosts (8)``. Empty if all are."""
+    """Return why measured times are not compared, and what to do: ``the fidelity of ring is
+    invalid; to measure it, lower the rate (100 Mbit/s) or the number of hosts (8)``. Empty if all
+    are."""
     doubtful = [each for comparison in comparisons for each in comparison.doubtful]
     if not doubtful:
         return ""

@@ -218,11 +218,11 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def dropped(self) -> int:
-        """Packets that were lost anywhere in the network."""
+        """How many packets were lost anywhere in the network."""
         return sum(link.dropped for link in self.links)
 
     def to_dict(self) -> dict[str, Any]:
-        """The run as it stands in the document."""
+        """Return the run as it stands in the document."""
         return _plain(self)
 
 
@@ -250,7 +250,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         return bool(self.runs) and all(run.verified for run in self.runs)
 
     def to_dict(self) -> dict[str, Any]:
-        """The results document."""
+        """Return the results document."""
         document = _plain(self)
         runs = document.pop("runs")
         return {
@@ -267,7 +267,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         }
 
     def text(self) -> str:
-        """The results document as text."""
+        """Return the results document as text."""
         text = json.dumps(self.to_dict(), indent=1)
         # Lists of figures are one line each; within a string there is no line's end.
         return _FIGURES.sub(lambda found: " ".join(found[0].split()), text) + "\n"
@@ -337,8 +337,8 @@ def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
 
 
 def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
-    """Runs by point and algorithm, in the order in which they ran first. Those of one scenario are
-    of one point, with whichever of its seeds they ran."""
+    """Return runs by point and algorithm, in the order in which they ran first. Those of one
+    scenario are of one point, with whichever of its seeds they ran."""
     points: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         left_out = ("algorithms", "seed") if run.scenario.get("seeds") else ("algorithms",)
@@ -379,7 +379,7 @@ def _summed_up(runs: Sequence[Run], swept: Sequence[str]) -> dict[str, Any]:
 
 
 def scenario_of(document: Mapping[str, Any]) -> Scenario:
-    """The scenario that a run's ``scenario`` was written from; unknown keys are passed over.
+    """Return the scenario that a run's ``scenario`` was written from; unknown keys are passed over.
 
     Raises `InputError`.
     """

@@ -116,7 +116,7 @@ class Summary:
 
     @property
     def several(self) -> str:
-        """``20 seeds``, ``5 runs``: what the means are of; empty of a single run."""
+        """What the means are of, like ``20 seeds`` or ``5 runs``; empty of a single run."""
         if len(self.runs) == 1:
             return ""
         return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
@@ -162,7 +162,8 @@ class Summary:
 
     @property
     def tiers(self) -> dict[str, float]:
-        """Mean bytes by tier and direction, of the verified runs, or of all if there are none."""
+        """The mean bytes by tier and direction, of the verified runs, or of all if there are
+        none."""
         runs = self.verified or self.runs
         return {tier: statistics.fmean(run.tiers[tier] for run in runs) for tier in TIERS}
 
@@ -247,12 +248,12 @@ def by_point(results: Results) -> Sequence[Sequence[Summary]]:
 
 
 def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]:
-    """The values of swept options in a scenario's document, as people write them."""
+    """Return the values of swept options in a scenario's document, as people write them."""
     return [said(name, scenario.get(field_of(name))) for name in swept]
 
 
 def which_run(results: Results, run: Run) -> str:
-    """Names a run among all: the point, the algorithm, the seed or the repetition."""
+    """Return what names a run among all: the point, the algorithm, the seed or the repetition."""
     values = zip(results.swept, swept_values(run.scenario, results.swept), strict=True)
     words = [*(f"{name.replace('-', ' ')} {value}" for name, value in values), run.algorithm]
     if run.scenario.get("seeds"):
@@ -263,8 +264,8 @@ def which_run(results: Results, run: Run) -> str:
 
 
 def doubts(results: Results) -> list[tuple[str, str, str]]:
-    """Why figures may be off: of each algorithm at each point the worst run, its verdict and first
-    reason; the first few of many."""
+    """Return which figures may be off, and why: name, verdict and first reason of the worst run of
+    each algorithm at each point. Of many, the first few are returned."""
     worst = [
         max(each.runs, key=lambda run: _badness(run.fidelity.verdict))
         for point in by_point(results)
@@ -278,8 +279,8 @@ def doubts(results: Results) -> list[tuple[str, str, str]]:
 
 
 def what_of(scenario: Mapping[str, Any]) -> str:
-    """``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather of shards of 0 B to 1
-    MiB``."""
+    """Return what was run, like ``Allgather of 1 MiB a rank``, ``Broadcast of 64 KiB``, ``Allgather
+    of shards of 0 B to 1 MiB``."""
     collective = str(scenario["collective"])
     if collective == FSDP:
         layer = f"{format_size(int(scenario['size_bytes']))} a layer"
@@ -296,8 +297,8 @@ def what_of(scenario: Mapping[str, Any]) -> str:
 
 
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:
-    """``paths ethereal``, ``ranks strided``, ``4:1 oversubscribed``: what is not as usual of how
-    flows lie on the network."""
+    """Return what is not as usual of how flows lie on the network, like ``paths ethereal``, ``ranks
+    strided``, ``4:1 oversubscribed``."""
     paths, placement = scenario.get("paths", "ecmp"), scenario.get("rank_placement", "in-order")
     oversubscription = scenario.get("oversubscription") or 0
     unusual = {
@@ -309,13 +310,14 @@ def ways_of(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
-    """``Allgather, Broadcast and Reduce-Scatter``."""
+    """Return the collectives' names in a sentence, like ``Allgather, Broadcast and
+    Reduce-Scatter``."""
     names = list(dict.fromkeys(title_of(str(each["collective"])) for each in scenarios))
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def operations_of(scenario: Mapping[str, Any]) -> str:
-    """``64 operations, 2 at once``; empty of a single one."""
+    """Return the number of operations, like ``64 operations, 2 at once``; empty of a single one."""
     operations, at_once = scenario.get("operations", 1), scenario.get("at_once", 1)
     if operations == 1:
         return ""
@@ -384,18 +386,18 @@ def three_digits(value: float) -> str:
 
 
 def short_duration(duration_ns: float) -> str:
-    """``598 ms``, ``1.26 s``, ``31.5 us``."""
+    """Return a duration in three digits, like ``598 ms``, ``1.26 s``, ``31.5 us``."""
     unit, size = time_unit(duration_ns)
     return f"{three_digits(duration_ns / size)} {unit}" if size > 1 else f"{duration_ns:.0f} ns"
 
 
 def short_size(size_bytes: float) -> str:
-    """``7.17 MiB``, ``512 B``."""
+    """Return a size in three digits, like ``7.17 MiB``, ``512 B``."""
     unit, size = byte_unit(size_bytes)
     return f"{three_digits(size_bytes / size)} {unit}" if size > 1 else f"{size_bytes:.0f} B"
 
 
 def short_rate(rate_bps: float) -> str:
-    """``93.4 Mbit/s``."""
+    """Return a rate in three digits, like ``93.4 Mbit/s``."""
     unit, size = unit_of(rate_bps, _RATES)
     return f"{three_digits(rate_bps / size)} {unit}"

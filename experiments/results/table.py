@@ -39,7 +39,7 @@ MISSING = Text("-", style="dim")
 
 
 def summary_table(results: Results) -> Table:
-    """One row a point and algorithm: times, goodput, bytes, losses.
+    """Return a table with one row a point and algorithm: times, goodput, bytes, losses.
 
     Of several runs of an algorithm, over seeds or repeated, figures are means of the verified ones,
     and the least and the greatest time stand beside the mean. Of one point, bytes are by tier and
@@ -297,7 +297,8 @@ def _speed_ups(summaries: Sequence[Summary]) -> str:
 
 
 def links_table(network: Topology) -> Table:
-    """A network's links: ends with their ports, rate, delay and the bound of a port's queue."""
+    """Return a table of a network's links: ends with their ports, rate, delay and the bound of a
+    port's queue."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.title, table.title_justify = network.describe(), "left"
     for name in ("link", "from port", "to port"):

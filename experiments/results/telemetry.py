@@ -48,8 +48,9 @@ def quantile(depths: Depths, fraction: float) -> int:
 
 
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
-    """`Run.queues`: of each kind of link whose queues are known. Figures are at most an eighth too
-    large (`weft.switch.engine.telemetry`), ``max`` is exact and counts the last to enter, too."""
+    """Return `Run.queues`: the figures of each kind of link whose queues are known. Figures are at
+    most an eighth too large (`weft.switch.engine.telemetry`), ``max`` is exact and counts the last
+    to enter, too."""
     found: dict[str, dict[str, int]] = {}
     for tier in LINK_TIERS:
         of_tier = [link for link in links if link.tier == tier]

@@ -227,7 +227,8 @@ class EmulatedTestbed:
 def testbed_of(
     world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
 ) -> Iterator[EmulatedTestbed]:
-    """A world that is up, its switches programmed, and a launcher that is ready to fork ranks."""
+    """Yield a world that is up, its switches programmed, and a launcher that is ready to fork
+    ranks."""
     stack = ExitStack()
     try:
         record = world.record

@@ -242,7 +242,8 @@ def plan_at_start(
     epoch: int = 1,
     algorithm: str = "",
 ) -> Plan:
-    """`plan_of` as an operation starts: without the links that are known to have failed then."""
+    """Return `plan_of` as an operation starts: without the links that are known to have failed
+    then."""
     known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
     return plan_around(names, scenario, network, known, epoch=epoch, algorithm=algorithm)
 
@@ -256,7 +257,7 @@ def plan_around(
     epoch: int = 1,
     algorithm: str = "",
 ) -> Plan:
-    """`plan_of` that leads around links, as far as it can be done: where what is left does not
+    """Return a plan that leads around links, as far as it can be done: where what is left does not
     serve (a multicast group that no switch has below it any more), everything stays where it is.
 
     Args:

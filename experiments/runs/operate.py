@@ -56,7 +56,7 @@ class Testbed(Protocol):
 
     @property
     def epochs(self) -> Iterator[int]:
-        """Numbers of the aggregation jobs on this network; each is used once."""
+        """The numbers of the aggregation jobs on this network; each is used once."""
 
     @property
     def digest(self) -> str | None:

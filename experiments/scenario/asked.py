@@ -789,14 +789,14 @@ class Asked:
 
     @property
     def program_values(self) -> int:
-        """V of the switches' program: numbers of 32 bits in an aggregation packet."""
+        """How many numbers of 32 bits the switches' program takes in an aggregation packet, V."""
         if self.values is not None:
             return self.values
         return AGGREGATION_VALUES if self.switch == "weft" else BMV2_AGGREGATION_VALUES
 
     @property
     def dedicated_servers(self) -> int:
-        """Hosts that the network has for servers alone."""
+        """The number of hosts that the network has for servers alone."""
         return (self.servers or 0) if self.server_placement == "dedicated" else 0
 
     def heeds(self, row: Option) -> bool:

@@ -70,13 +70,13 @@ class LongestPath:
 
     @property
     def full_round_trip_ns(self) -> int:
-        """The round trip where the queue of every switch on the way there is full, as that of a
-        burst from many to one may be."""
+        """The round trip where the queue of every switch on the way there is full, as a burst from
+        many to one may fill them."""
         return self.idle_round_trip_ns + self.switches * self.of_link_ns(self.queue_bytes)
 
     @property
     def bottleneck_round_trip_ns(self) -> int:
-        """The round trip where one switch's queue is full, that of the link where most flows
+        """The round trip where the queue of one switch is full: that of the link where most flows
         meet."""
         return self.idle_round_trip_ns + self.of_link_ns(self.queue_bytes)
 
@@ -164,17 +164,17 @@ class Marking:
 
     @property
     def most_packets(self) -> int:
-        """What leaves room in the queue."""
+        """The most packets that leave room in the queue."""
         return max(1, self.queue_packets // 2, self.queue_packets - self.senders)
 
     @property
     def threshold_packets(self) -> int:
-        """See the class."""
+        """How many waiting packets marks begin at; the class says why."""
         wanted = self.bdp_packets / 7 + self.flows + self.burst_packets
         return min(math.ceil(wanted), self.most_packets)
 
     def __str__(self) -> str:
-        """Why."""
+        """Return why the threshold is what it is."""
         text = (
             f"a seventh of the bandwidth-delay product of {self.bdp_packets:.3g}, one for each of "
             f"{self.flows} hosts whose flows meet, {self.burst_packets:.3g} that random choice "

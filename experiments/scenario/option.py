@@ -55,7 +55,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def read_texts(name: str, value: Any) -> list[str]:
-    """One text, or a list of them. Raises `InputError`."""
+    """Return one text, or a list of them, as a list. Raises `InputError`."""
     return [_text(name, item) for item in (value if isinstance(value, (list, tuple)) else [value])]
 
 

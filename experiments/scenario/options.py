@@ -59,7 +59,7 @@ def said(option: str, value: object) -> str:
 
 
 def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """`options` by the names of `OPTIONS`; each of them known, and there once."""
+    """Return `options` by the names of `OPTIONS`; each of them known, and there once."""
     values: dict[str, Any] = {}
     for name, value in options.items():
         key = name.replace("_", "-")
@@ -84,7 +84,8 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """`options` with those of `more` before them; what `more` takes the place of is left out."""
+    """Return `options` with those of `more` before them, without those whose place an option of
+    `more` takes."""
     replaced = {other for name in more for other in OPTIONS[name].instead_of}
     return {**{name: value for name, value in options.items() if name not in replaced}, **more}
 

@@ -101,7 +101,8 @@ class Scenario(Asked):
         return [replace(self, seed=seed) for seed in self.seeds] or [self]
 
     def part(self, collective: str, algorithm: str, **changes: Any) -> Scenario:
-        """Another collective on the same network: of what it does not heed, the defaults."""
+        """Return the scenario of another collective on the same network, with the default of each
+        option that it does not heed."""
         it = Asked(collective, algorithms=(algorithm,))
         defaults = {
             row.field: row.default

@@ -36,7 +36,7 @@ def model_defaults(hosts_per_leaf: int) -> dict[str, float]:
 
 
 def check_model(given: Mapping[str, int | None], ranks: int) -> None:
-    """Raises `InputError` for numbers of a model's micro-batches, ranks or layers out of range."""
+    """Raise `InputError` for numbers of a model's micro-batches, ranks or layers out of range."""
     most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": ranks, "layers": MAX_LAYERS}
     for name, highest in most.items():
         value = given.get(name)
@@ -47,13 +47,13 @@ def check_model(given: Mapping[str, int | None], ranks: int) -> None:
 
 
 def check_slowdown(slowdown: float | None) -> None:
-    """Raises `InputError` for one out of range."""
+    """Raise `InputError` for a slowdown out of range."""
     if slowdown is not None and not 1e-6 <= slowdown <= 1e12:
         raise InputError(f"slowdown {slowdown:g} is out of range: 1e-6 to 1e12")
 
 
 def check_algorithm(workload: str, algorithm: str) -> None:
-    """Raises `InputError` for one that makes no sense for a workload."""
+    """Raise `InputError` for an algorithm that makes no sense for a workload."""
     from weft.experiments.workloads.load import algorithms_for
 
     known = algorithms_for(workload)

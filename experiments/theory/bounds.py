@@ -20,7 +20,8 @@ from weft.experiments.theory.traffic_model import asked_of
 
 
 def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
-    """The least completion time of all of a run's operations, in ns, if packets had no headers.
+    """Return the least completion time of all of a run's operations, in ns, if packets had no
+    headers.
 
     Of several jobs, of one that has the network to itself. Of FSDP interleaving headers count, and
     what only acknowledges sums: there, what they take decides what is to be gained.

@@ -29,7 +29,7 @@ def steps_of(
     root: int = 0,
     radix: int = 2,
 ) -> list[Flows]:
-    """All steps of one operation, in order, none of them empty.
+    """Return all steps of one operation, in order, none of them empty.
 
     Flows are in numbers of ranks; `Flows.placed` makes those of hosts of them. A step of P ranks
     has a flow for each message, so all-to-all and linear have P (P - 1) in one. Flows of a source
@@ -97,8 +97,8 @@ def steps_of_shards(
 
 
 def steps_of_graph(graph: FlowGraph) -> list[Flows]:
-    """The flows of a workload: in a step are those before which as many others have to be done, one
-    after the other. In numbers of ranks."""
+    """Return the flows of a workload: in a step are those before which as many others have to be
+    done, one after the other. In numbers of ranks."""
     flow = graph.table.source != graph.table.destination
     place = np.zeros(len(flow), np.int64)
     place[list(graph.ends_ns(10**9))] = np.arange(len(flow))

@@ -52,8 +52,8 @@ def assignment_of(
     known: frozenset[str] = frozenset(),
     failed: frozenset[str] = frozenset(),
 ) -> Assignment:
-    """The lanes between a scenario's hosts; none where the paths of its algorithm's flows are left
-    to the switches or to the transport.
+    """Return the lanes between a scenario's hosts; none where the paths of its algorithm's flows
+    are left to the switches or to the transport.
 
     Args:
         known: links that were down when flows were cut into pieces.
@@ -84,7 +84,7 @@ def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:
 
 
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
-    """The flows of a scenario's collective, step by step, between hosts; those of all jobs
+    """Return the flows of a scenario's collective, step by step, between hosts; those of all jobs
     together. Empty for algorithms that are no unicast flows between ranks."""
     if scenario.collective == FLOWS:
         steps = steps_of_graph(scenario.flow_graph(algorithm))

@@ -35,8 +35,8 @@ class SchemeLoads:
 
 
 def check_schemes(text: str) -> tuple[str, ...]:
-    """Names of schemes with commas between them. Raises InputError for one that cannot be analysed
-    without a run."""
+    """Return names of schemes, given with commas between them. Raises InputError for one that
+    cannot be analysed without a run."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         refuse(
@@ -49,7 +49,7 @@ def check_schemes(text: str) -> tuple[str, ...]:
 
 
 def analyse(situation: Situation, steps: Sequence[Step], scheme: str) -> SchemeLoads:
-    """The loads of all steps under one scheme."""
+    """Return the loads of all steps under one scheme."""
     total, kind = LinkLoads.zeros(situation.paths), scheme_of(scheme)
     pieces, bound_s = 0, 0.0
     for number, step in enumerate(steps):
@@ -74,7 +74,7 @@ def _check_full(situation: Situation) -> None:
 
 
 def figures(situation: Situation, result: SchemeLoads) -> dict[str, Any]:
-    """A scheme's figures, as JSON has them."""
+    """Return a scheme's figures, as JSON has them."""
     paths = situation.paths
     loads = result.loads.by_direction()
     fabric = np.arange(2 * paths.hosts, paths.directions)

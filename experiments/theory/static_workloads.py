@@ -31,12 +31,12 @@ class Step:
     """Where `flows` is None: of each flow."""
 
     def number_of_flows(self, ranks: int) -> int:
-        """Each time."""
+        """Return how many flows the step has each time."""
         return ranks * (ranks - 1) if self.flows is None else len(self.flows)
 
 
 def workloads() -> dict[str, tuple[str, ...]]:
-    """Names of workloads, each with its algorithms."""
+    """Return names of workloads, each with its algorithms."""
     found = {
         collective: tuple(name for name in names if algorithm_of(collective, name).unicast)
         for collective, names in algorithms().items()
@@ -47,7 +47,7 @@ def workloads() -> dict[str, tuple[str, ...]]:
 def static_steps(
     workload: str, algorithm: str, ranks: int, size_bytes: int, *, root: int = 0, seed: int = 1
 ) -> list[Step]:
-    """The steps of a workload between so many ranks.
+    """Return the steps of a workload between so many ranks.
 
     ``size_bytes`` is as in a scenario; of a permutation, what each rank sends, to the next in a
     circle drawn by ``seed``. Raises InputError for an unknown workload or algorithm.
@@ -72,7 +72,7 @@ def static_steps(
 
 
 def graph_steps(options: WorkloadOptions) -> list[Step]:
-    """The steps of a workload of flows, a file's or a model's.
+    """Return the steps of a workload of flows, a file's or a model's.
 
     Raises InputError for a file that makes no sense, or needs more ranks than there are.
     """
@@ -81,7 +81,7 @@ def graph_steps(options: WorkloadOptions) -> list[Step]:
 
 
 def most_sent(steps: Iterable[Step], ranks: int) -> int:
-    """The bytes that the rank which sends most sends in all steps."""
+    """Return the bytes that the rank which sends most sends in all steps."""
     sent = np.zeros(ranks, np.int64)
     for step in steps:
         if step.flows is not None:

@@ -23,7 +23,7 @@ from weft.topo.clos import LINK_TIERS, Topology
 
 
 def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
-    """Payload bytes of all of a run's operations by tier and direction (`LINK_TIERS`).
+    """Return payload bytes of all of a run's operations by tier and direction (`LINK_TIERS`).
 
     Raises:
         InputError: nothing is known of the algorithm.

@@ -56,7 +56,7 @@ class _Node:
         return InputError(f"{self.where}: node {self.number} {self.name[:60]!r}: {what}")
 
     def whole(self, name: str, most: int, default: int | None = None) -> int:
-        """An attribute that is a number."""
+        """Return an attribute that is a number."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int) or not 0 <= value <= most:
             raise self.error(f"{name} is {value!r}: a number from 0 to {most} is needed")
@@ -64,7 +64,7 @@ class _Node:
 
 
 def trace_files(path: Path) -> list[Path]:
-    """The files of all ranks, given that of rank 0.
+    """Return the files of all ranks, given that of rank 0.
 
     Raises:
         InputError: it is not called like one.
@@ -80,7 +80,7 @@ def trace_files(path: Path) -> list[Path]:
 
 
 def read_traces(path: Path, algorithm: str) -> FlowGraph:
-    """The flows of the traces beside that of rank 0.
+    """Return the flows of the traces beside that of rank 0.
 
     Args:
         algorithm: of Allreduces; other collectives take one like it.

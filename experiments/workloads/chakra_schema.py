@@ -72,7 +72,8 @@ MESSAGES = _messages()
 
 
 def read_nodes(data: bytes, name: str) -> Iterator[Any]:
-    """The nodes of a trace: messages, each behind its length as a varint, after the metadata.
+    """Return the nodes of a trace: messages, each behind its length as a varint, after the
+    metadata.
 
     Raises:
         InputError: the bytes are no trace; the place in the file is named.

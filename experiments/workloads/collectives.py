@@ -15,7 +15,8 @@ Events = tuple[tuple[int, int], ...]
 
 
 def algorithm_for(collective: str, algorithm: str) -> str:
-    """The algorithm of a collective in a workload whose Allreduces are done by `algorithm`."""
+    """Return the algorithm of a collective in a workload whose Allreduces are done by
+    `algorithm`."""
     wanted = algorithm_of("allreduce", algorithm).counterparts.get(collective, algorithm)
     names = (wanted, *algorithms()[collective])
     return next(name for name in names if has_steps(collective, name))

@@ -59,7 +59,7 @@ def training_step(
     layers: int | None = None,
     micro_batches: int = 1,
 ) -> FlowGraph:
-    """The flows of one step.
+    """Return the flows of one step.
 
     Args:
         tensor: ranks of a tensor group.

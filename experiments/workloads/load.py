@@ -38,7 +38,7 @@ class WorkloadOptions:
 
 
 def algorithms_for(workload: str) -> tuple[str, ...]:
-    """The algorithms that make sense for a workload, that by default first.
+    """Return the algorithms that make sense for a workload, that by default first.
 
     Raises:
         InputError: it is neither a model nor a file of a kind that is known.
@@ -56,7 +56,7 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
 
 
 def graph_of(options: WorkloadOptions) -> FlowGraph:
-    """The flows of a workload, in numbers of ranks.
+    """Return the flows of a workload, in numbers of ranks.
 
     Raises:
         InputError: there is no such workload, its file makes no sense, or it needs more ranks.

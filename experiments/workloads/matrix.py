@@ -58,7 +58,7 @@ class _Trigger:
 
 
 def read_matrix(path: Path) -> FlowGraph:
-    """The flows of a file, in the order of its connections; node n is rank n.
+    """Return the flows of a file, in the order of its connections; node n is rank n.
 
     Raises:
         InputError: the file cannot be read, or a line makes no sense: its place and text are named.

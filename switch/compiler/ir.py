@@ -189,7 +189,7 @@ class Repeat:
 
 @dataclass
 class Stop:
-    """``exit``."""
+    """The statement ``exit``."""
 
     span: Span = NOWHERE
 

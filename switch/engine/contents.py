@@ -238,7 +238,7 @@ Replicated: TypeAlias = MulticastGroup | CloneSession
 
 @dataclass
 class Replication:
-    """Groups and sessions by their ids, and how many replicas they have together."""
+    """The groups and sessions by their ids, and how many replicas they have together."""
 
     groups: dict[int, MulticastGroup] = field(default_factory=dict)
     sessions: dict[int, CloneSession] = field(default_factory=dict)

@@ -164,7 +164,7 @@ class Dataplane:
             end.link_down = not up
 
     def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
-        """Packets and bytes that left a port and that its patch link, being down, lost."""
+        """Return packets and bytes that left a port and that its patch link, being down, lost."""
         row = self.memory.port(switch, port)
         return int(row.lost_packets), int(row.lost_bytes)
 
@@ -295,11 +295,12 @@ class Dataplane:
             self._run_traced(self._tracers[switch])
 
     def at_once(self, action: Callable[[], None]) -> None:
-        """Run an action: whoever calls it sees to it that no packet is under way."""
+        """Run an action at once. Its caller sees to it that no packet is under way."""
         action()
 
     def expect(self, time_ns: int) -> None:
-        """Idle timeouts are looked for whenever packets move: nothing has to be waited for."""
+        """Do nothing: idle timeouts are looked for whenever packets move, so nothing has to be
+        waited for."""
 
     # -- events for controllers
 

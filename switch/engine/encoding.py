@@ -48,7 +48,8 @@ def hash_words(words: Iterable[int]) -> int:
 def key_pairs(
     keys: Sequence[tuple[int, int]], widths: Sequence[int]
 ) -> tuple[tuple[int, int], ...]:
-    """Keys, one (value, mask) or (low, high) pair a field, as a pair for each of their words."""
+    """Return keys, one (value, mask) or (low, high) pair a field, as a pair for each of their
+    words."""
     return tuple(
         pair
         for (first, second), width in zip(keys, widths, strict=True)

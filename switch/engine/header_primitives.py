@@ -230,7 +230,7 @@ class HeaderPrimitives:
             self.copy_all(writer, list(mine.members), list(theirs.members))
 
     def shift(self, writer: Writer, parameters: list[Json], direction: int) -> None:
-        """P4_16 section 8.18: move elements by a number of places (constant in P4_16)."""
+        """Move elements by a number of places, which P4_16 wants to be constant (section 8.18)."""
         value = self.translator.integer(parameters[1])
         if value.constant is not None:
             self.shift_by(writer, parameters[0], direction * value.constant)

@@ -78,7 +78,7 @@ def divide(operator: str, left: Value, right: Value) -> Value:
 
 
 def bitwise(operator: str, left: Value, right: Value) -> Value:
-    """And, or, exclusive or."""
+    """Return the and, the or or the exclusive or of two values."""
     name = {"&": "and", "|": "or", "^": "xor"}[operator]
 
     def wide(words: int) -> str:

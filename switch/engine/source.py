@@ -11,7 +11,7 @@ from weft.switch.engine.program import Program
 
 
 class Writer:
-    """Lines of source with a current indentation."""
+    """The lines of source, with a current indentation."""
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
@@ -139,7 +139,7 @@ def read_field(field: Field, bit: int, at: str) -> str:
 
 
 def pack(pieces: list[tuple[str, int, bool]]) -> list[str]:
-    """64-bit words that hold pieces (source, width, may be negative) one behind the other.
+    """Return 64-bit words that hold pieces (source, width, may be negative) one behind the other.
 
     The last word is filled with zeros. Each word is an expression for ``store64``.
     """

@@ -96,8 +96,8 @@ class SwitchControl:
         name: str,
         ports: tuple[int, ...],
     ) -> None:
-        """``switch`` is its number, ``state`` what packets read and write there, ``ports`` the
-        numbers of its ports."""
+        """Take ``switch``, its number, ``state``, what packets read and write there, and ``ports``,
+        the numbers of its ports."""
         self.host = host
         self.switch = switch
         self.name = name

@@ -158,7 +158,7 @@ class Legend:
 
 
 class TracedPrimitives(Primitives):
-    """Primitives that say what log_msg() is told."""
+    """The primitives that say what log_msg() is told."""
 
     legend: Legend
 

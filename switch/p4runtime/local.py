@@ -28,15 +28,15 @@ class LocalError(grpc.RpcError):
         self._metadata = metadata
 
     def code(self) -> Any:
-        """The ``grpc.StatusCode``."""
+        """Return the ``grpc.StatusCode``."""
         return self._code
 
     def details(self) -> str:
-        """The message of the status."""
+        """Return the message of the status."""
         return self._details
 
     def trailing_metadata(self) -> tuple[tuple[str, Any], ...]:
-        """Pairs of key and value; the errors of single updates are among them."""
+        """Return pairs of key and value; the errors of single updates are among them."""
         return self._metadata
 
 

@@ -1,11 +1,12 @@
-"""Requests as they arrive: looked over as bytes, as messages take hundreds of times their size.
+"""Reads requests as they arrive. They are looked over as bytes, as messages made of them take
+hundreds of times their size.
 
 A request that is too large is refused before anything is made of it. The updates of a Write and
 the queries of a Read become messages one by one, when their turn comes.
 
-Looked through as bytes is also the program in a pipeline config's ``p4_device_config``, whose form
-is the target's (specification, section "ForwardingPipelineConfig"). BMv2 takes its JSON as it is,
-and its JSON in a ``p4.tmp.P4DeviceConfig`` (p4lang/PI, proto/p4/tmp/p4config.proto), which older
+The program in a pipeline config's ``p4_device_config`` is looked over as bytes, too; its form is
+the target's (specification, section "ForwardingPipelineConfig"). BMv2 takes its JSON as it is, and
+its JSON in a ``p4.tmp.P4DeviceConfig`` (p4lang/PI, proto/p4/tmp/p4config.proto), which older
 controllers send, those of p4lang's tutorials among them.
 """
 

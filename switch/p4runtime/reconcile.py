@@ -95,7 +95,7 @@ def restored(
 
 
 def give_back(control: SwitchControl, writes: list[Write]) -> None:
-    """Do the writes of ``taken``; those to what the next program does not have are left out."""
+    """Do the writes of ``taken``. A write to what the next program does not have is left out."""
     for write in writes:
         with contextlib.suppress(ControlError):
             write()

@@ -53,7 +53,7 @@ class Messages:
             self.headers[i, 2:4] = self.vectors[i].ctypes.data, 1
 
     def fill(self, frames: list[bytes]) -> None:
-        """Make them messages of these frames, which are taken in turn."""
+        """Make the messages carry these frames, which are taken in turn."""
         for i in range(BATCH):
             frame = np.frombuffer(frames[i % len(frames)], np.uint8)
             self.buffers[i, : len(frame)] = frame

@@ -33,7 +33,7 @@ class LinkStates:
     """Tells each switch's listener when a port goes down or comes back; all are up at first."""
 
     def __init__(self, process: SwitchProcess, listeners: Sequence[PortListener]) -> None:
-        """``listeners`` has one for each switch, in the order of the configuration."""
+        """Take ``listeners``: one for each switch, in the order of the configuration."""
         self._listeners = listeners
         self._up: dict[tuple[int, int], bool] = {}
         self._ports: dict[int, tuple[int, int]] = {

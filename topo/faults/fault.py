@@ -175,7 +175,8 @@ def not_understood(line: Line) -> InputError:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Say that a name is unknown, which is near, and what there is."""
+    """Return a message that says that a name is unknown, which known one is near, and which there
+    are."""
     names = list(known)
     return f"unknown {kind} {name!r}{did_you_mean(name, names)}; choose from {', '.join(names)}"
 

@@ -87,7 +87,7 @@ class OutageSchedule:
         self._carry_out(before, False)
 
     def end(self) -> None:
-        """The operation is over: bring all links back, as if nobody had noticed anything."""
+        """Bring all links back, as if nobody had noticed anything: the operation is over."""
         before, news = tuple(self._under_way), bool(self._notices.known)
         self._under_way.clear()
         self._notices = Notices(self._network.topology, None)
@@ -136,7 +136,7 @@ class Notices:
     def __init__(
         self, topology: Topology, after_ns: int | None, known: Collection[str] = ()
     ) -> None:
-        """``after_ns``: how long a link is down, or up again, until it is known; None: never.
+        """Take ``after_ns``: how/ long a link is down, or up again, until it is known; None: never.
         ``known``: names of links whose failure is known before it begins."""
         self._topology = topology
         self._after_ns = after_ns
@@ -159,7 +159,7 @@ class Notices:
         return self._due[0][0] if self._due else None
 
     def changed(self, outage: Outage, begins: bool, now_ns: int) -> None:
-        """An outage begins or ends."""
+        """Take note that an outage begins or ends."""
         if self._after_ns is None:
             return
         for link in links_of(outage, self._topology):

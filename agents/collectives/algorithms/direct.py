@@ -64,7 +64,7 @@ class Exchange:
         return block % self.own
 
     def own_span(self, place: int) -> tuple[int, int]:
-        """(offset, length) in this rank's vector of a block of its own part."""
+        """Return (offset, length) in this rank's vector of a block of its own part."""
         return self.blocks.span(self.blocks.of(self._rank)[place])
 
 
@@ -218,7 +218,7 @@ class DirectAllreduce(Pattern):
 
 
 class Direct(Algorithm):
-    """Everybody sends what is another's straight to it."""
+    """Everybody sends the part of another rank straight to that rank."""
 
     name = "direct"
     collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")

@@ -211,8 +211,8 @@ class DoubleBinaryTree(Algorithm):
             yield Transfers(above, children, size_bytes)
 
     def steps(self, task: Task) -> Iterator[Transfers]:
-        """Up and down both trees, both at the same time: a step for each level, the deepest first,
-        and back."""
+        """Yield a step for each level of both trees, which work at the same time: up with the
+        deepest level first, and down again."""
         halves = even_parts(task.vector_bytes, 2, task.item_bytes)
         parents = in_order_parents(task.ranks)
         depth = depths(parents)

@@ -201,7 +201,7 @@ class HalvingDoublingAllreduce(Pattern):
 
 
 class HalvingDoubling(Folded):
-    """Rabenseifner's; Thakur, Rabenseifner, Gropp, 2005."""
+    """Rabenseifner's algorithm, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "halving-doubling"
     collectives = ("allreduce",)
@@ -214,9 +214,9 @@ class HalvingDoubling(Folded):
     patterns: Mapping[str, type[Pattern]] = {"allreduce": HalvingDoublingAllreduce}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """Halving between the 2^q that take part, and doubling back. The vector has a part for each
-        of them. An even rank of a fold gives away all of its vector first, and gets the result at
-        the end: so the fullest link carries T more."""
+        """Yield the rounds of halving between the 2^q that take part, and those of doubling back.
+        The vector has a part for each of them. An even rank of a fold gives away all of its vector
+        first, and gets the result at the end: so the fullest link carries T more."""
         evens, odds, active = folded(task.ranks)
         parts = task.sizing(even_parts(task.vector_bytes, len(active), task.item_bytes))
         whole = np.full(len(evens), parts.sum())

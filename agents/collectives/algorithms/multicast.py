@@ -331,7 +331,7 @@ class MulticastOperation(Operation):
 
 
 class Multicast(Algorithm):
-    """Reliable multicast: SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
+    """Reliable multicast, as in SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
     (arXiv 2408.13356)."""
 
     name = "multicast"
@@ -364,9 +364,9 @@ class Multicast(Algorithm):
         return task.members.multicast_bytes(task.sizes).times(task.operations)
 
     def least_bytes(self, task: Task) -> int:
-        """Broadcast: N. Allgather, M = P: a rank hears all but its own, T - min n_r; M < P chains:
-        at any time some rank only hears, so all roots together send at most B: T. Chains that are
-        paced in proportion to their bytes reach it."""
+        """Return N for Broadcast; for Allgather with M = P chains T - min n_r, as a rank hears all
+        but its own, and for M < P chains T, as at any time some rank only hears, so all roots
+        together send at most B. Chains that are paced in proportion to their bytes reach it."""
         sizes = task.sizes
         in_chains = task.chains is not None and task.chains < task.ranks
         least = 0 if task.collective == "broadcast" or in_chains else sizes.min()

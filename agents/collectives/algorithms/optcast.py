@@ -221,7 +221,7 @@ class OptcastOperation(Operation):
 
 
 class OptcastAlgorithm(Algorithm):
-    """Reduction servers: Optcast."""
+    """Reductions on servers, as Optcast does them."""
 
     name = "optcast"
     collectives = ("reduce-scatter", "allreduce")
@@ -265,7 +265,8 @@ class OptcastAlgorithm(Algorithm):
         return Optcast(task.servers, task.split, task.fan_in, task.packet_bytes, ratio)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
-        """Each server adds in order of what comes to it; servers form a tree."""
+        """Return the order of sums in a tree of servers, each of which adds in order of what comes
+        to it."""
         nodes: list[Order] = list(range(size))
         width = request.fan_in or size
         while len(nodes) > width:

@@ -63,19 +63,19 @@ class Optcast:
         return np.stack([np.roll(row, shard) for shard, row in enumerate(cut)])
 
     def groups(self, ranks: int) -> int:
-        """G, of ranks."""
+        """Return G, the number of groups of ranks."""
         return -(-ranks // (self.fan_in or ranks))
 
     def levels(self, ranks: int) -> int:
-        """Servers between a rank and the root, the root included."""
+        """Return how many servers are between a rank and the root, the root included."""
         levels, nodes = 1, self.groups(ranks)
         while nodes > 1:
             levels, nodes = levels + 1, -(-nodes // self.fan_in)
         return levels
 
     def servers_of(self, ranks: int, turn: int | IntArray) -> IntArray:
-        """The member that takes each group's contributions, int64 [..., G]; ``turn`` is cursor plus
-        piece."""
+        """Return the member that takes each group's contributions, int64 [..., G]; ``turn`` is
+        cursor plus piece."""
         groups = self.groups(ranks)
         firsts = -(-np.arange(groups + 1, dtype=np.int64) * self.servers // groups)
         turns = np.asarray(turn, np.int64)[..., None]
@@ -83,7 +83,7 @@ class Optcast:
         return found
 
     def tree(self, ranks: int, turn: int) -> tuple[list[list[Edge]], list[int]]:
-        """(edges between a piece's servers by level, its server in each group).
+        """Return (edges between a piece's servers by level, its server in each group).
 
         Which of F groups is the root of them changes once all servers of a group have had a turn.
         """
@@ -129,7 +129,7 @@ def optcast_rounds(
     operations: int = 1,
     sizing: Sizing = payload,
 ) -> Iterator[Transfers]:
-    """All messages of operations, one after the other.
+    """Return all messages of operations, one after the other.
 
     ``shards``: bytes of every rank's part of the result; of Allreduce, parts of the vector.
     """
@@ -150,7 +150,8 @@ def optcast_bound_bytes(
     operations: int = 1,
     sizing: Sizing = payload,
 ) -> int:
-    """The least completion time on reduction servers, in bytes that one link could carry meanwhile.
+    """Return the least completion time on reduction servers, in bytes that one link could carry
+    meanwhile.
 
     What the fullest host link carries. And after the last contribution, the last block's way to the
     root of its tree and down to the ranks.

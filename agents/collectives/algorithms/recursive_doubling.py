@@ -24,12 +24,12 @@ class Folding:
 
     @property
     def rounds(self) -> int:
-        """q."""
+        """The number of rounds between the ranks that take part, q."""
         return self.size.bit_length() - 1
 
     @property
     def pairs(self) -> int:
-        """rem: how many ranks leave their part to their neighbour."""
+        """How many ranks leave their part to their neighbour, rem."""
         return self.size - (1 << self.rounds)
 
     def place(self, rank: int) -> int | None:
@@ -112,7 +112,7 @@ class RecursiveDoublingAllgather(Pattern):
 
 
 class Folded(Algorithm):
-    """Rounds between the places of a power of two, with another partner in each."""
+    """The rounds between the places of a power of two, with another partner in each."""
 
     in_rounds = True
 
@@ -135,7 +135,7 @@ class Recursive(Folded):
 
 
 class RecursiveDoubling(Recursive):
-    """Thakur, Rabenseifner, Gropp, 2005."""
+    """Recursive doubling, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "recursive-doubling"
     collectives = ("allgather",)
@@ -144,8 +144,9 @@ class RecursiveDoubling(Recursive):
     patterns: Mapping[str, type[Pattern]] = {"allgather": RecursiveDoublingAllgather}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """In round i a rank exchanges all that it has with the one 2^i away. The even ranks of
-        pairs leave their shard to the odd ones, and get all others at the end."""
+        """Yield the rounds: in round i a rank exchanges all that it has with the rank 2^i away.
+        Where P is no power of two, the even ranks of pairs first send their shard to the odd ones,
+        and get all other shards at the end."""
         sizes = task.sizes
         evens, odds, active = folded(task.ranks)
         if len(evens):

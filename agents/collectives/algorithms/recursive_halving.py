@@ -50,8 +50,9 @@ class Send:
 
 
 class RecursiveHalvingReduceScatter(Pattern):
-    """In round q - 1 down to 0 a rank gives that half of its range that it does not keep to the one
-    2^k places away, and adds what it gets for the half that it keeps.
+    """Runs one rank's part: in each round k, from q - 1 down to 0, it sends the rank 2^k places
+    away the half of its range that it does not keep, and adds what it receives for the half that it
+    keeps.
 
     The order of summation depends on P alone. Half types are added in their own type, that of the
     wire.
@@ -164,8 +165,8 @@ class RecursiveHalvingReduceScatter(Pattern):
 
 
 def halving_order(size: int) -> Order:
-    """Ranks that are too many for a power of two are added to their neighbours first; then those
-    that are furthest apart are added first."""
+    """Return the order of sums: ranks that are too many for a power of two are added to their
+    neighbours first; then those that are furthest apart are added first."""
     left_out = size - (1 << size.bit_length() - 1)
     sums: list[Order] = [(2 * pair + 1, 2 * pair) for pair in range(left_out)]
     sums += range(2 * left_out, size)
@@ -176,7 +177,7 @@ def halving_order(size: int) -> Order:
 
 
 class RecursiveHalving(Recursive):
-    """Thakur, Rabenseifner, Gropp, 2005."""
+    """Recursive halving, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
@@ -185,9 +186,9 @@ class RecursiveHalving(Recursive):
     patterns: Mapping[str, type[Pattern]] = {"reduce-scatter": RecursiveHalvingReduceScatter}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """Recursive doubling backwards: a rank sends what its partner is to keep, as a whole. The
-        even ranks of a fold give away all P shards of their contribution first, and get their sum
-        at the end."""
+        """Yield the rounds of recursive doubling backwards: a rank sends what its partner is to
+        keep, as a whole. The even ranks of a fold give away all P shards of their contribution
+        first, and get their sum at the end."""
         sizes, sizing = task.shards, task.sizing
         evens, odds, active = folded(task.ranks)
         if len(evens):

@@ -116,8 +116,8 @@ class RingReduction(Pattern):
 
 
 class Ring(Algorithm):
-    """Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH",
-    2005; of Allreduce: Patarasuk, Yuan, 2009."""
+    """The ring of Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations
+    in MPICH", 2005; for Allreduce, that of Patarasuk, Yuan, 2009."""
 
     name = "ring"
     collectives = ("allgather", "reduce-scatter", "allreduce")
@@ -135,9 +135,10 @@ class Ring(Algorithm):
     }  # fmt: skip
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
-        """P - 1 rounds as one: every rank passes every shard on to the next, but the one whose way
-        ends. A gathered shard ends at the rank before its source, so rank r does not send that of
-        rank r + 1; a reduced one ends at its owner, so rank r does not send its own."""
+        """Yield P - 1 rounds as one: every rank passes on to the next rank every shard but the one
+        whose way ends there. A gathered shard ends at the rank before its source, so rank r does
+        not send that of rank r + 1; a reduced one ends at its owner, so rank r does not send its
+        own."""
         ranks, sizes = np.arange(task.ranks, dtype=np.int64), task.sizes
         for lag in self.lags[task.collective] if task.ranks > 1 else ():
             yield Transfers(ranks, np.roll(ranks, -1), sizes.sum() - np.roll(sizes, lag - 1))
@@ -156,8 +157,8 @@ class Ring(Algorithm):
             yield from ((step, 1) for step in steps)
 
     def least_bytes(self, task: Task) -> int:
-        """T - min n_r of the fullest link, and no less than the largest shard's way around; of an
-        Allreduce twice that, of parts, where blocks are passed on as they come."""
+        """Return T - min n_r of the fullest link, and no less than the largest shard's way around;
+        of an Allreduce twice that, of parts, where blocks are passed on as they come."""
         sizes, block = task.sizes, task.block
         around = task.operations * int(sizes.max()) + (task.ranks - 2) * block
         if task.collective == "allreduce":

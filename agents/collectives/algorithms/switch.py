@@ -122,7 +122,7 @@ class SwitchOperation(Operation):
 
 
 class Switch(Algorithm):
-    """Switches add."""
+    """The switches add what the ranks send."""
 
     name = "switch"
     collectives = ("reduce-scatter", "allreduce")

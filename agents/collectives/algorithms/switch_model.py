@@ -51,7 +51,7 @@ class SwitchTraffic:
 
 
 def switch_payload(collective: str, shards: Sequence[int]) -> SwitchTraffic:
-    """Without any headers, and with elements as large as the caller's.
+    """Return the payload, without any headers and with elements as large as the caller's.
 
     ``shards``: bytes of every rank's part of the result; of Allreduce, parts of the vector.
     """

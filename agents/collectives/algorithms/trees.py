@@ -16,7 +16,8 @@ from weft.agents.collectives.unicast import Pattern, Write, require
 
 
 def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
-    """(parent, children) of a place in the k-nomial tree; the largest subtree's child comes first.
+    """Return (parent, children) of a place in the k-nomial tree; the largest subtree's child comes
+    first.
 
     The parent clears the lowest digit, to base k, that is not zero; 2 is the binomial tree.
     """
@@ -36,20 +37,22 @@ def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
 
 
 def binary(place: int, size: int) -> tuple[int | None, list[int]]:
-    """(parent, children) of a place in the complete binary tree in order of levels."""
+    """Return (parent, children) of a place in the complete binary tree, whose places are numbered
+    level by level."""
     children = [child for child in (2 * place + 1, 2 * place + 2) if child < size]
     return (place - 1) // 2 if place else None, children
 
 
 def chain(place: int, size: int) -> tuple[int | None, list[int]]:
-    """(parent, children) of a place in the pipelined ring."""
+    """Return (parent, children) of a place in the pipelined ring: the places before and behind
+    it."""
     return place - 1 if place else None, [place + 1] if place + 1 < size else []
 
 
 def in_order(place: int, size: int) -> tuple[int | None, list[int]]:
-    """(parent, children) of a place in the binary tree whose places are numbered in order: those of
-    the first child's subtree, then its own, then those of the second's. All even places, and no
-    others, are leaves.
+    """Return (parent, children) of a place in the binary tree whose places are numbered in order:
+    those of the first child's subtree, then its own, then those of the second's. All even places,
+    and no others, are leaves.
 
     Counted from 1, a place's lowest bit that is set is its height above the leaves.
     """
@@ -70,8 +73,8 @@ def in_order(place: int, size: int) -> tuple[int | None, list[int]]:
 
 
 def double_binary_tree(tree: int, rank: int, size: int) -> tuple[int | None, list[int]]:
-    """(parent, children), as ranks, of a rank in tree 0 or 1 of a pair: one has children in one
-    tree at most.
+    """Return (parent, children), as ranks, of a rank in tree 0 or 1 of a pair of trees. A rank has
+    children in at most one of the two.
 
     Sanders, Speck, Traeff: "Two-tree algorithms for full bandwidth broadcast, reduction and scan",
     2009. Tree 1 is the mirror image of tree 0; of an odd number of ranks, it is tree 0 moved on by
@@ -88,7 +91,7 @@ def double_binary_tree(tree: int, rank: int, size: int) -> tuple[int | None, lis
 
 
 def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, list[int]]:
-    """(parent, children) of a place in the tree of the request's algorithm."""
+    """Return (parent, children) of a place in the tree of the request's algorithm."""
     if request.algorithm == "k-nomial":
         return k_nomial(place, size, request.radix)
     return binary(place, size) if request.algorithm == "binary-tree" else chain(place, size)
@@ -123,8 +126,8 @@ class TreeBroadcast(Pattern):
 
 
 class Tree(Algorithm):
-    """Broadcast down a tree: Hoefler, Moor, "Energy, Memory, and Runtime Tradeoffs for Implementing
-    Collective Communication Operations", 2014."""
+    """A broadcast goes down a tree, as in Hoefler, Moor, "Energy, Memory, and Runtime Tradeoffs for
+    Implementing Collective Communication Operations", 2014."""
 
     collectives = ("broadcast",)
     patterns: Mapping[str, type[Pattern]] = {"broadcast": TreeBroadcast}
@@ -188,9 +191,9 @@ class KNomial(Tree):
         return parents
 
     def least_bytes(self, task: Task) -> int:
-        """N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies, the
-        largest subtree first, reach it: a child has fewer children than the root still has to serve
-        after it."""
+        """Return N for each child of the root, (k - 1) log_k P if P is a power of k. Whole copies,
+        the largest subtree first, reach it: a child has fewer children than the root still has to
+        serve after it."""
         children = int((self.parents(task.ranks, task.radix) == 0).sum())
         return task.operations * int(task.sizes.sum()) * children
 
@@ -207,8 +210,8 @@ class BinaryTree(Tree):
         return (places - 1) // 2
 
     def least_bytes(self, task: Task) -> int:
-        """2N of the root's uplink (N if P = 2), and the last block's way further down. Every block
-        goes to the first child, then to the second."""
+        """Return 2N of the root's uplink (N if P = 2), and the last block's way further down. Every
+        block goes to the first child, then to the second."""
         total = task.operations * int(task.sizes.sum())
         return min(2, task.ranks - 1) * total + self._tail(task.ranks) * task.block
 
@@ -236,7 +239,7 @@ class PipelinedRing(Tree):
         return np.arange(ranks - 1, dtype=np.int64)
 
     def least_bytes(self, task: Task) -> int:
-        """N, and P - 2 blocks."""
+        """Return N, and P - 2 blocks."""
         return task.operations * int(task.sizes.max()) + (task.ranks - 2) * task.block
 
 

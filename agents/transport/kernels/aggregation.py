@@ -79,7 +79,8 @@ def own_values(
     block: int,
     scratch: int,
 ) -> npt.NDArray[np.int32]:
-    """This rank's part of a block as integers, zeros behind it; in one of two places of memory."""
+    """Return this rank's part of a block as integers, zeros behind it; in one of two places of
+    memory."""
     size = job.values
     values: npt.NDArray[np.int32] = items_at(job.scratch_table + 4 * size * scratch, size, np.int32)
     first, count = span_of(job, operation, block)

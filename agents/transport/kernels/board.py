@@ -72,7 +72,7 @@ def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 @internal
 def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.Kept) -> None:
-    """There is room for another packet again, if one was kept here."""
+    """Make room for another packet again, if one was kept here."""
     if kept.word == 0:
         return
     board.kept_count -= 1
@@ -163,7 +163,7 @@ def lose(endpoint: at.EndpointState, pair: at.PairState, board: at.Board, sequen
 
 @internal
 def lose_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """A READ response is missing: ask again for all that READs have not brought (go-back-n)."""
+    """Ask again for all that READs have not brought (go-back-n), as a READ response is missing."""
     if pair.board == 0:
         return
     board = at.Board(pair.board)
@@ -174,7 +174,8 @@ def lose_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 @internal
 def lose_all(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """Nothing was acknowledged for too long: take all for lost of which nothing else is known.
+    """Take all packets for lost of which nothing else is known, as nothing was acknowledged for too
+    long.
 
     The first one in any case: that it has arrived was told, but not that all before it has.
     """
@@ -191,7 +192,7 @@ def lose_all(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 @internal
 def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """A timeout was rash: what it took for lost is on its way after all."""
+    """Take for on its way again what a rash timeout took for lost."""
     if pair.board == 0:
         return
     board = at.Board(pair.board)
@@ -204,7 +205,8 @@ def restore(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 @internal
 def find_lost(endpoint: at.EndpointState, pair: at.PairState) -> bool:
-    """Look for packets that must have arrived before others that have; whether there are any."""
+    """Look for packets that must have arrived before others that have, and return whether there are
+    any."""
     board = at.Board(pair.board)
     limit = min(board.highest_sacked, pair.send_highest)
     latest = board.delivered - endpoint.reorder
@@ -236,7 +238,8 @@ def note_delivery(board: at.Board, word: int) -> None:
 
 @internal
 def note_arrival(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> bool:
-    """A packet has arrived ahead of a gap; whether that was news of a packet that was sent once."""
+    """Take note that a packet has arrived ahead of a gap, and return whether that was news of a
+    packet that was sent once."""
     if not pair.unacknowledged <= sequence < pair.send_highest:
         return False
     board = at.Board(pair.board)

@@ -1,4 +1,5 @@
-"""Multicast chunks: those that arrive, into their sinks; those that leave, at their pace."""
+"""Handling of multicast chunks: those that arrive go into their sinks, those that leave go at their
+pace."""
 
 import numpy as np
 

@@ -21,7 +21,7 @@ ACKNOWLEDGE = 0x11
 def push_echo(
     endpoint: at.EndpointState, index: int, psn: int, aeth: int, mark: int, source_port: int
 ) -> bool:
-    """Line up an acknowledgement; False if the ring is full."""
+    """Line up an acknowledgement, and return False if the ring is full."""
     if endpoint.echoes - endpoint.echoes_sent >= at.ECHO_ROOM:
         return False
     row = at.Echo(endpoint.echo_table, endpoint.echoes & (at.ECHO_ROOM - 1))
@@ -43,7 +43,7 @@ def push_acknowledgement(
     mark: int,
     source_port: int,
 ) -> bool:
-    """Line up an ACK of everything before `end`; False if the ring is full."""
+    """Line up an ACK of everything before `end`, and return False if the ring is full."""
     aeth = (SYNDROME_ACK << 24) | (pair.messages & PSN_MASK)
     if not push_echo(endpoint, index, end - 1, aeth, mark, source_port):
         return False
@@ -60,8 +60,8 @@ def echo_arrival(
     before: int,
     unacknowledged: int,
 ) -> None:
-    """A request has come, in its turn or again; before it `before` was expected, and
-    `unacknowledged` packets had no acknowledgement yet.
+    """Acknowledge a request that has come, in its turn or again; before it `before` was expected,
+    and `unacknowledged` packets had no acknowledgement yet.
 
     While READs wait to be answered nothing behind them is acknowledged, but with selective repeat,
     where the requester knows how to take it.

@@ -109,9 +109,10 @@ def change_path(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 @internal
 def move_acknowledgements(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """A packet has come again: what acknowledged it may be lost, so the next leaves from another of
-    the queue pair's ports, or from one at random (after Wetherall et al., "Improving Network
-    Availability with Protective ReRoute", SIGCOMM 2023, section 2)."""
+    """Move the acknowledgements of a packet that has come again: what acknowledged it may be lost,
+    so the next leaves from another of the queue pair's ports, or from one at random (after
+    Wetherall et al., "Improving Network Availability with Protective ReRoute", SIGCOMM 2023,
+    section 2)."""
     if not pair.acknowledge_moves:
         return
     endpoint.statistics.path_changes += 1
@@ -127,7 +128,7 @@ def move_acknowledgements(endpoint: at.EndpointState, pair: at.PairState) -> Non
 
 @internal
 def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: int) -> None:
-    """Nothing was acknowledged for too long: the path may be dead."""
+    """Leave the path, which may be dead: nothing was acknowledged for too long."""
     if endpoint.entropy == at.REPS:
         if pair.frozen_until == 0 and pair.explore == 0:
             pair.frozen_until = now + endpoint.freeze

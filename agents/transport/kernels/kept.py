@@ -234,8 +234,8 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
 def pass_over(
     endpoint: at.EndpointState, pair: at.PairState, board: at.Board, packets: int
 ) -> None:
-    """So many sequence numbers have had their turn; what a peer that lies sent within those of a
-    READ is forgotten."""
+    """Pass over so many sequence numbers, which have had their turn; what a peer that lies sent
+    within those of a READ is forgotten."""
     for ahead in range(1, min(packets, endpoint.board_room)):
         forget_kept(endpoint, board, kept_at(endpoint, pair, pair.expected + ahead))
     pair.expected += packets

@@ -1,4 +1,5 @@
-"""Values to 32-bit integers that a switch can add, and sums back to values; block floating point.
+"""Turns values into 32-bit integers that a switch can add, and sums back into values, by block
+floating point.
 
 A block has one exponent e, the smallest integer with all |x| < 2**e. A value goes out as
 rint(x * 2**(h - e)), h the job's headroom bits, and a sum comes back divided by that scale, rounded

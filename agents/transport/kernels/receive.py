@@ -83,7 +83,7 @@ def receive_batch(state: int, rows: int, count: int, now: int) -> None:
 
 @internal
 def take_batch(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int) -> None:
-    """`receive_batch` for compiled code."""
+    """Do as `receive_batch`, for compiled code."""
     total = endpoint.queue_pairs
     fields = wire.Fields(endpoint.scratch)
     for number in range(count):

@@ -184,7 +184,7 @@ def send_request(
 
 @internal
 def go_back_once(pair: at.PairState) -> None:
-    """Something is missing: send or ask again, but once for each, however often we hear of it."""
+    """Send or ask again for what is missing, but once for each, however often we hear of it."""
     if pair.rewound_at != pair.unacknowledged:
         pair.rewound_at = pair.unacknowledged
         go_back(pair)
@@ -248,7 +248,8 @@ def receive_selective_acknowledgement(
 def take_promise(
     endpoint: at.EndpointState, pair: at.PairState, index: int, reached: int, now: int
 ) -> None:
-    """Everything before `reached` has arrived at the peer; the data of READs may be missing."""
+    """Take note that everything before `reached` has arrived at the peer; the data of READs may be
+    missing."""
     board = at.Board(pair.board)
     board.promised = max(board.promised, reached)
     if board.promised > pair.unacknowledged:

@@ -154,7 +154,7 @@ def receive_expected(
 
 @internal
 def pass_behind(endpoint: at.EndpointState, pair: at.PairState, index: int, expected: int) -> None:
-    """What was kept behind the expected request has its turn, too."""
+    """Give what was kept behind the expected request its turn, too."""
     if pair.board == 0:
         return
     packets = pair.expected - expected

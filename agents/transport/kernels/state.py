@@ -71,7 +71,7 @@ def take_read_block(endpoint: at.EndpointState, pair: at.PairState) -> bool:
 
 @internal
 def drop_reads(endpoint: at.EndpointState, pair: at.PairState) -> None:
-    """No READ waits to be answered any more: another queue pair may have the room."""
+    """Forget the READs that wait to be answered: another queue pair may have the room."""
     pair.reads = 0
     if pair.read_block:
         drop_piece(endpoint.read_blocks, pair.read_block)
@@ -139,7 +139,7 @@ def go_back(pair: at.PairState) -> None:
 
 @internal
 def slow_down(pair: at.PairState) -> None:
-    """Something is lost: halve the window, once a window."""
+    """Halve the window, once a window, as something is lost."""
     if pair.unacknowledged >= pair.recovery_end:
         pair.window = min(pair.window, max(MINIMUM_WINDOW, pair.window // 2))
         pair.recovery_end = pair.send_highest
@@ -147,7 +147,7 @@ def slow_down(pair: at.PairState) -> None:
 
 @internal
 def undo_go_back(pair: at.PairState) -> None:
-    """A timeout was rash: more is acknowledged than the probe, so go on where we were.
+    """Go on where we were, as a timeout was rash: more is acknowledged than the probe.
 
     As RFC 5682 (F-RTO) does. If the end of what was sent is missing all the same, a NAK or the next
     timeout says so.
@@ -185,8 +185,8 @@ def measure(pair: at.PairState, now: int) -> None:
 def advance(
     endpoint: at.EndpointState, pair: at.PairState, index: int, reached: int, now: int
 ) -> None:
-    """Everything before `reached` is acknowledged: complete work, open the window, restart the
-    timer."""
+    """Complete work, open the window and restart the timer: everything before `reached` is
+    acknowledged."""
     before = pair.unacknowledged
     if reached <= before:
         return
@@ -259,7 +259,7 @@ def queue_read(
     first: int,
     repeated: int,
 ) -> bool:
-    """Line up a READ to be answered, in PSN order; False if there is no room for it.
+    """Line up a READ to be answered, in PSN order, and return False if there is no room for it.
 
     A READ that is asked for again while its responses wait is answered from where it is asked for.
     """

@@ -215,7 +215,7 @@ def transmit_batch(state: int, rows: int, now: int, budget: int) -> int:
 
 @internal
 def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: int) -> int:
-    """`transmit_batch` for compiled code."""
+    """Do as `transmit_batch`, for compiled code."""
     rows = endpoint.tree_rows
     room = batch.capacity
     count = 0

@@ -7,7 +7,7 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Destination(PathScheme):
-    """D-Mod-K's ways; see `weft.controller.features.routes`."""
+    """Paths go by destination (D-Mod-K); see `weft.controller.features.routes`."""
 
     name = "destination"
     position = 1

@@ -4,7 +4,7 @@ from weft.experiments.paths.scheme import PathScheme
 
 
 class Ecmp(PathScheme):
-    """Whole flows have one path each, and need no marks."""
+    """Each whole flow has one path, so no marks are needed."""
 
     name = "ecmp"
     position = 0

@@ -7,7 +7,7 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Spraying(PathScheme):
-    """Analysis takes it as ideal: every path has as many bytes."""
+    """Every packet takes another path. Analysis takes it as ideal: every path has as many bytes."""
 
     reorders = True
 

@@ -53,7 +53,7 @@ class TypeEntry:
 
 @dataclass
 class Overloads:
-    """Functions (or extern functions) of one name."""
+    """The functions (or extern functions) of one name."""
 
     functions: list[syntax.Function | syntax.ExternFunction]
 

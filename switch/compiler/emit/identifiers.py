@@ -16,7 +16,7 @@ PREFIXES = {
 
 
 def one_at_a_time(name: str) -> int:
-    """Bob Jenkins' one-at-a-time hash, 32 bits."""
+    """Return Bob Jenkins' one-at-a-time hash, 32 bits."""
     value = 0
     for octet in name.encode():
         value = (value + octet) & 0xFFFFFFFF
@@ -28,10 +28,11 @@ def one_at_a_time(name: str) -> int:
 
 
 class Identifiers:
-    """Identifiers of all the objects of a program."""
+    """The identifiers of all the objects of a program."""
 
     def __init__(self, objects: Iterable[tuple[str, str, int | None]]) -> None:
-        """`objects`: kind (a key of `PREFIXES`), name, and the number that ``@id`` gives if any.
+        """Take `objects`: kind (a key of `PREFIXES`), name, and the number that ``@id`` gives if
+        any.
 
         Raises ValueError if a given number has another kind's prefix or is given twice.
         """

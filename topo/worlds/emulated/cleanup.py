@@ -175,7 +175,7 @@ def _marked(run_id: str) -> Iterator[tuple[Process, set[int]]]:
 
 
 def kill_all(processes: Iterable[Process], deadline_s: float = KILL_DEADLINE_S) -> None:
-    """SIGKILL processes that are still the ones on record, and wait until they are gone.
+    """Kill processes, by SIGKILL, that are still the ones on record, and wait until they are gone.
 
     Those that this user may not kill are passed over.
     """

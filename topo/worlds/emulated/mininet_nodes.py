@@ -127,7 +127,7 @@ class SwitchNode(RunNode, Switch):
         self.pid = self.params["namespace_pid"]
 
     def entry(self) -> list[str]:
-        """Nothing: the run's namespaces are entered, and all that they show."""
+        """Return nothing: the run's namespaces are entered, and all that they show."""
         return []
 
     def open_shell(self) -> None:
@@ -150,7 +150,7 @@ class MadeInterface(Intf):
     """An interface that is configured already: Mininet only keeps account of it."""
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Nothing is left to configure."""
+        """Do nothing: nothing is left to configure."""
         return {}
 
 
@@ -159,7 +159,7 @@ class MadeLink(Link):
 
     @classmethod
     def makeIntfPair(cls, *_arguments: Any, **_parameters: Any) -> None:
-        """Nothing is left to make."""
+        """Do nothing: nothing is left to make."""
 
 
 REFUSED = {
@@ -214,11 +214,11 @@ class CommandLine(CLI):
         return [name for name in super().get_names() if name.removeprefix("do_") not in REFUSED]
 
     def completenames(self, text: str, *_ignored: Any) -> list[str]:
-        """Commands and nodes that begin so."""
+        """Return the commands and nodes that begin so."""
         return [*super().completenames(text), *self.completedefault(text)]
 
     def completedefault(self, text: str, *_ignored: Any) -> list[str]:
-        """Nodes that begin so."""
+        """Return the nodes that begin so."""
         return [node.name for node in self.mn.values() if node.name.startswith(text)]
 
     def precmd(self, line: str) -> str:

@@ -63,14 +63,14 @@ class Outages:
     def __init__(
         self, faults: Sequence[Fault], network: Network, notice_after_ns: int | None = None
     ) -> None:
-        """``notice_after_ns``: how long after a link went down, or came back, the controller knows
-        it; None: never. What it knows from the start on, its plan has without this."""
+        """Take ``notice_after_ns``: how/ long after a link went down, or came back, the controller
+        knows it; None: never. What it knows from the start on, its plan has without this."""
         self._stop = threading.Event()
         self._schedule = OutageSchedule(network, faults, 0, notice_after_ns)
         self._thread: threading.Thread | None = None
 
     def begin(self, start_ns: int) -> None:
-        """The operation starts at that time of CLOCK_MONOTONIC."""
+        """Take note that the operation starts at that time of CLOCK_MONOTONIC."""
         if self._schedule.next_ns is not None:
             self._thread = threading.Thread(target=self._run, args=(start_ns,), daemon=True)
             self._thread.start()
@@ -90,7 +90,7 @@ class Outages:
         self._schedule.go_on_to(due_ns)
 
     def end(self) -> None:
-        """The operation is over: bring all links back, as if nobody had noticed anything."""
+        """Bring all links back, as if nobody had noticed anything: the operation is over."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -126,7 +126,7 @@ class RunProcess:
         return self.popen.poll() is None
 
     def describe_end(self) -> str:
-        """Who ended, and how."""
+        """Return who ended, and how."""
         status = self.popen.poll()
         who = f"{self.what} (pid {self.pid})"
         return f"{who} runs" if status is None else f"{who} {how_it_ended(status)}"
@@ -152,7 +152,8 @@ class RunProcess:
             self.popen.send_signal(how)
 
     def wait_for_end(self, deadline_s: float) -> int:
-        """Its exit status (negative: the signal that ended it); killed if the deadline passes."""
+        """Return the process's exit status (negative: the signal that ended it); it is killed if
+        the deadline passes."""
         try:
             return self.popen.wait(deadline_s)
         except subprocess.TimeoutExpired:
@@ -160,7 +161,7 @@ class RunProcess:
             return self.popen.wait()
 
     def cpu_seconds(self) -> float:
-        """User and system time that it has used so far; 0 if it has ended."""
+        """Return the user and system time that the process has used so far; 0 if it has ended."""
         return processor_s(self.pid)
 
 

@@ -163,7 +163,7 @@ class RunRecord:
         return process
 
     def environment(self) -> dict[str, str]:
-        """This process's environment with the run's mark in it, for the run's processes."""
+        """Return this process's environment with the run's mark in it, for the run's processes."""
         return {**os.environ, RUN_VARIABLE: self.id}
 
     def remove(self) -> None:
@@ -227,7 +227,7 @@ def _doubtful(path: Path, why: str, folder: Path) -> DoubtfulError:
 
 
 def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
-    """(runner, other processes) of a run, from its record.
+    """Return (runner, other processes) of a run, from its record.
 
     The runner is None where the record is missing, or from before the machine's last boot. A
     last line cut short by a kill is passed over. Raises DoubtfulError where another user may have

@@ -216,7 +216,8 @@ class Bmv2Switches:
             process.wait_for_socket(path, limit_s)
 
     def statistics(self) -> dict[str, Any]:
-        """Per switch and port, what the kernel counted at its interface and tbf dropped there.
+        """Return, per switch and port, what the kernel counted at its interface and tbf dropped
+        there.
 
         Named as in the built-in switch's document, of which BMv2 has no more than this.
         """

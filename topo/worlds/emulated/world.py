@@ -338,13 +338,14 @@ class EmulatedWorld:
             self._switches.ask("reset")
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
-        """Count from that time of CLOCK_MONOTONIC on what links carry, in bins of that length or of
-        a multiple of it; it is among the built-in switch's statistics. Nothing on BMv2."""
+        """Count what links carry from that time of CLOCK_MONOTONIC on, in bins of that length or of
+        a multiple of it. The counts are among the built-in switch's statistics; BMv2 counts
+        nothing."""
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.ask(f"loads {start_ns} {bin_ns}")
 
     def end_loads(self) -> None:
-        """Count no more of it."""
+        """Stop counting what links carry."""
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.ask("loads end")
 
@@ -412,8 +413,8 @@ class EmulatedWorld:
 
     @contextmanager
     def blaming_the_dead(self) -> Iterator[None]:
-        """Within the block, what fails since a process of the network has ended is a RunError that
-        names the process, in place of the RunError of what misses it."""
+        """Name the process of the network that has ended, if what is in the block fails since then:
+        a RunError that names it takes the place of the RunError of what misses it."""
         try:
             yield
         except RunError:

@@ -42,7 +42,7 @@ class Agent(Protocol):
 
     @property
     def groups(self) -> Collection[int]:
-        """Multicast groups that the host joins."""
+        """The multicast groups that the host joins."""
 
     @property
     def due_ns(self) -> int | None:
@@ -196,7 +196,8 @@ class Fabric:
         self.hosts["due_ns"] = at.NEVER
 
     def wake(self, rank: int) -> None:
-        """Something was posted on a host's endpoint, or its agent has done something."""
+        """Take note that something was posted on a host's endpoint, or that its agent has done
+        something."""
         agent = self._agents[rank]
         assert agent is not None
         row = self._host_rows[rank]
@@ -206,7 +207,7 @@ class Fabric:
         call_host(self.world.location, self.dataplane.context, rank)
 
     def kill(self, rank: int) -> None:
-        """A host stops at once: it sends nothing more and takes nothing in."""
+        """Stop a host at once: it sends nothing more and takes nothing in."""
         self.hosts["alive"][rank] = 0
 
     def set_down(self, directions: Iterable[tuple[str, str]], down: bool) -> None:
@@ -239,7 +240,7 @@ class Fabric:
         places: npt.NDArray[np.uint8],
         opcodes: npt.NDArray[np.uint8],
     ) -> None:
-        """Rules of packet faults, as `layout` has them; the arrays are kept and used."""
+        """Set the rules of packet faults, as `layout` has them; the arrays are kept and used."""
         self._rules = (rules, places, opcodes)
         self.world.fill(
             rules=rules.ctypes.data,

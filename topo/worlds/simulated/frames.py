@@ -76,13 +76,13 @@ def put_stack(
 
 @internal
 def read16(data: Frame, at: int) -> int:
-    """Two bytes, the more significant first."""
+    """Return two bytes as a number, the more significant first."""
     return (int(data[at]) << 8) | int(data[at + 1])
 
 
 @internal
 def read32(data: Frame, at: int) -> int:
-    """Four bytes, the most significant first."""
+    """Return four bytes as a number, the most significant first."""
     return (read16(data, at) << 16) | read16(data, at + 2)
 
 
@@ -171,7 +171,7 @@ def content_hash(data: Frame, at: int, length: int) -> int:
 def add_to_digest(
     world: WorldRecord, time_ns: int, direction: int, length: int, content: int
 ) -> None:
-    """Take a frame into the trace digest: when it arrived, where, how long, what."""
+    """Add to the trace digest when a frame arrived, where, how long it is, and what is in it."""
     low = mix(mix(world.digest_low, time_ns), (direction << 32) | length)
     world.digest_low = mix(low, content)
     world.digest_high = (world.digest_high ^ world.digest_low) * _C + content

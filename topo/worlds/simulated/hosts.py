@@ -56,7 +56,7 @@ def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
 
 @internal
 def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns: int) -> int:
-    """A frame reaches a host: to its transport, if it is for it; DONE or CALL_HOST.
+    """Hand a frame that reaches a host to its transport, if it is for it; return DONE or CALL_HOST.
 
     The packet is given back.
     """

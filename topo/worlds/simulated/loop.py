@@ -69,7 +69,7 @@ def word_of(world: WorldRecord, table: int, port_index: int) -> int:
 
 @internal
 def lose(world: WorldRecord, context: Context, port_index: int, packet: int) -> None:
-    """A frame is lost on the link, and counted."""
+    """Lose a frame on the link, and count it."""
     count = world.port_indices
     int64_view(world.lost_packets, count)[port_index] += 1
     length = Packet(context.packets, packet).frame_length
@@ -101,7 +101,8 @@ def hand_over(
 
 @internal
 def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> int:
-    """A frame has reached the far end of its link: what faults there are, then hand it over.
+    """Do what faults ask for to a frame that has reached the far end of its link, then hand it
+    over.
 
     Returns the host that must be called, or NOTHING.
     """
@@ -135,7 +136,7 @@ def arrive_with_faults(
     length: int,
     now_ns: int,
 ) -> int:
-    """`arrive`, where there are rules: they are asked in their order, and add up."""
+    """Do as `arrive` where there are rules: they are asked in their order, and add up."""
     lost = False
     copies = 0
     delay_ns = 0

@@ -103,7 +103,7 @@ class FaultPlan:
         return found
 
     def close(self) -> None:
-        """All links carry again, at their rates, and no packet is touched any more."""
+        """Let all links carry again, at their rates; no packet is touched any more."""
         self._network.noticed = None
         self._outages.end()
         self._fabric.set_rules(self._rules[:0], self._places[:0], self._opcodes[:0])

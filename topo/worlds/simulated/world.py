@@ -56,7 +56,7 @@ class SimulatedProgress:
 
     @property
     def fraction(self) -> float:
-        """About how much of the data is there, 0 to 1."""
+        """The part of the data that is there, about, from 0 to 1."""
         return min(1.0, self.received_bytes / self.expected_bytes) if self.expected_bytes else 1.0
 
 
@@ -74,7 +74,8 @@ class SimulatedWorld:
         host_queue_bytes: int = HOST_QUEUE_BYTES,
         faults: Sequence[Fault] = (),
     ) -> None:
-        """``seed``: of the switches' random(). ``faults``: of every operation, from its start.
+        """Take ``seed``: of the/ switches' random(). ``faults``: of every operation, from its
+        start.
 
         Raises InputError for what makes no sense.
         """
@@ -103,17 +104,18 @@ class SimulatedWorld:
 
     @property
     def now_ns(self) -> int:
-        """Virtual time."""
+        """The virtual time."""
         return self.fabric.now_ns
 
     @property
     def digest(self) -> str:
-        """32 hexadecimal digits: of every frame on every link so far (arrival time, direction,
-        length, content)."""
+        """A digest, 32 hexadecimal digits, of every frame on every link so far (arrival time,
+        direction, length, content)."""
         return self.fabric.digest
 
     def switch_statistics(self) -> dict[str, Any]:
-        """Per switch and port what was received, sent and dropped, as in the emulated world."""
+        """Return, per switch and port, what was received, sent and dropped, as in the emulated
+        world."""
         return self.fabric.statistics()
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
