@@ -21,7 +21,7 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.checks import with_shape
-from weft.experiments.scenario.choices import MAX_SIZE_BYTES, TOPOLOGIES, choose
+from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
 from weft.experiments.scenario.option import WHOLE, whole
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
@@ -279,8 +279,7 @@ def paths_table(analysis: Analysis) -> Table:
 
 def title_of(asked: Mapping[str, Any]) -> str:
     """Return what was analysed, in a line."""
-    known = ("leaves", "spines", "hosts_per_leaf", "k", "tiers")
-    counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in known if name in asked]
+    counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in COUNTS if name in asked]
     words = [
         f"{Path(asked['workload']).name} by {asked['algorithm']}",
         format_size(asked["size_bytes"]),

@@ -270,6 +270,7 @@ class Asked:
         group=TRANSPORT,
         between=lambda asked: (1 if asked.congestion == "dctcp" else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
+        counted="packets",
         otherwise="of dctcp: by rate, delay and hosts",
     )
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
@@ -281,6 +282,7 @@ class Asked:
         "Selective: lost is what N packets have overtaken.",
         group=TRANSPORT,
         name="reorder",
+        counted="packets",
         between=(1, 1 << 16),
         otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
@@ -337,6 +339,7 @@ class Asked:
         WHOLE,
         f"Path MTU, bytes of payload: {', '.join(map(str, MTUS))}.",
         group=NETWORK,
+        counted="B of payload a packet",
         network=True,
     )
     """Path MTU: bytes of RoCE payload a packet."""

@@ -12,6 +12,7 @@ from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     CHOICES,
+    COUNTS,
     DTYPE,
     LAYERS,
     MAX_SIZE_BYTES,
@@ -50,8 +51,7 @@ def check_choices(asked: Asked) -> None:
 
 def check_ranges(asked: Asked) -> None:
     """Check that every option is within its limits, if it has some and anything goes by it."""
-    of_topologies = {name for sizes in TOPOLOGIES.values() for name in sizes}
-    of_others = of_topologies - TOPOLOGIES[asked.topology].keys()
+    of_others = set(COUNTS) - TOPOLOGIES[asked.topology].keys()
     for row in OPTIONS.values():
         if row.field not in of_others and asked.heeds(row):
             row.check_range(asked)
@@ -90,7 +90,7 @@ def with_shape(asked: Asked) -> Asked:
         "--world simulated, or leave --delay out",
     )
     defaults = TOPOLOGIES[asked.topology]
-    for name in {each: None for sizes in TOPOLOGIES.values() for each in sizes}:
+    for name in COUNTS:
         refuse(
             getattr(asked, name) is not None and name not in defaults,
             f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
