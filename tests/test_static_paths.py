@@ -27,10 +27,12 @@ from weft.experiments.paths.names import (
     unassigned_schemes,
 )
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.workload_checks import GPTS
 from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES
+from weft.experiments.workloads.gpt import MODELS
 from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine
 from weft.topo.faults import Line, Outage, OutageKind, fault
 
@@ -256,6 +258,7 @@ def test_slow_links_and_oversubscription_make_the_least_time_longer() -> None:
         ("alltoall", {"topology": "single", "hosts_per_leaf": "1"}, "1 rank sends nothing"),
         ("alltoall", {"oversubscription": "0"}, "oversubscription 0: from 0.125 to 64"),
         ("alltoall", {"oversubscription": "1000"}, "oversubscription 1000: from 0.125 to 64"),
+        ("alltoall", {"size": "5GiB"}, "size 5368709120 is out of range: a whole number from 0"),
         ("alltoall", {"seed": "-1"}, "seed -1 is out of range: a whole number from 0 to"),
         ("alltoall", {"rate": "1bit"}, "rate 1 is out of range: a whole number from 100000 to"),
         ("alltoall", {"unit": "0"}, "unit 0 is out of range: a whole number from 1 to"),
@@ -321,11 +324,12 @@ def test_one_direction_of_a_link_to_a_core_can_be_slow() -> None:
     assert found.rates_bps[slow] == 25e6
 
 
-def test_help_names_the_schemes_that_are_registered() -> None:
+def test_help_names_the_schemes_and_models_that_there_are() -> None:
     assert set(scheme_names()) - set(analysed_schemes()) == {"spray-round-robin", "reps", "plb"}
     for name in analysed_schemes():
         assert check_schemes(name.replace("N", "4"))
     assert unassigned_schemes() == ("ecmp", "destination", "spray", "spray-round-robin")
+    assert sorted(GPTS) == sorted(MODELS)
     assert check_schemes(COMPARED) == ("ecmp", "ecmp-4", "spray", "ethereal")
 
 

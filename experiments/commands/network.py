@@ -13,7 +13,7 @@ from weft.base import files
 from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
 from weft.experiments.commands.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
-from weft.experiments.scenario.workload_checks import MODEL_SLOWDOWN
+from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
 from weft.switch.commands.command_line import Defines, Includes
 from weft.topo.faults import lasting_lines
 
@@ -63,7 +63,7 @@ def paths(
             metavar="WORKLOAD",
             help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
             "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
-            "gpt-7b, gpt-13b, gpt-small, gpt-medium, gpt-xl.",
+            f"{', '.join(GPTS)}.",
         ),
     ],
     options: dict[str, Any],

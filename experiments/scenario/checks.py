@@ -30,6 +30,7 @@ from weft.experiments.scenario.option import whole
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
+    MAX_LAYERS,
     check_algorithm,
     check_model,
     check_slowdown,
@@ -272,7 +273,7 @@ def _with_layers(asked: Asked) -> Asked:
     if model is None:
         model = "" if asked.size_bytes != Asked.size_bytes else MODELS[0]
     layers = LAYERS if asked.layers is None else asked.layers
-    whole("layers", layers, 1, 1000)
+    whole("layers", layers, 1, MAX_LAYERS)
     asked = replace(asked, model=model, layers=layers)
     if not model:
         if asked.slowdown is not None:
