@@ -358,6 +358,27 @@ def test_the_headline_compares_the_algorithms() -> None:
     assert headline(by_point(sample_results(algorithms=("ring",)))) is None
 
 
+def test_what_was_asked_is_told_by_the_rows_of_its_options() -> None:
+    results = sample_results(
+        collective="allreduce", algorithms=("ring",), retransmit_timeout_ns=10**8, loss=0.01
+    )
+    cells = " | ".join(Page(render(results)).text)
+    for label, value in (
+        ("retransmit timeout", "100 ms"),
+        ("delay", "0 ns"),
+        ("loss", "1 %"),
+        ("rate", "100 Mbit/s"),
+        ("size", "1 MiB"),
+        ("mtu", "4096 B of payload a packet"),
+        ("reorder", "3 packets"),
+        ("placement", "in-order"),
+        ("hosts per leaf", "2"),
+        ("fault", "none"),
+    ):
+        assert re.search(rf"\b{label}[ |\n]+{value}(?!\w)", cells), label
+    assert "timeout ns" not in cells
+
+
 def test_a_report_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
     out = tmp_path / "report.html"
     assert write_report(sample_results().to_dict(), out) == out

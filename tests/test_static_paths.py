@@ -15,17 +15,26 @@ from tests.simulated_support import completion_ns, network
 from tests.workloads_support import encode
 from typer.testing import CliRunner
 
-from weft.analysis.link_loads import LinkLoads
+from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base.errors import InputError
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.commands.command_line import app
 from weft.experiments.commands.paths import analysis_of
+from weft.experiments.paths.names import (
+    COMPARED,
+    analysed_schemes,
+    scheme_names,
+    unassigned_schemes,
+)
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.workload_checks import GPTS
 from weft.experiments.theory import static_workloads
 from weft.experiments.theory.static_paths import Situation, analyse, check_schemes, figures
 from weft.experiments.theory.static_workloads import static_steps, workloads
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, MESSAGES
-from weft.topo.clos import Topology, fat_tree, leaf_spine
+from weft.experiments.workloads.gpt import MODELS
+from weft.topo.clos import Direction, Topology, fat_tree, leaf_spine
+from weft.topo.faults import Line, Outage, OutageKind, fault
 
 NETWORKS = (ClosPaths.leaf_spine(4, 4, 4), ClosPaths.leaf_spine(3, 5, 2), ClosPaths.fat_tree(4))
 RATE, QUEUE = 10**9, 1 << 24
@@ -236,14 +245,27 @@ def test_slow_links_and_oversubscription_make_the_least_time_longer() -> None:
         ("alltoall", {"paths": "flowlet"}, "paths 'flowlet' is unknown"),
         ("alltoall", {"fault": ["leaf0-spine7"]}, "no link 'leaf0-spine7' between switches"),
         ("alltoall", {"fault": ["leaf0-spine1:loss=0.1"]}, "is not understood: write LINK"),
-        ("alltoall", {"fault": ["leaf0-spine1:slow,rate=2"]}, "like rate=0.25"),
+        ("alltoall", {"fault": ["leaf0-spine1:slow,rate=2"]}, "rate=2 is no part of a rate"),
+        ("alltoall", {"fault": ["leaf0-spine1:slow,rate=0.5,at=1ms"]}, "there is no time"),
+        ("alltoall", {"fault": ["h1:kill,at=0"]}, "is not understood: write LINK"),
+        ("alltoall", {"fault": ["leaf0:fail,at=0"]}, "link h0-leaf0: without its only link"),
+        ("alltoall", {"fault": ["leaf0-spine1:slwo"]}, "is not understood .did you mean slow"),
         ("alltoall", {"fault": ["leaf0-spine0", "leaf0-spine1"]}, "no path up and down is left"),
         ("alltoall", {"k": "4"}, "means nothing for --topology leaf-spine"),
         ("alltoall", {"leaves": "4000000"}, "leaves 4000000: from 1 to"),
         ("alltoall", {"topology": "fat-tree", "k": "2000"}, "at most 131072 are possible"),
         ("alltoall", {"topology": "fat-tree", "k": "3"}, "k has to be even"),
         ("alltoall", {"topology": "single", "hosts_per_leaf": "1"}, "1 rank sends nothing"),
-        ("alltoall", {"oversubscription": "0"}, "not a number above 0"),
+        ("alltoall", {"oversubscription": "0"}, "oversubscription 0: from 0.125 to 64"),
+        ("alltoall", {"oversubscription": "1000"}, "oversubscription 1000: from 0.125 to 64"),
+        ("alltoall", {"size": "5GiB"}, "size 5368709120 is out of range: a whole number from 0"),
+        ("alltoall", {"seed": "-1"}, "seed -1 is out of range: a whole number from 0 to"),
+        ("alltoall", {"rate": "1bit"}, "rate 1 is out of range: a whole number from 100000 to"),
+        ("alltoall", {"unit": "0"}, "unit 0 is out of range: a whole number from 1 to"),
+        ("alltoall", {"topology": "fat-tree", "tiers": "99999"}, "tiers 99999 is out of range"),
+        ("alltoall", {"root": "1"}, "root '1' means nothing for alltoall: it is for broadcast"),
+        ("broadcast", {"root": "99"}, "root 99 is out of range: a whole number from 0 to 7"),
+        ("many-to-one", {"root": "-1"}, "root -1 is out of range: a whole number from 0 to 7"),
         ("alltoall", {"leaves": "1000", "hosts_per_leaf": "64", "size": "1MiB"}, "a multiple of"),
         ("alltoall", {"placement": "odd"}, "placement 'odd' is unknown"),
         ("alltoall", {"tensor": "2"}, "tensor '2' means nothing for alltoall"),
@@ -264,6 +286,51 @@ def test_what_cannot_be_analysed_is_said(
 ) -> None:
     with pytest.raises(InputError, match=message):
         analysis_of(workload, options)
+
+
+class Mute(OutageKind):
+    """A fault of another package: a switch that sends nothing upwards, and nothing down by the
+    same links."""
+
+    name = "mute"
+    lasting = "mute, like leaf0-spine1:mute"
+
+    def read(self, line: Line) -> Outage:
+        return Outage(self.name, line.where, 0, text=line.text)
+
+    def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
+        return tuple(each for each in outage.directions(topology) if each.tier == "fabric_up")
+
+
+def test_a_fault_of_another_package_is_analysed_as_its_kind_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fault, "brought", lambda *_, **__: {"mute": Mute()})
+    muted, failed, at_start = (
+        analysis_of("alltoall", {"fault": [line]}).to_dict()["link_bytes"]
+        for line in ("leaf0-spine1:mute", "leaf0-spine1", "leaf0-spine1:fail,at=0")
+    )
+    assert muted == failed == at_start
+    assert muted["ethereal"]["leaf0>spine1"] == 0 < muted["ethereal"]["leaf0>spine0"]
+    with pytest.raises(InputError, match=r"or mute, like leaf0-spine1:mute; without packets"):
+        analysis_of("alltoall", {"fault": ["leaf0-spine1:loss=0.1"]})
+
+
+def test_one_direction_of_a_link_to_a_core_can_be_slow() -> None:
+    options = {"topology": "fat-tree", "fault": ["agg2>core1:slow,rate=0.25"]}
+    found = analysis_of("alltoall", options).situation
+    slow = np.flatnonzero(found.rates_bps != 100e6)
+    assert [direction_name(found.paths, int(number)) for number in slow] == ["agg2>core1"]
+    assert found.rates_bps[slow] == 25e6
+
+
+def test_help_names_the_schemes_and_models_that_there_are() -> None:
+    assert set(scheme_names()) - set(analysed_schemes()) == {"spray-round-robin", "reps", "plb"}
+    for name in analysed_schemes():
+        assert check_schemes(name.replace("N", "4"))
+    assert unassigned_schemes() == ("ecmp", "destination", "spray", "spray-round-robin")
+    assert sorted(GPTS) == sorted(MODELS)
+    assert check_schemes(COMPARED) == ("ecmp", "ecmp-4", "spray", "ethereal")
 
 
 def test_a_plot_goes_to_an_svg_file(tmp_path: Path) -> None:

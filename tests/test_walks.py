@@ -249,7 +249,8 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
 @pytest.mark.system
 def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "first_path", SCHEME, "weft.path_schemes", "scheme")
-    assert "first-path" in weft(tmp_path, "run", "--help")
+    for command in ("run", "paths"):
+        assert "first-path" in weft(tmp_path, command, "--help")
     said = weft(tmp_path, "paths", "alltoall", "--paths", "first-path,spray", "--json")
     first, spray = json.loads(said)["schemes"]
     assert first["fabric_max_bytes"] == 2 * spray["fabric_max_bytes"]  # one of two spines has all
@@ -416,6 +417,12 @@ def test_a_fault_is_one_file_of_another_package(tmp_path: Path) -> None:
     refused = weft(tmp_path, *words, "--fault", "leaf0:mute,at=1ms", status=2)
     assert "unknown key of mute 'at'; choose from for" in refused
     assert "(did you mean mute?)" in weft(tmp_path, *words, "--fault", "leaf0:mutt", status=2)
+
+    words = ["paths", "allgather", "--paths", "spray", "--json", "--fault"]
+    muted, failed = (
+        json.loads(weft(tmp_path, *words, f"spine1{way}")) for way in (":mute", ":fail,at=0")
+    )
+    assert muted["link_bytes"] == failed["link_bytes"] and muted["link_bytes"]["spray"]
 
 
 @pytest.mark.parametrize(

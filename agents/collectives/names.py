@@ -70,6 +70,10 @@ DATA = ("exact", "normal", "heavy-tailed", "mixed")
 SWITCH_DTYPES = ("float32", "float16", "bfloat16", "int32")
 """The types of the algorithm switch, which adds in fixed point of 32 bits; its ops are sum and
 average."""
+BLOCK_BYTES = 64 * 1024
+"""What unicast algorithms pass on at a time if nothing is said, of large shards."""
+BLOCKS_PER_SHARD = 8
+"""Smaller shards are cut into so many blocks, down to one packet a block."""
 MAX_CHUNK_BYTES = 1 << 16
 MAX_AT_ONCE = 64
 """Operations that may run at the same time: data packets carry 8 bits of their number."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.names import BLOCK_BYTES
 from weft.agents.collectives.places import Places
 from weft.agents.collectives.transfers import IntArray, Sizing, payload
 
@@ -23,7 +24,7 @@ class Task:
     """The type of elements, by its name. They stay whole where a vector is cut for other than P."""
     chains: int | None = None
     """How many chains a multicast Allgather has. None means as many as there are ranks."""
-    block_bytes: int = 1 << 16
+    block_bytes: int = BLOCK_BYTES
     """What unicast algorithms pass on at a time."""
     operations: int = 1
     """How many operations a run has, at once or one after the other."""

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.dtypes import average, dtype_of
+from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.transport.types import MemoryRegion
@@ -24,9 +25,6 @@ from weft.base.errors import ProtocolError, refuse
 
 Bytes = npt.NDArray[np.uint8]
 
-BLOCK_BYTES = 64 * 1024
-BLOCKS_PER_SHARD = 8
-"""Smaller shards are cut into so many blocks, down to one packet a block."""
 MAX_BLOCKS = 1 << 24
 
 MAX_POSTED_BYTES = 1 << 20

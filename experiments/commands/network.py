@@ -12,7 +12,10 @@ import typer
 from weft.base import files
 from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
 from weft.experiments.commands.scenario_options import scenario_options
+from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
+from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
 from weft.switch.commands.command_line import Defines, Includes
+from weft.topo.faults import lasting_lines
 
 SHAPE = ("topology", "leaves", "spines", "hosts-per-leaf", "k", "tiers", "rate")
 """Options that say what a network is like."""
@@ -44,16 +47,14 @@ def topology(
 @scenario_options(
     "algorithm", "size", "paths", "placement", "fault", *SHAPE, "oversubscription", "unit", "root",
     "tensor", "layers", "micro-batches", "slowdown", "seed",
-    size="Bytes, as weft run has them. [1MiB]",
-    paths="Schemes, with commas: ecmp, ecmp-N, destination, spray, ethereal, ethereal-ports. "
-    "[ecmp,ecmp-4,spray,ethereal]",
-    fault="A link that is down, like leaf0-spine1, or slow, like leaf0-spine1:slow,rate=0.25; may "
-    "be repeated.",
-    root="Where there is one. [0]",
-    layers="Flows of a model: its layers. [all]",
-    slowdown="Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s. [a "
-    "model's 10; a file's stay as they are]",
-    seed="Seed of hashes and order. [1]",
+    size="Bytes, as weft run has them.",
+    paths=(f"Schemes, with commas: {', '.join(analysed_schemes())}.", COMPARED),
+    fault=f"A link that is {', or '.join(lasting_lines())}; may be repeated.",
+    root="Where there is one.",
+    layers="Flows of a model: its layers.",
+    slowdown=("Flows: sizes are scaled so that all takes X times as long as at 400 Gbit/s.",
+              f"a model's {MODEL_SLOWDOWN:g}; a file's stay as they are"),
+    seed="Seed of hashes and order.",
 )  # fmt: skip
 def paths(
     workload: Annotated[
@@ -62,7 +63,7 @@ def paths(
             metavar="WORKLOAD",
             help="alltoall, allreduce, allgather, reduce-scatter, broadcast, many-to-one, "
             "permutation, a connection matrix (FILE.cm), Chakra's traces (FILE.0.et), or a step of "
-            "gpt-7b, gpt-13b, gpt-small, gpt-medium, gpt-xl.",
+            f"{', '.join(GPTS)}.",
         ),
     ],
     options: dict[str, Any],
@@ -101,8 +102,8 @@ RunOption = Annotated[
 
 @scenario_options(
     *SHAPE, "oversubscription", "switch", "paths", "links", "seed",
-    paths="ecmp, destination, spray, spray-round-robin. [ecmp]",
-    seed="Seed of hashes. [1]",
+    paths=f"{', '.join(unassigned_schemes())}.",
+    seed="Seed of hashes.",
 )  # fmt: skip
 def up(
     options: dict[str, Any],

@@ -10,15 +10,21 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from weft.agents.collectives.names import FLOWS
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base import files
 from weft.base.errors import InputError, refuse
-from weft.base.units import format_rate, format_size, parse_number, shown
+from weft.base.units import format_rate, format_size, shown
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.paths.names import COMPARED
+from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration
-from weft.experiments.scenario.choices import PLACEMENTS, TOPOLOGIES, choose
-from weft.experiments.scenario.options import read_option
+from weft.experiments.scenario.asked import OPTIONS, Asked
+from weft.experiments.scenario.checks import with_shape
+from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
+from weft.experiments.scenario.option import WHOLE, whole
 from weft.experiments.scenario.placement import place
+from weft.experiments.scenario.shape import network_of
 from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
 from weft.experiments.theory.static_paths import (
     SchemeLoads,
@@ -30,19 +36,17 @@ from weft.experiments.theory.static_paths import (
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
 from weft.experiments.workloads.gpt import MODELS
 from weft.experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
-from weft.topo.switch_kinds import RATE_BPS
+from weft.topo.faults import Fault, Outage, lasting_lines, slow_rates_bps
 
-SCHEMES = "ecmp,ecmp-4,spray,ethereal"
-SHAPES = {
-    name: {option.replace("_", "-"): size for option, size in TOPOLOGIES[name].items()}
-    for name in ("leaf-spine", "fat-tree", "single")
-}
-"""The options of each topology, and their defaults."""
+OWN = ("algorithm", "paths", "fault", "unit")
+"""Options that mean something else here than in a run."""
 OF_FLOWS = ("slowdown", "tensor", "layers", "micro_batches")
-"""Options of workloads of flows; all but the first are of models alone."""
+"""Options of workloads of flows."""
 MOST_LINKS = 1 << 14
 """Directions of links that JSON names one by one."""
 MOST_HOSTS = 1 << 17
+COUNTED = ("leaves", "spines", "hosts_per_leaf", "k")
+"""Fields of which there may be as many as `MOST_HOSTS`, more than in a run."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,156 +77,173 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
     Raises InputError for what makes no sense.
     """
     given = {name: value for name, value in options.items() if value not in (None, [], ())}
-    schemes = check_schemes(given.get("paths", SCHEMES))
-    shape, counts = _shape(given)
-    paths, slow = _with_faults(shape, given.get("fault", ()))
-    rate_bps = int(read_option("rate", given.get("rate", RATE_BPS["weft"])))
-    seed = int(read_option("seed", given.get("seed", 1)))
-    placement = str(given.get("placement", "in-order"))
-    choose("placement", placement, PLACEMENTS)
-    team = place(paths.leaves, paths.hosts_per_leaf, jobs=1, order=placement, seed=seed).jobs[0]
+    schemes = check_schemes(given.get("paths", COMPARED))
+    wanted = _asked(workload, given)
+    faults: Sequence[str] = given.get("fault", ())
+    paths, slow = _with_faults(_paths_of(wanted), wanted, faults)
+    team = place(
+        paths.leaves, paths.hosts_per_leaf, jobs=1, order=wanted.rank_placement, seed=wanted.seed
+    ).jobs[0]
     known = workloads()
     if workload in known:
-        _refuse_given(
-            given, OF_FLOWS, f"{workload}: it is for workloads of flows, models and files"
-        )
         algorithm = str(given.get("algorithm", known[workload][0]))
-        size_bytes = int(read_option("size", given.get("size", "1MiB")))
-        root = int(read_option("root", given.get("root", 0)))
-        steps = static_steps(workload, algorithm, len(team), size_bytes, root=root, seed=seed)
+        size_bytes = wanted.size_bytes
+        whole("root", wanted.root, 0, len(team) - 1)
+        steps = static_steps(
+            workload, algorithm, len(team), size_bytes, root=wanted.root, seed=wanted.seed
+        )
     else:
-        flows = _flow_options(workload, given, len(team), rate_bps, paths.hosts_per_leaf)
+        flows = _flow_options(workload, given, wanted, len(team), paths.hosts_per_leaf)
         algorithm, steps = flows.algorithm, graph_steps(flows)
         size_bytes = most_sent(steps, len(team))
-    oversubscription = _oversubscription(given.get("oversubscription"))
-    rates = _rates(paths, rate_bps, oversubscription, slow)
-    unit_bytes = int(read_option("mtu", given.get("unit", 1)))
-    situation = Situation(paths, np.array(team, np.int64), rates, seed, unit_bytes)
+    unit_bytes = int(WHOLE.read("unit", given.get("unit", 1)))
+    whole("unit", unit_bytes, 1, MAX_SIZE_BYTES)
+    rates = _rates(paths, wanted, slow)
+    situation = Situation(paths, np.array(team, np.int64), rates, wanted.seed, unit_bytes)
     asked = {
         "workload": workload, "algorithm": algorithm, "size_bytes": size_bytes,
         "ranks": len(team), "flows": sum(s.number_of_flows(len(team)) * s.times for s in steps),
-        "steps": sum(step.times for step in steps), **counts, "placement": placement,
-        "faults": list(given.get("fault", ())), "rate_bps": rate_bps,
-        "oversubscription": oversubscription, "seed": seed,
+        "steps": sum(step.times for step in steps), "topology": wanted.topology,
+        **_counts(wanted), "placement": wanted.rank_placement,
+        "faults": list(faults), "rate_bps": wanted.rate_bps,
+        "oversubscription": wanted.oversubscription or 0.0, "seed": wanted.seed,
         "told_apart": all(step.flows is not None for step in steps),
     }  # fmt: skip
     return Analysis(asked, situation, [analyse(situation, steps, name) for name in schemes])
 
 
-def _refuse_given(given: Mapping[str, Any], names: Iterable[str], why: str) -> None:
-    """Raise InputError for the first of these options that is given; ``why`` ends the message."""
-    for name in names:
+def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
+    """Return what is asked in the words of a run, each option checked by its row of the table,
+    with the network's defaults filled in. Raises InputError for what makes no sense.
+
+    The counts of `COUNTED` alone have limits of their own, since no switch is brought up.
+    """
+    of_flows = workload not in workloads()
+    if of_flows and workload not in MODELS and Path(workload).suffix not in FILES:
+        choose("workload", workload, (*workloads(), *MODELS, *(f"FILE{end}" for end in FILES)))
+    named = f"workload {shown(workload)}" if of_flows else workload
+    refuse(
+        of_flows and "size" in given,
+        f"size {shown(given.get('size'))} means nothing for {named}, which has flows of its own; "
+        "leave it out",
+    )
+    rows = {name: OPTIONS[name.replace("_", "-")] for name in given if name not in OWN}
+    values = {row.field: row.kind.read(row.name, given[name]) for name, row in rows.items()}
+    asked = Asked(FLOWS if of_flows else workload, workload=workload, **values)
+    for name, row in rows.items():
         refuse(
-            name in given,
-            f"{name.replace('_', '-')} {shown(given.get(name))} means nothing for {why}",
+            not asked.heeds(row),
+            f"{row.name} {shown(given[name])} means nothing for {named}: {row.who}; leave it out",
         )
+        if row.choices:
+            choose(row.name, values[row.field], row.choices)
+    asked = with_shape(asked)
+    for row in rows.values():
+        if row.field not in COUNTED:
+            row.check_range(asked)
+            continue
+        number = getattr(asked, row.field)
+        refuse(
+            not 1 <= number <= MOST_HOSTS,
+            f"{row.name} {number}: from 1 to {MOST_HOSTS} is possible",
+        )
+    return asked
+
+
+def _counts(asked: Asked) -> dict[str, int]:
+    """Return how large the network is that is asked for, by the fields that its topology has."""
+    return {name: getattr(asked, name) for name in TOPOLOGIES[asked.topology]}
 
 
 def _flow_options(
-    workload: str, given: Mapping[str, Any], ranks: int, rate_bps: int, hosts_per_leaf: int
+    workload: str, given: Mapping[str, Any], wanted: Asked, ranks: int, hosts_per_leaf: int
 ) -> WorkloadOptions:
     """Return what is asked of a model, or of a file. Raises InputError for what makes no sense."""
-    if workload not in MODELS and Path(workload).suffix not in FILES:
-        choose("workload", workload, (*workloads(), *MODELS, *(f"FILE{end}" for end in FILES)))
-    named = f"workload {shown(workload)}"
-    _refuse_given(given, ("size", "root"), f"{named}, which has flows of its own; leave it out")
-    asked = {
-        name: read_option(name.replace("_", "-"), given[name]) for name in OF_FLOWS if name in given
-    }
+    asked = {name: getattr(wanted, name) for name in OF_FLOWS if name in given}
     if workload in MODELS:
         asked = {**model_defaults(hosts_per_leaf), **asked}
         check_model(asked, ranks)
-    else:
-        _refuse_given(given, OF_FLOWS[1:], f"{named}: it is for models, {', '.join(MODELS)}")
     check_slowdown(asked.get("slowdown"))
     algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
-    return WorkloadOptions(workload, algorithm, ranks, rate_bps, **asked)
+    return WorkloadOptions(workload, algorithm, ranks, wanted.rate_bps, **asked)
 
 
-def _shape(given: Mapping[str, Any]) -> tuple[ClosPaths, dict[str, Any]]:
-    name = str(given.get("topology", "leaf-spine"))
-    choose("topology", name, tuple(SHAPES))
-    counts = dict(SHAPES[name])
-    for option in sorted({one for options in SHAPES.values() for one in options}):
-        value = given.get(option.replace("-", "_"))
-        if value is None:
-            continue
-        refuse(
-            option not in counts,
-            f"{option} {shown(value)} means nothing for --topology {name}: it has "
-            f"{', '.join(SHAPES[name])}",
-        )
-        counts[option] = int(read_option(option, value))
-        refuse(
-            not 1 <= counts[option] <= MOST_HOSTS,
-            f"{option} {counts[option]}: from 1 to {MOST_HOSTS} is possible",
-        )
-    leaves, on_leaf = counts.get("leaves", 1), counts.get("hosts-per-leaf", 1)
+def _paths_of(asked: Asked) -> ClosPaths:
+    """Return the network without faults. Raises InputError where it has too many hosts."""
+    counts = _counts(asked)
+    leaves, on_leaf = counts.get("leaves", 1), counts.get("hosts_per_leaf", 1)
     hosts = counts["k"] ** counts["tiers"] // 2 if "k" in counts else leaves * on_leaf
     refuse(
         hosts > MOST_HOSTS,
         f"a network of {hosts} hosts or so: at most {MOST_HOSTS} are possible",
     )
-    paths = (
-        ClosPaths.fat_tree(counts["k"], counts["tiers"])
-        if "k" in counts
-        else ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
-    )
-    return paths, {"topology": name, **{key.replace("-", "_"): n for key, n in counts.items()}}
+    if "k" in counts:
+        return ClosPaths.fat_tree(counts["k"], counts["tiers"])
+    return ClosPaths.leaf_spine(leaves, counts.get("spines", 0), on_leaf)
 
 
 def _with_faults(
-    paths: ClosPaths, faults: Iterable[str]
-) -> tuple[ClosPaths, list[tuple[str, float]]]:
-    """Return the network without the links that fail, and the slow ones with their part of the
-    rate."""
+    paths: ClosPaths, asked: Asked, lines: Iterable[str]
+) -> tuple[ClosPaths, dict[int, float]]:
+    """Return the network without the links that fail, and of slow links, by the numbers of their
+    directions, the part of their rate that they carry.
+
+    A link that is down is named alone. What other faults do is said by their kinds, of the network
+    that a run would have; these last from the start on.
+    """
     failed: list[str] = []
-    slow: list[tuple[str, float]] = []
-    for text in faults:
-        link, _, what = text.partition(":")
-        action, _, rest = what.partition(",")
-        if action in ("", "fail") and not rest:
+    outages: list[Outage] = []
+    for line in lines:
+        link, _, action = line.partition(":")
+        if action.strip() in ("", "fail"):
             failed.append(link.strip())
-        elif action == "slow" and rest.startswith("rate="):
-            part = parse_number(rest.removeprefix("rate="))
-            if part is None or not 0 < part <= 1:
-                raise InputError(f"fault {text!r}: a rate is a part of the link's, like rate=0.25")
-            paths.place_of(link.strip())
-            slow.append((link.strip(), part))
         else:
-            raise InputError(
-                f"fault {text!r} is not understood: write LINK, LINK:fail or LINK:slow,rate=0.25, "
-                "like leaf0-spine1; without packets there is no time, so nothing fails during it"
-            )
-    return paths.without(failed), slow
+            outages.append(_lasting(line))
+    if not outages:
+        return paths.without(failed), {}
+    network = network_of(asked)
+    for outage in outages:
+        outage.check(network)
+        if outage.kind.killed(outage, network) is not None:
+            raise _not_lasting(outage.text)
+        failed += [each.link.name for each in outage.kind.down(outage, network)]
+    slow = slow_rates_bps(outages, network)
+    parts = {
+        number: slow[each.ends] / each.link.rate_bps
+        for number, each in enumerate(network.directions)
+        if each.ends in slow
+    }
+    return paths.without(failed), parts
 
 
-def _oversubscription(value: Any) -> float:
-    factor = parse_number(value) if value is not None else 0.0
-    if factor is None or (value is not None and factor <= 0):
-        raise InputError(f"oversubscription {shown(value)} is not a number above 0, like 4")
-    return factor
+def _lasting(line: str) -> Outage:
+    """Return the outage that a line asks for. Raises InputError unless it is one that lasts from
+    the start on."""
+    fault = Fault.parse(line)
+    if isinstance(fault, Outage) and (fault.at_ns, fault.for_ns) == (0, None):
+        return fault
+    raise _not_lasting(line)
 
 
-def _rates(
-    paths: ClosPaths, rate_bps: int, oversubscription: float, slow: Iterable[tuple[str, float]]
-) -> Any:
-    fabric_bps = float(rate_bps)
-    if oversubscription and paths.uplinks:
-        fabric_bps = rate_bps * paths.hosts_per_leaf / (paths.uplinks * oversubscription)
+def _not_lasting(line: str) -> InputError:
+    return InputError(
+        f"fault {line!r} is not understood: write LINK for one that is "
+        f"{', or '.join(lasting_lines())}; without packets there is no time, so nothing fails "
+        "during it"
+    )
+
+
+def _rates(paths: ClosPaths, asked: Asked, slow: Mapping[int, float]) -> Any:
+    """Return the rates of all directions of links, bit/s, float64 by their numbers."""
+    fabric_bps = float(asked.rate_bps)
+    if asked.oversubscription and paths.uplinks:
+        fabric_bps = fabric_bps * paths.hosts_per_leaf / (paths.uplinks * asked.oversubscription)
     rates = LinkLoads.zeros(paths, np.float64)
-    rates.host_up[:] = rates.host_down[:] = rate_bps
+    rates.host_up[:] = rates.host_down[:] = asked.rate_bps
     rates.leaf_up[:] = rates.leaf_down[:] = rates.core_up[:] = rates.core_down[:] = fabric_bps
-    for name, factor in slow:
-        place_of = paths.place_of(name)
-        both = (
-            (rates.leaf_up, rates.leaf_down)
-            if len(place_of) == 2
-            else (rates.core_up, rates.core_down)
-        )
-        for part in both:
-            part[place_of] *= factor
-    return rates.by_direction()
+    by_direction = rates.by_direction()
+    by_direction[list(slow)] *= np.array(list(slow.values()))
+    return by_direction
 
 
 def paths_table(analysis: Analysis) -> Table:
@@ -240,12 +261,12 @@ def paths_table(analysis: Analysis) -> Table:
     ):  # fmt: skip
         table.add_column(heading, justify="left" if heading in texts else "right", no_wrap=True)
     rows = [figures(analysis.situation, result) for result in analysis.results]
-    ideal = next((row["bound_ns"] for row in rows if row["paths"] in ("spray", "ethereal")), None)
+    ideal = next((row["bound_ns"] for row in rows if scheme_of(row["paths"]).ideal), None)
     for row in rows:
         ratio, bound = row["max_over_mean"], row["bound_ns"]
         table.add_row(
             Text(row["paths"], style="bold"),
-            "-" if row["paths"].startswith("spray") else f"{row['pieces']:,}",
+            "-" if scheme_of(row["paths"]).reorders else f"{row['pieces']:,}",
             format_size(row["fabric_max_bytes"]),
             format_size(round(row["fabric_mean_bytes"])),
             "-" if ratio is None else f"{ratio:.3f}",
@@ -258,8 +279,7 @@ def paths_table(analysis: Analysis) -> Table:
 
 def title_of(asked: Mapping[str, Any]) -> str:
     """Return what was analysed, in a line."""
-    known = ("leaves", "spines", "hosts_per_leaf", "k", "tiers")
-    counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in known if name in asked]
+    counts = [f"{asked[name]} {name.replace('_', ' ')}" for name in COUNTS if name in asked]
     words = [
         f"{Path(asked['workload']).name} by {asked['algorithm']}",
         format_size(asked["size_bytes"]),

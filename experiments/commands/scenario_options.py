@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -18,14 +19,17 @@ OTHERS = "Results and help"
 _WORDS = "weft.words"
 
 
-def scenario_options(*names: str, **helps: str) -> Callable[[Callable[..., None]], Any]:
+def scenario_options(
+    *names: str, **helps: str | tuple[str, str]
+) -> Callable[[Callable[..., None]], Any]:
     """Give a command options of a scenario; what is given of them is its argument ``options``, by
     their names with underscores, as text.
 
     Args:
         names: of options, in the order in which help lists them. The command's own parameters may
             be among them; those that are not follow, arguments come first.
-        helps: another help than the table's, by the option's name with underscores.
+        helps: another help than the table's, by the option's name with underscores; with another
+            text for the default behind it.
     """
     words = [name.replace("-", "_") for name in names]
 
@@ -50,13 +54,17 @@ def scenario_options(*names: str, **helps: str) -> Callable[[Callable[..., None]
     return decorated
 
 
-def _parameter(word: str, help: str | None) -> inspect.Parameter:
+def _parameter(word: str, help: str | tuple[str, str] | None) -> inspect.Parameter:
     name = word.replace("_", "-")
     row = OPTIONS[name]
+    if isinstance(help, str):
+        row = replace(row, help=help)
+    elif help is not None:
+        row = replace(row, help=help[0], otherwise=help[1])
     info: Any = typer.Option(
         f"--{name}/--no-{name}" if row.kind is FLAG else f"--{name}",
         metavar=row.metavar,
-        help=row.described if help is None else help,
+        help=row.described,
         autocompletion=None if row.kind is FLAG else _completion(name, row),
     )
     kind: Any = Flag if row.kind is FLAG else Texts if row.kind.listed else Text

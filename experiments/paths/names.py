@@ -1,6 +1,7 @@
 """What path schemes are called, for whoever asks without numpy."""
 
 from functools import cache
+from typing import Any
 
 from weft.base.registry import Registry
 
@@ -8,9 +9,12 @@ SCHEMES = Registry(
     "weft.experiments.paths.schemes",
     "SCHEMES",
     "weft.path_schemes",
-    ("routes", "position", "about", "about_pieces"),
+    ("routes", "position", "about", "about_pieces", "assigned", "entropy", "analysed_as"),
 )
 """All path schemes: instances of `weft.experiments.paths.scheme.PathScheme`."""
+
+COMPARED = "ecmp,ecmp-4,spray,ethereal"
+"""The schemes that ``weft paths`` analyses if none are named."""
 
 
 @cache
@@ -34,3 +38,28 @@ def described_schemes() -> dict[str, str]:
 def scheme_names() -> tuple[str, ...]:
     """Return all names, for messages and help; N stands for a number."""
     return tuple(described_schemes())
+
+
+def analysed_schemes() -> tuple[str, ...]:
+    """Return the names of schemes that can be analysed without a run, and differ in that."""
+    return tuple(
+        name
+        for name in scheme_names()
+        if _fact(name, "entropy") == "fixed" and not _fact(name, "analysed_as")
+    )
+
+
+def unassigned_schemes() -> tuple[str, ...]:
+    """Return the names of schemes that are the switches' alone: they need neither flows that are
+    known beforehand nor a transport that does its part."""
+    return tuple(
+        name
+        for name in scheme_names()
+        if name in SCHEMES.names()  # whoever cuts flows into pieces is the transport
+        and _fact(name, "entropy") == "fixed"
+        and not _fact(name, "assigned")
+    )
+
+
+def _fact(name: str, fact: str) -> Any:
+    return SCHEMES.fact(name.removesuffix("-N"), fact)

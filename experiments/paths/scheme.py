@@ -61,6 +61,10 @@ class PathScheme:
     """Whether packets of one queue pair overtake each other as a matter of course."""
     by_chance = True
     """Whether a seed has a part in which paths are taken."""
+    analysed_as = ""
+    """The scheme whose loads are this one's where they are computed without packets, if any."""
+    ideal = False
+    """Whether computed loads are the least that any scheme's can be: others are compared to it."""
     marks = True
     """Whether senders react to congestion marks if nothing else is said. A scheme with one path a
     flow needs no marks, except in collectives whose flows meet."""

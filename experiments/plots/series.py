@@ -12,6 +12,7 @@ from weft.experiments.results.comparison import compare
 from weft.experiments.results.results import Results
 from weft.experiments.results.summary import TIERS as TIER_NAMES
 from weft.experiments.results.summary import Summary, by_point, byte_unit
+from weft.experiments.scenario.choices import COUNTS
 from weft.experiments.scenario.options import field_of, read_option, said
 
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
@@ -276,13 +277,12 @@ def _place(axis: Axis, each: Summary, x: str) -> int:
 
 def _others(results: Results, spec: PlotSpec, summaries: Sequence[Summary]) -> list[str]:
     """The swept options that differ and that neither the x axis nor the world tells."""
-    hidden = {spec.x, "world"}
-    if spec.x == "ranks":
-        hidden |= {"hosts-per-leaf", "leaves", "spines", "k", "tiers"}
+    hidden = {"world", *(COUNTS if spec.x == "ranks" else ())}
     return [
         name
         for name in results.swept
-        if name not in hidden
+        if name != spec.x
+        and field_of(name) not in hidden
         and len({said(name, each.scenario.get(field_of(name))) for each in summaries}) > 1
     ]
 

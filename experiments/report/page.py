@@ -2,7 +2,7 @@
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timezone
 from functools import cache
 from itertools import chain
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.base import files
-from weft.base.units import format_rate, format_seeds, format_size
+from weft.base.units import format_rate, format_size
 from weft.experiments.plots.heatmap import RAMP, heat_map
 from weft.experiments.plots.palette import (
     algorithm_class,
@@ -40,7 +40,7 @@ from weft.experiments.results.summary import (
     worst_fidelity,
 )
 from weft.experiments.results.telemetry import load_spread
-from weft.experiments.scenario.options import field_of
+from weft.experiments.scenario.options import OPTIONS, field_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
 from weft.topo.drawing import draw_svg
@@ -50,12 +50,6 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
 HERE = Path(__file__).resolve().parent
-WRITTEN: dict[str, Callable[[Any], str]] = {
-    "_bytes": format_size,
-    "_bps": format_rate,
-    "_s": "{} s".format,
-}
-"""Fields of a scenario by the ends of their names, which say their units."""
 
 
 def write_report(results: dict[str, Any], out: Path) -> Path:
@@ -92,12 +86,13 @@ def render(results: Results) -> str:
         largest = max(size for each in summaries for size in each.tiers.values())
         shown["unit"], shown["unit_bytes"] = byte_unit(largest)
         scenario = scenario_of(results.runs[0].scenario)
+        shown["asked"] = {}
         asked = _asked(scenario)
         if len(points) == 1:
             network = scenario.network()
             shown |= _drawings(summaries, network)
             shown["command"] = command_line(scenario)
-            asked = {"network": network.describe(), **asked}
+            shown["asked"] = {"network": network.describe()}
         else:
             shown["command"] = ""
             asked = {
@@ -105,9 +100,7 @@ def render(results: Results) -> str:
                 for key, value in asked.items()
                 if all(run.scenario.get(key, value) == value for run in results.runs)
             }
-        shown["asked"] = {
-            _plain(key): _said(key, value) for key, value in asked.items() if value is not None
-        }
+        shown["asked"] |= _told(asked)
     return _template().render(shown)
 
 
@@ -257,24 +250,14 @@ def _asked(scenario: Scenario) -> dict[str, Any]:
     return asked
 
 
-def _plain(name: str) -> str:
-    """A field's name without its unit, which stands behind the figure."""
-    return name.removesuffix("_bytes").removesuffix("_bps").replace("_", " ")
-
-
-def _said(name: str, value: object) -> str:
-    if name == "mtu":
-        return f"{value} B of payload a packet"
-    for suffix, form in WRITTEN.items():
-        if name.endswith(suffix) and isinstance(value, (int, float)):
-            return form(value)
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name == "seeds" and isinstance(value, list):
-        return format_seeds(value)
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
-    return str(value)
+def _told(asked: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a scenario that say something, as their rows of the table of options
+    name and write them: ``retransmit timeout`` and ``100 ms``."""
+    rows = (row for row in OPTIONS.values() if asked.get(row.field) is not None)
+    return {
+        row.name.replace("-", " "): f"{row.said(asked[row.field])} {row.counted}".rstrip()
+        for row in rows
+    }
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str]:
@@ -285,7 +268,7 @@ def _flat(values: Mapping[str, Any]) -> dict[str, str]:
         for pair in (
             [(f"{name} {key}", str(inner)) for key, inner in value.items()]
             if isinstance(value, dict)
-            else [(name, _said(name, value))]
+            else [(name, str(value))]
         )
     )
     return {name.replace("_", " "): value for name, value in pairs}

@@ -21,6 +21,7 @@ from weft.experiments.results.results import (
     scenario_of,
 )
 from weft.experiments.results.spread import Spread
+from weft.experiments.scenario.choices import COUNTS
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.options import field_of, said
 from weft.experiments.scenario.scenario import title_of
@@ -67,8 +68,11 @@ class Summary:
     def place_among(self, swept: Sequence[str]) -> list[str]:
         """Return what tells the point from the others, but for options of which the number of ranks
         tells: ``8 ranks``, ``world simulated``."""
-        told = ("leaves", "spines", "hosts-per-leaf", "k", "tiers")
-        values = {name: self.scenario.get(field_of(name)) for name in swept if name not in told}
+        values = {
+            name: self.scenario.get(field)
+            for name in swept
+            if (field := field_of(name)) not in COUNTS
+        }
         return [
             f"{self.ranks} ranks",
             *(

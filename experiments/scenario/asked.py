@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
     ALGORITHMS,
+    BLOCK_BYTES,
     CUTOFFS,
     DATA,
     FLOWS,
@@ -81,7 +82,7 @@ from weft.experiments.scenario.option import (
     option,
     read_texts,
 )
-from weft.experiments.scenario.workload_checks import MICRO_BATCHES, MODEL_SLOWDOWN, is_model
+from weft.experiments.scenario.workload_checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN, is_model
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
@@ -270,6 +271,7 @@ class Asked:
         group=TRANSPORT,
         between=lambda asked: (1 if asked.congestion == "dctcp" else 0, MAX_ECN_PACKETS),
         name="ecn-threshold",
+        counted="packets",
         otherwise="of dctcp: by rate, delay and hosts",
     )
     """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
@@ -281,6 +283,7 @@ class Asked:
         "Selective: lost is what N packets have overtaken.",
         group=TRANSPORT,
         name="reorder",
+        counted="packets",
         between=(1, 1 << 16),
         otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
@@ -337,6 +340,7 @@ class Asked:
         WHOLE,
         f"Path MTU, bytes of payload: {', '.join(map(str, MTUS))}.",
         group=NETWORK,
+        counted="B of payload a packet",
         network=True,
     )
     """Path MTU: bytes of RoCE payload a packet."""
@@ -347,6 +351,7 @@ class Asked:
         "ends with; of FSDP: of a layer, in place of a model.",
         group=OPERATION,
         name="size",
+        between=(0, MAX_SIZE_BYTES),
         instead_of=("sizes", "model"),
     )
     """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
@@ -383,7 +388,7 @@ class Asked:
     data: str = option(
         "exact",
         TEXT,
-        "Of sums of floats: exact, or as gradients are, normal, heavy-tailed or mixed; their "
+        f"Of sums of floats: {DATA[0]}, or as gradients are, {listed(DATA[1:], 'or')}; their "
         "errors are in the results.",
         group=OPERATION,
         choices=DATA,
@@ -429,7 +434,7 @@ class Asked:
         name="block",
         metavar="SIZE",
         between=(1, MAX_SIZE_BYTES),
-        otherwise="64KiB, or an eighth of a shard",
+        otherwise=f"{SIZE.write(BLOCK_BYTES)}, or an eighth of a shard",
         heeded=_by_algorithm("block"),
         who="it is for unicast algorithms (multicast has chunk, switch values)",
     )
@@ -603,8 +608,8 @@ class Asked:
     workload: str | None = option(
         None,
         TEXT,
-        "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of gpt-7b, gpt-13b, "
-        "gpt-small, gpt-medium, gpt-xl.",
+        "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of "
+        f"{', '.join(GPTS)}.",
         group=WORKLOAD,
         metavar="FILE|MODEL",
         heeded=lambda asked: asked.collective == FLOWS,

@@ -12,6 +12,7 @@ from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     CHOICES,
+    COUNTS,
     DTYPE,
     LAYERS,
     MAX_SIZE_BYTES,
@@ -29,6 +30,7 @@ from weft.experiments.scenario.option import whole
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
+    MAX_LAYERS,
     check_algorithm,
     check_model,
     check_slowdown,
@@ -50,8 +52,7 @@ def check_choices(asked: Asked) -> None:
 
 def check_ranges(asked: Asked) -> None:
     """Check that every option is within its limits, if it has some and anything goes by it."""
-    of_topologies = {name for sizes in TOPOLOGIES.values() for name in sizes}
-    of_others = of_topologies - TOPOLOGIES[asked.topology].keys()
+    of_others = set(COUNTS) - TOPOLOGIES[asked.topology].keys()
     for row in OPTIONS.values():
         if row.field not in of_others and asked.heeds(row):
             row.check_range(asked)
@@ -90,7 +91,7 @@ def with_shape(asked: Asked) -> Asked:
         "--world simulated, or leave --delay out",
     )
     defaults = TOPOLOGIES[asked.topology]
-    for name in {each: None for sizes in TOPOLOGIES.values() for each in sizes}:
+    for name in COUNTS:
         refuse(
             getattr(asked, name) is not None and name not in defaults,
             f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
@@ -272,7 +273,7 @@ def _with_layers(asked: Asked) -> Asked:
     if model is None:
         model = "" if asked.size_bytes != Asked.size_bytes else MODELS[0]
     layers = LAYERS if asked.layers is None else asked.layers
-    whole("layers", layers, 1, 1000)
+    whole("layers", layers, 1, MAX_LAYERS)
     asked = replace(asked, model=model, layers=layers)
     if not model:
         if asked.slowdown is not None:

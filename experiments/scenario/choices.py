@@ -20,6 +20,8 @@ TOPOLOGIES: dict[str, dict[str, int]] = {
     "fat-tree": {"k": 4, "tiers": 3},
 }
 """The options that say how large each topology is, and their defaults."""
+COUNTS = tuple(dict.fromkeys(name for sizes in TOPOLOGIES.values() for name in sizes))
+"""The fields of `weft.experiments.scenario.asked.Asked` that say how large a network is."""
 TIERS = (2, 3)
 """The least and the most tiers of a fat tree."""
 MTUS = (256, 512, 1024, 2048, 4096)

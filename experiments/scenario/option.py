@@ -221,6 +221,8 @@ class Option:
     """Whether what is asked heeds the option; None: it always does."""
     who: str
     """Who heeds it, for the message to those who do not."""
+    counted: str = ""
+    """What a whole number of it counts, as a table has it behind the number: ``packets``."""
     field: str = ""
     """The name of its field of `Asked`."""
 
@@ -278,12 +280,13 @@ def option(
     network: bool | Callable[[Any], object] = False,
     heeded: Callable[[Any], bool] | None = None,
     who: str = "",
+    counted: str = "",
 ) -> Any:
     """Return the default of a field of `Asked`, with the field's row of the table of options."""
     if not isinstance(choices, Mapping):
         choices = dict.fromkeys(choices, "")
     row = Option(
         name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, between,
-        instead_of, network, heeded, who,
+        instead_of, network, heeded, who, counted,
     )  # fmt: skip
     return dataclass_field(default=default, metadata={"option": row})

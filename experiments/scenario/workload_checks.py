@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 
+GPTS = ("gpt-7b", "gpt-13b", "gpt-small", "gpt-medium", "gpt-xl")
+"""The names of `weft.experiments.workloads.gpt.MODELS`, as help lists them."""
 MODEL_SLOWDOWN = 10.0
 """The slowdown of a model by default: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB
 at 2.5 Gbit/s."""

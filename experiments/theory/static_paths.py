@@ -14,6 +14,7 @@ import numpy as np
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.paths.names import analysed_schemes
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import Situation
 from weft.experiments.theory.static_workloads import Step
@@ -42,7 +43,7 @@ def check_schemes(text: str) -> tuple[str, ...]:
         refuse(
             scheme_of(name).entropy != "fixed",
             f"paths {name!r} goes by marks of queues, which only a run has: weft run --paths "
-            f"{name}; analysed are ecmp, ecmp-N, destination, spray, ethereal, ethereal-ports",
+            f"{name}; analysed are {', '.join(analysed_schemes())}",
         )
         refuse(names.count(name) > 1, f"paths {name!r} is named more than once: name it once")
     return names

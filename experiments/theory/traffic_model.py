@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
-from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD, FLOWS
 from weft.agents.collectives.overheads import write_frames
 from weft.agents.collectives.places import Places, TierBytes
 from weft.agents.collectives.registry import algorithm_of
@@ -47,7 +47,8 @@ def asked_of(
         places: of ranks and servers; by default those of the scenario's first job.
     """
     shards = np.asarray(scenario.shard_sizes, np.int64)
-    block_bytes = scenario.block_bytes or min(1 << 16, -(-int(shards.max()) // 8))
+    default_bytes = min(BLOCK_BYTES, -(-int(shards.max()) // BLOCKS_PER_SHARD))
+    block_bytes = scenario.block_bytes or default_bytes
     task = Task(
         scenario.collective,
         shards,

@@ -38,6 +38,7 @@ from weft.topo.faults.fault import (
     LinkLoss,
     emulated_lines,
     fault_kinds,
+    lasting_lines,
 )
 from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
@@ -54,5 +55,6 @@ __all__ = [
     "PacketMatch",
     "emulated_lines",
     "fault_kinds",
+    "lasting_lines",
     "slow_rates_bps",
 ]

@@ -62,7 +62,8 @@ class FaultKind(Protocol):
     packages bring theirs by the entry point ``weft.faults``.
 
     A kind that the emulated world carries out, too, has a text ``emulated``: how its lines are
-    written there (`emulated_lines`).
+    written there (`emulated_lines`). One that can last from the start has a text ``lasting``: what
+    it makes of a link, and how its line is written then (`lasting_lines`).
     """
 
     @property
@@ -91,6 +92,12 @@ def emulated_lines() -> list[str]:
     messages: ``LINK:loss=P``. Those of hosts are last."""
     lines = [getattr(kind, "emulated", "") for kind in fault_kinds().values()]
     return sorted(filter(None, lines), key=lambda line: line.startswith("HOST"))
+
+
+def lasting_lines() -> list[str]:
+    """Return what links can be from the start on, each with a line that asks for it, for help and
+    messages: ``slow, like leaf0-spine1:slow,rate=0.25``."""
+    return list(filter(None, (getattr(kind, "lasting", "") for kind in fault_kinds().values())))
 
 
 class Line:

@@ -67,6 +67,7 @@ class OutageKind:
     needs: tuple[str, ...] = ()
     """See `Fault.needs`."""
     emulated = ""
+    lasting = ""
     """See `FaultKind`."""
 
     def read(self, line: Line) -> Outage:
@@ -96,6 +97,7 @@ class Fail(OutageKind):
 
     name = "fail"
     emulated = "WHERE:fail,at=TIME[,for=TIME]"
+    lasting = "down, like leaf0-spine1"
     keys: tuple[str, ...] = ("at", "after", "for", "on", *MATCH_KEYS)
 
     def read(self, line: Line) -> Outage:
@@ -137,6 +139,7 @@ class Kill(Fail):
 
     name = "kill"
     emulated = "HOST:kill,at=TIME"
+    lasting = ""
 
     def check_values(self, line: Line) -> None:
         """See `Fail.check_values`."""
@@ -166,6 +169,7 @@ class Slow(OutageKind):
 
     name = "slow"
     emulated = "WHERE:slow,rate=PART[,at=TIME][,for=TIME]"
+    lasting = "slow, like leaf0-spine1:slow,rate=0.25"
     needs = ("links that become slow",)
 
     def read(self, line: Line) -> Outage:

@@ -36,6 +36,13 @@ class Ethereal(PathScheme):
 
 
 SCHEMES = (
-    Ethereal(name="ethereal", position=6, routes="pinned", assigned="pins", colour="#009e73"),
+    Ethereal(
+        name="ethereal",
+        position=6,
+        routes="pinned",
+        assigned="pins",
+        colour="#009e73",
+        ideal=True,
+    ),
     Ethereal(name="ethereal-ports", position=7, assigned="ports", colour="#44546a"),
 )

@@ -10,6 +10,7 @@ class Spraying(PathScheme):
     """Every packet takes another path. Analysis takes it as ideal: every path has as many bytes."""
 
     reorders = True
+    ideal = True
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
         return spray_loads(situation.paths, flows), len(flows)
@@ -23,5 +24,11 @@ class Spraying(PathScheme):
 
 SCHEMES = (
     Spraying(name="spray", position=2, routes="spray-random", colour="#0072b2"),
-    Spraying(name="spray-round-robin", position=3, routes="spray-round-robin", colour="#56b4e9"),
+    Spraying(
+        name="spray-round-robin",
+        position=3,
+        routes="spray-round-robin",
+        colour="#56b4e9",
+        analysed_as="spray",
+    ),
 )
