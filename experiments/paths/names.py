@@ -2,13 +2,28 @@
 
 from functools import cache
 
-from weft.base.registry import Registry
+import msgspec
+
+from weft.base.registry import Colour, Registry
+
+
+class SchemeFacts(msgspec.Struct):
+    """What is known of a path scheme without its module: attributes of
+    `weft.experiments.paths.scheme.PathScheme`."""
+
+    routes: str
+    position: int | None
+    about: str
+    about_pieces: str
+    colour: Colour
+
 
 SCHEMES = Registry(
     "weft.experiments.paths.schemes",
     "SCHEMES",
     "weft.path_schemes",
-    ("routes", "position", "about", "about_pieces"),
+    SchemeFacts,
+    "weft.experiments.paths.scheme:PathScheme",
 )
 """All path schemes: instances of `weft.experiments.paths.scheme.PathScheme`."""
 
