@@ -44,6 +44,8 @@ class RankConfig:
     rate_bps: int = 100_000_000
     """The rate of the host's link, counted in frame bytes."""
     seed: int = 1
+    algorithms: list[str] = field(default_factory=list)
+    """By which algorithms the operations are done."""
     log: str = ""
     """The file for the process's standard output and error. If it is empty, the process inherits
     those of the launcher."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -25,6 +25,7 @@ _PLACE = r"(?: - at `\$(?P<place>.*)`)?"
 _WRONG = re.compile(rf"Expected `(?P<expected>[^`]*)`, got `(?P<got>[^`]*)`{_PLACE}")
 _MISSING = re.compile(rf"Object missing required field `(?P<field>.*?)`{_PLACE}")
 _UNKNOWN = re.compile(rf"Object contains unknown field `(?P<field>.*?)`{_PLACE}")
+_CHOICE = re.compile(rf"Invalid enum value (?P<value>'.*'){_PLACE}", re.DOTALL)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
@@ -43,7 +44,9 @@ def read(kind: type[T], document: object, place: str = "") -> T:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         raise Damage(
-            _missing(kind, document, place) or _said(str(error), document, place)
+            _missing(kind, document, place)
+            or _no_choice(kind, str(error), place)
+            or _said(str(error), document, place)
         ) from None
 
 
@@ -76,6 +79,23 @@ def _missing(kind: Any, document: object, place: str) -> str:
             if field.required and field.encode_name not in document:
                 return f"{_inside(place, field.encode_name)} is missing"
     return ""
+
+
+def _no_choice(kind: Any, message: str, place: str) -> str:
+    """Say that a value is none of those that there are, if msgspec's message does so of a field of
+    the whole; else return nothing."""
+    if (found := _CHOICE.fullmatch(message)) and found["place"]:
+        field = _STEP.findall(found["place"])[0][0]
+        choices = ", ".join(map(str, _choices(get_type_hints(kind)[field])))
+        return f"{_inside(place, field)}: {found['value']} is unknown; choose from {choices}"
+    return ""
+
+
+def _choices(hint: Any) -> tuple[object, ...]:
+    """Return the values of the literals in a type."""
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(value for inner in get_args(hint) for value in _choices(inner))
 
 
 def _said(message: str, document: object, place: str) -> str:

@@ -1,28 +1,37 @@
 """What other packages bring: objects by entry points (importlib.metadata)."""
 
+import re
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import cache
 from importlib import metadata
 from typing import Any
 
 from weft.base.errors import refuse
 
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
 
 @cache
-def brought(group: str, *needs: str, taken: Collection[str] = ()) -> dict[str, Any]:
+def brought(
+    group: str,
+    *needs: str,
+    taken: Collection[str] = (),
+    check: Callable[[Any], object] = lambda one: None,
+) -> dict[str, Any]:
     """Return the objects of a group of entry points by their own names.
 
     One that cannot be loaded, that is no object with a ``name`` and all of the attributes `needs`,
-    or whose name is `taken` (or another package's already) is left out, and standard error says
-    why: a broken package must not keep Weft from running.
+    whose name is `taken` (or another package's already), or for which `check` raises an error is
+    left out, and standard error says why: a broken package must not keep Weft from running.
     """
     found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
         try:
             one = point.load()
             name = _checked(one, ("name", *needs), {*taken, *found})
-        except Exception as error:
+            check(one)
+        except (Exception, SystemExit) as error:
             what = f"{point.name!r} of {point.dist.name if point.dist else 'an unknown package'}"
             print(
                 f"weft: {what} ({group}, {point.value}) is left out, as it cannot be used: "
@@ -40,5 +49,10 @@ def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
         raise TypeError(f"it is the class {one.__name__}: name an instance of it")
     lacking = [name for name in needs if not hasattr(one, name)]
     refuse(lacking, f"it is of type {type(one).__name__}, without {', '.join(lacking)}", TypeError)
+    refuse(
+        not (isinstance(one.name, str) and _NAME.fullmatch(one.name)),
+        f"its name is {one.name!r}: let it be letters, digits, - and _, a letter first",
+        ValueError,
+    )
     refuse(one.name in taken, f"there is a {one.name!r} already: give it another name", ValueError)
     return str(one.name)

@@ -13,14 +13,26 @@ import ctypes
 import hashlib
 import platform
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    ClassVar,
+    NoReturn,
+    TypeVar,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.base.cache import cache_dir
+from weft.base.errors import MachineError
 
 # How much of numba is typed differs from version to version: to the type checker it is all Any.
 numba: Any = import_module("numba")
@@ -64,12 +76,19 @@ class Jit:
             digest.update(str(path.relative_to(_ROOT)).encode())
             digest.update(path.read_bytes())
         self.digest = digest.hexdigest()[:16]
-        self._folder = cache_dir() / folder / self.digest
+        self._name = folder
         self._keep_internal = keep_internal
         self._options = {"nogil": True, **options}
 
+    @cached_property
+    def _folder(self) -> Path:
+        return cache_dir() / self._name / self.digest
+
     def in_folder(self, function: Callable[[], Any]) -> Any:
-        """Call ``function`` while numba's cache folder is the one of these sources."""
+        """Call ``function`` while numba's cache folder is the one of these sources.
+
+        Raises MachineError if there can be none.
+        """
         before = numba.config.CACHE_DIR
         numba.config.CACHE_DIR = str(self._folder)
         try:
@@ -79,7 +98,10 @@ class Jit:
 
     def _make(self, function: Function, **options: Any) -> Function:
         compiler = numba.njit(**self._options, **options)
-        made: Function = self.in_folder(lambda: compiler(function))
+        try:
+            made: Function = self.in_folder(lambda: compiler(function))
+        except MachineError as error:  # of no concern to who imports a module and calls nothing
+            return cast("Function", _refusing(error))
         return made
 
     def compiled(self, function: Function) -> Function:
@@ -101,6 +123,15 @@ class Jit:
     def inline(self, function: Function) -> Function:
         """Do as `internal` does, for a small function that is put into each of its callers."""
         return self.internal(function, forceinline=True)
+
+
+def _refusing(error: MachineError) -> Callable[..., NoReturn]:
+    """Return a function that raises the error, whatever its arguments are."""
+
+    def refuse(*_: object, **__: object) -> NoReturn:
+        raise error
+
+    return refuse
 
 
 def _internal(function: Function) -> Function:

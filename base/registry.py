@@ -7,17 +7,23 @@ the cache folder under a digest of their contents.
 
 import contextlib
 import hashlib
-import json
 from collections.abc import Iterator
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from types import GenericAlias
+from typing import Annotated, Any
 
+import msgspec
+
+from weft.base import documents
 from weft.base.cache import cache_dir
 from weft.base.entry_points import brought
-from weft.base.errors import MachineError
+from weft.base.errors import MachineError, refuse
 from weft.base.files import write_whole
+
+Colour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-fA-F]{6}$")]
+"""A colour as a page's style sheet has it."""
 
 
 class Registry:
@@ -30,15 +36,23 @@ class Registry:
         package: the full name of the package whose modules have Weft's own objects.
         register: to which name in a module its objects are assigned.
         group: the entry points by which other packages bring theirs.
-        facts: attributes that are to be known without importing the modules, which JSON can hold;
-            an object of another package that lacks one is left out.
+        facts: the attributes that are to be known without importing the modules, and their types,
+            as a `msgspec.Struct`; sets are lists in it. An object of another package that lacks
+            one, or whose one is of another type, is left out.
+        kind: the class that objects of other packages are instances of, ``module:name``; empty if
+            any will do.
     """
 
-    def __init__(self, package: str, register: str, group: str, facts: tuple[str, ...]) -> None:
+    def __init__(
+        self, package: str, register: str, group: str, facts: type[msgspec.Struct], kind: str = ""
+    ) -> None:
         self._package = package
         self._register = register
         self._group = group
         self._facts = facts
+        self._kind = kind
+        self._own_one = msgspec.defstruct("OwnOne", [("module", str), ("facts", facts)])
+        self._kept = GenericAlias(dict, (str, self._own_one))
 
     def names(self) -> tuple[str, ...]:
         """Return all names, those of other packages last."""
@@ -49,41 +63,62 @@ class Registry:
         return name in self._own
 
     def fact(self, name: str, fact: str) -> Any:
-        """Return an attribute of an object, one of the facts; sets and tuples as lists."""
-        return self._own[name][fact] if name in self._own else _plain(self._brought[name], fact)
+        """Return an attribute of an object, one of the facts."""
+        if name in self._own:
+            return getattr(self._own[name].facts, fact)
+        return getattr(self._facts_of(self._brought[name]), fact)
 
     def get(self, name: str) -> Any:
         """Return the object of a name, which is one of `names`."""
         if name not in self._own:
             return self._brought[name]
-        module = import_module(f"{self._package}.{self._own[name]['module']}")
+        module = import_module(f"{self._package}.{self._own[name].module}")
         return next(each for each in getattr(module, self._register) if each.name == name)
 
     @cached_property
     def _brought(self) -> dict[str, Any]:
-        return brought(self._group, *self._facts, taken=tuple(self._own))
+        needs = self._facts.__struct_fields__
+        return brought(self._group, *needs, taken=tuple(self._own), check=self._check)
+
+    def _check(self, one: object) -> None:
+        """Raise an error if an object of another package cannot be used."""
+        if self._kind:
+            module, _, name = self._kind.partition(":")
+            refuse(
+                not isinstance(one, getattr(import_module(module), name)),
+                f"it is of type {type(one).__name__}: derive that from {module}.{name}",
+                TypeError,
+            )
+        self._facts_of(one)
+
+    def _facts_of(self, one: object) -> Any:
+        """Return what is to be known of an object. Raises TypeError if it is of another type."""
+        values = {fact: _plain(getattr(one, fact)) for fact in self._facts.__struct_fields__}
+        try:
+            return documents.read(self._facts, values)
+        except documents.Damage as damage:
+            raise TypeError(f"its {damage}") from None
 
     @cached_property
-    def _own(self) -> dict[str, dict[str, Any]]:
-        """By name, the facts of Weft's own objects, and their modules."""
+    def _own(self) -> dict[str, Any]:
+        """By name, the modules of Weft's own objects, and what is to be known of them."""
         try:
             kept = cache_dir() / f"{self._package}-{self._digest()}.json"
         except MachineError:  # whoever needs the folder says so; names need it not
             return dict(self._imported())
         with contextlib.suppress(OSError, ValueError):
-            read: dict[str, dict[str, Any]] = json.loads(kept.read_text())
+            read: dict[str, Any] = msgspec.json.decode(kept.read_bytes(), type=self._kept)
             return read
         found = dict(self._imported())
         with contextlib.suppress(OSError):
-            write_whole(kept, json.dumps(found), keep=True)
+            write_whole(kept, msgspec.json.encode(found).decode(), keep=True)
         return found
 
-    def _imported(self) -> Iterator[tuple[str, dict[str, Any]]]:
+    def _imported(self) -> Iterator[tuple[str, Any]]:
         for file in self._files():
             module = import_module(f"{self._package}.{file.stem}")
             for each in getattr(module, self._register, ()):
-                facts = {fact: _plain(each, fact) for fact in self._facts}
-                yield each.name, {"module": file.stem, **facts}
+                yield each.name, self._own_one(file.stem, self._facts_of(each))
 
     def _files(self) -> list[Path]:
         folder = Path(import_module(self._package).__path__[0])
@@ -94,14 +129,13 @@ class Registry:
         from, and of which facts are asked for."""
         files = self._files()
         above = sorted(files[0].parent.parent.glob("*.py"))
-        digest = hashlib.sha256(repr((self._register, self._facts)).encode())
+        digest = hashlib.sha256(repr((self._register, self._facts.__annotations__)).encode())
         for file in (*files, *above):
             content = file.read_bytes()
             digest.update(f"{file.name} {len(content)} ".encode() + content)
         return digest.hexdigest()[:16]
 
 
-def _plain(one: object, fact: str) -> Any:
-    """Return an attribute as JSON has it."""
-    value = getattr(one, fact)
+def _plain(value: object) -> object:
+    """Return a value as JSON has it."""
     return sorted(value) if isinstance(value, (set, frozenset)) else value

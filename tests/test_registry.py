@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from weft.base.registry import Registry
@@ -42,8 +43,12 @@ def forget() -> None:
         del sys.modules[name]
 
 
+class Facts(msgspec.Struct):
+    colours: list[str]
+
+
 def fruit() -> Registry:
-    return Registry("shop.fruit", "THINGS", "weft.no_such_group", ("colours",))
+    return Registry("shop.fruit", "THINGS", "weft.no_such_group", Facts)
 
 
 def is_imported() -> bool:
@@ -73,7 +78,9 @@ def test_another_module_or_another_content_is_found(folder: Path) -> None:
     assert fruit().names() and is_imported()
 
 
-@pytest.mark.parametrize("spoilt", ["", "{", '{"apple": '])
+@pytest.mark.parametrize(
+    "spoilt", ["", "{", '{"apple": ', "[]", '{"apple": 5}', '{"apple": {"module": "trees"}}']
+)
 def test_what_is_kept_and_cannot_be_read_is_found_anew(folder: Path, spoilt: str) -> None:
     fruit().names()
     (kept,) = (folder.parent.parent / "cache").iterdir()
@@ -94,11 +101,34 @@ def test_without_a_cache_folder_modules_are_imported_each_time(
         assert fruit().names() == ("apple", "plum") and is_imported()
 
 
+@pytest.mark.parametrize("asked", ["--version", "--help", "run"])
+def test_without_a_cache_folder_the_command_line_says_what_it_needs_it_for(
+    tmp_path: Path, asked: str
+) -> None:
+    (tmp_path / "file").touch()
+    words = [asked, "allgather", "--world", "simulated"] if asked == "run" else [asked]
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", *words], capture_output=True, text=True, cwd=tmp_path,
+        env={"PYTHONPATH": ":".join(sys.path), "WEFT_CACHE": str(tmp_path / "file")}, check=False,
+    )  # fmt: skip
+    if asked == "run":
+        assert done.returncode == 2 and not done.stdout
+        (line,) = done.stderr.splitlines()
+        assert line == (
+            f"weft: cache folder {tmp_path / 'file'} cannot be used: it is not a folder; name "
+            "another with WEFT_CACHE"
+        )
+    else:
+        assert done.returncode == 0 and done.stdout and not done.stderr
+
+
 def test_several_processes_may_look_at_once(folder: Path) -> None:
     cache = folder.parent.parent / "cache"
     code = (
+        "import msgspec\n"
         "from weft.base.registry import Registry\n"
-        "print(*Registry('shop.fruit', 'THINGS', 'weft.no_such_group', ('colours',)).names())\n"
+        "Facts = msgspec.defstruct('Facts', [('colours', list[str])])\n"
+        "print(*Registry('shop.fruit', 'THINGS', 'weft.no_such_group', Facts).names())\n"
     )
     running = [
         subprocess.Popen(

@@ -425,6 +425,27 @@ def test_a_fault_is_one_file_of_another_package(tmp_path: Path) -> None:
     assert muted["link_bytes"] == failed["link_bytes"] and muted["link_bytes"]["spray"]
 
 
+NONSENSE = """
+from weft.agents.collectives.algorithms.ring import Ring
+
+class Nonsense(Ring):
+    name, collectives, position, baseline = "nonsense", ("allgather",), {}, False
+
+    def pattern(self, *arguments):
+        return None
+
+ALGORITHM = Nonsense()
+"""
+
+DUCK = """
+class Duck:
+    name, collectives, heeds, position, unicast, baseline = "duck", ("allgather",), (), {}, 1, False
+    label, colours = "", ("#112233", "#445566")
+
+ALGORITHM = Duck()
+"""
+
+
 @pytest.mark.parametrize(
     ("source", "said"),
     [
@@ -432,6 +453,15 @@ def test_a_fault_is_one_file_of_another_package(tmp_path: Path) -> None:
         ("ALGORITHM = 5", "it is of type int, without name, collectives, heeds"),
         ("class ALGORITHM: pass", "it is the class ALGORITHM: name an instance"),
         (ALGORITHM.replace("backwards-ring", "ring"), "there is a 'ring' already"),
+        (ALGORITHM.replace("backwards-ring", "Bad Name,x"), "its name is 'Bad Name,x': let it"),
+        (ALGORITHM.replace('"backwards-ring"', "7"), "its name is 7: let it be letters"),
+        (ALGORITHM.replace('("allgather",)', '"allgather"'), "collectives is 'allgather', not a"),
+        (ALGORITHM.replace('"allgather",', '"all",'), "'all' is unknown; choose from allgather"),
+        (ALGORITHM.replace('("#112233", "#445566")', "None"), "its colours is None, not a list"),
+        (ALGORITHM.replace('"#112233"', '"red"'), "colours[0]"),
+        (ALGORITHM.replace("    label", "    position = None\n    label"), "position is None"),
+        (ALGORITHM + "import sys; sys.exit(3)", "SystemExit: 3"),
+        (DUCK, "it is of type Duck: derive that from weft.agents.collectives.algorithm.Algorithm"),
     ],
 )
 def test_what_cannot_be_used_is_left_out_and_said(tmp_path: Path, source: str, said: str) -> None:
@@ -443,6 +473,27 @@ def test_what_cannot_be_used_is_left_out_and_said(tmp_path: Path, source: str, s
     )  # fmt: skip
     (line,) = done.stderr.splitlines()
     assert "'algorithm' of broken" in line and said in line
+
+
+def test_what_an_algorithm_heeds_is_an_option(tmp_path: Path) -> None:
+    source = ALGORITHM.replace("    label", '    heeds = {"chnk"}\n    label', 1)
+    package(tmp_path, "backwards", source, "weft.algorithms", "algorithm")
+    words = ["run", "allgather", "--world", "simulated", "--algorithm", "backwards-ring"]
+    said = weft(tmp_path, *words, status=2)
+    assert "algorithm 'backwards-ring' heeds chnk (did you mean chunk?), which is no" in said
+
+
+@pytest.mark.system
+def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Path) -> None:
+    """And those that are asked for are warmed up as far as they can be."""
+    picky = ALGORITHM.replace("float64", "float32")
+    package(tmp_path, "picky", picky, "weft.algorithms", "algorithm")
+    package(tmp_path, "nonsense", NONSENSE, "weft.algorithms", "algorithm")
+    small = ["--topology", "single", "--hosts-per-leaf", "2", "--size", "16KiB"]
+    words = ["--rate", "20Mbit", "--no-predict", "--out", "out", "--json"]
+    algorithms = ["--algorithm", "ring", "--algorithm", "backwards-ring"]
+    document = json.loads(weft(tmp_path, "run", "allgather", *small, *words, *algorithms))
+    assert [run["verified"] for run in document["runs"]] == [True, True]
 
 
 ROW = """

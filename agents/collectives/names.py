@@ -1,15 +1,37 @@
 """What the collectives are called, and their limits: for whoever asks for one, without numpy."""
 
 from functools import cache
+from typing import Literal, get_args
 
-from weft.base.registry import Registry
+import msgspec
 
-COLLECTIVES = ("allgather", "broadcast", "reduce-scatter", "allreduce", "alltoall", "many-to-one")
+from weft.base.registry import Colour, Registry
+
+Collective = Literal[
+    "allgather", "broadcast", "reduce-scatter", "allreduce", "alltoall", "many-to-one"
+]
+COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
+
+
+class AlgorithmFacts(msgspec.Struct):
+    """What is known of an algorithm without its module: attributes of
+    `weft.agents.collectives.algorithm.Algorithm`."""
+
+    collectives: list[Collective]
+    heeds: list[str]
+    position: dict[str, int]
+    unicast: bool
+    baseline: bool
+    label: str
+    colours: tuple[Colour, Colour]
+
+
 ALGORITHMS = Registry(
     "weft.agents.collectives.algorithms",
     "ALGORITHMS",
     "weft.algorithms",
-    ("collectives", "heeds", "position", "unicast", "baseline"),
+    AlgorithmFacts,
+    "weft.agents.collectives.algorithm:Algorithm",
 )
 """All algorithms: instances of `weft.agents.collectives.algorithm.Algorithm`."""
 

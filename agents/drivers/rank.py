@@ -5,19 +5,20 @@ It serves its network all the time from the hello to the close, so that peers al
 acknowledgements; buffers are filled and checked in slices between packets, outside the timed part.
 """
 
+import contextlib
 import gc
 import os
 import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict, replace
 
 import numpy as np
 
 from weft.agents.collectives.agent import Done
-from weft.agents.collectives.names import algorithms
+from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import BoundRequest, Series
@@ -52,6 +53,8 @@ from weft.base.errors import MachineError, ProtocolError, RunError, WeftError, r
 
 PROGRESS_NS = 100_000_000
 """Time between two reports of progress."""
+WARM_UP_NS = 60_000_000_000
+"""How much time of its own an operation may take to warm up; what ends takes far less."""
 LOOK_UP_NS = 10_000_000
 """How long the rendezvous may go unread while packets come without a pause."""
 
@@ -114,7 +117,9 @@ class _Rank:
         self._closed = False
 
     def run(self) -> None:
-        warm_up()  # the pages that the fork shares are copied now, not in the timed part
+        warm_up(
+            self._config.algorithms
+        )  # the pages that the fork shares are copied now, not in the timed part
         self._channel.send(Hello(self._rank, os.getpid(), self._participant.introductions()))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
         try:
@@ -278,10 +283,37 @@ def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorke
     return [participant.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
 
 
-def warm_up() -> None:
+def warm_up(asked: Collection[str] = ()) -> None:
     """Run every compiled function once, so that forked ranks find its machine code in memory.
 
-    Two agents do a few kilobytes of everything in memory, and once by fetching every chunk.
+    Two agents do a few kilobytes of everything in memory, and once by fetching every chunk. Of
+    other packages' algorithms they do those that are `asked` for, as far as these can do that:
+    what they cannot do is said where they run.
+    """
+    requests = [
+        Request(0, collective, name, 750, "float32")
+        for collective, names in algorithms().items()
+        for name in names
+        if ALGORITHMS.is_own(name) or name in asked
+        if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
+    ]
+    own = [each for each in requests if ALGORITHMS.is_own(each.algorithm)]
+    _run_between_two(
+        [*own, Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only")]
+    )
+    for request in requests:
+        if not ALGORITHMS.is_own(request.algorithm):
+            with contextlib.suppress(Exception):
+                algorithm_of(request.collective, request.algorithm).check(request)
+                _run_between_two([request])
+    UdpDriver.warm_up()
+    prepare_sums()
+
+
+def _run_between_two(requests: Sequence[Request]) -> None:
+    """Do operations one after the other between two agents in memory.
+
+    Raises RunError for one that fails, or that does not end.
     """
     teams = [Team(("10.0.0.1", "10.0.0.2"), groups=("239.0.0.1",))]
     configs = [RankConfig(rank, f"h{rank}", teams, "", path_mtu=256, rate_bps=0) for rank in (0, 1)]
@@ -289,20 +321,14 @@ def warm_up() -> None:
     for one, other in (participants, participants[::-1]):
         one.connect(other.introductions())
     agents = [participant.rank_agent for participant in participants]
-    kinds = [
-        (collective, name)
-        for collective, names in algorithms().items()
-        for name in names
-        if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
-    ]
-    requests = [Request(0, collective, name, 750, "float32") for collective, name in kinds]
-    requests.append(Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only"))
     now_ns = 0
     for number, request in enumerate(requests):
         workload = Workload(replace(request, number=number), len(agents), seed=1)
         for rank, agent in enumerate(agents):
             agent.start(workload.request, workload.buffer(rank), now_ns, workload.output(rank))
+        end_ns = now_ns + WARM_UP_NS
         while any(agent.running for agent in agents):
+            refuse(now_ns > end_ns, f"warming up: {request.algorithm} does not end", RunError)
             now_ns += 1_000_000
             for sender, receiver in (agents, agents[::-1]):
                 batch = sender.transmit(now_ns)
@@ -311,6 +337,4 @@ def warm_up() -> None:
         for agent in agents:
             event = agent.next_event()
             if not isinstance(event, Done):
-                raise RunError(f"warming up: {event}")
-    UdpDriver.warm_up()
-    prepare_sums()
+                raise RunError(f"warming up {request.algorithm}: {event}")

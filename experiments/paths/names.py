@@ -3,13 +3,31 @@
 from functools import cache
 from typing import Any
 
-from weft.base.registry import Registry
+import msgspec
+
+from weft.base.registry import Colour, Registry
+
+
+class SchemeFacts(msgspec.Struct):
+    """What is known of a path scheme without its module: attributes of
+    `weft.experiments.paths.scheme.PathScheme`."""
+
+    routes: str
+    assigned: str
+    entropy: str
+    analysed_as: str
+    position: int | None
+    about: str
+    about_pieces: str
+    colour: Colour
+
 
 SCHEMES = Registry(
     "weft.experiments.paths.schemes",
     "SCHEMES",
     "weft.path_schemes",
-    ("routes", "position", "about", "about_pieces", "assigned", "entropy", "analysed_as"),
+    SchemeFacts,
+    "weft.experiments.paths.scheme:PathScheme",
 )
 """All path schemes: instances of `weft.experiments.paths.scheme.PathScheme`."""
 

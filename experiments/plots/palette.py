@@ -3,29 +3,19 @@
 import re
 from collections.abc import Iterable
 
+from weft.agents.collectives.names import ALGORITHMS as REGISTERED
 from weft.agents.collectives.names import algorithms
-from weft.agents.collectives.registry import algorithm_of, named
-from weft.experiments.paths.names import scheme_names
+from weft.base.errors import InputError
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp_models import FSDP, PARTS
 from weft.experiments.scenario.kinds import kinds_of
 
 ALGORITHMS: dict[str, tuple[str, str]] = {
-    **{
-        name: algorithm_of(collective, name).colours
-        for collective, names in algorithms().items()
-        for name in names
-    },
+    **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
     **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
 """On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
 same collective has."""
-
-SCHEMES: dict[str, str] = {
-    name: scheme_of(name).colour
-    for name in (each.replace("ecmp-N", "ecmp-4") for each in scheme_names())
-}
-"""Of path assignment, on white: for plots whose lines they tell apart."""
 
 OTHER = ("#6a51a3", "#ab95dd")
 
@@ -41,13 +31,18 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 
 def colour(algorithm: str) -> str:
     """Return the colour of an algorithm, or of a scheme of path assignment, on white."""
-    return SCHEMES.get(algorithm) or ALGORITHMS.get(algorithm, OTHER)[0]
+    if algorithm in ALGORITHMS:
+        return ALGORITHMS[algorithm][0]
+    try:
+        return scheme_of(algorithm).colour
+    except InputError:
+        return OTHER[0]
 
 
 def label_of(algorithm: str) -> str:
     """Return what plots and pages call an algorithm."""
-    kind = named(algorithm)
-    return kind.label or algorithm if kind else algorithm
+    is_known = algorithm in REGISTERED.names()
+    return (is_known and REGISTERED.fact(algorithm, "label")) or algorithm
 
 
 def in_order(phases: Iterable[str]) -> list[str]:

@@ -170,6 +170,7 @@ class EmulatedTestbed:
                         path_mtu=scenario.mtu,
                         rate_bps=scenario.rate_bps,
                         seed=operation.seed,
+                        algorithms=sorted({kind.algorithm for kind in operation.kinds}),
                     ),
                     namespace=world.host_pid(host),
                 )
