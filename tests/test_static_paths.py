@@ -333,6 +333,11 @@ def test_help_names_the_schemes_and_models_that_there_are() -> None:
     assert check_schemes(COMPARED) == ("ecmp", "ecmp-4", "spray", "ethereal")
 
 
+def test_root_0_is_for_every_workload_as_in_a_run() -> None:
+    named, unsaid = (analysis_of("alltoall", root).to_dict() for root in ({"root": "0"}, {}))
+    assert named == unsaid
+
+
 def test_a_plot_goes_to_an_svg_file(tmp_path: Path) -> None:
     done = weft("alltoall", "--plot", str(tmp_path / "loads.png"))
     assert isinstance(done.exception, InputError) and ".svg" in str(done.exception)

@@ -132,7 +132,7 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     asked = Asked(FLOWS if of_flows else workload, workload=workload, **values)
     for name, row in rows.items():
         refuse(
-            not asked.heeds(row),
+            values[row.field] != row.default and not asked.heeds(row),
             f"{row.name} {shown(given[name])} means nothing for {named}: {row.who}; leave it out",
         )
         if row.choices:
