@@ -2,12 +2,13 @@
 
 import re
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import metadata
 from typing import Any
 
-from weft.base.errors import refuse
+from weft.base.errors import RunError, WeftError, refuse
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -41,6 +42,26 @@ def brought(
         else:
             found[name] = one
     return found
+
+
+@contextmanager
+def blamed(one: Any, doing: str) -> Iterator[None]:
+    """Name an object of another package as the cause of an error within, if it is one.
+
+    Raises RunError for any error but one of Weft's own family, which is passed on.
+    """
+    try:
+        yield
+    except WeftError:
+        raise
+    except Exception as error:
+        kind = type(one)
+        if kind.__module__.partition(".")[0] == "weft":
+            raise
+        raise RunError(
+            f"{one.name!r} of another package ({kind.__module__}.{kind.__name__}): {doing} failed: "
+            f"{type(error).__name__}: {error}; mend that package, or do without it"
+        ) from error
 
 
 def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+from weft.base.entry_points import blamed
 from weft.base.garbage import uncollected
 from weft.controller.client import (
     DEADLINE_S,
@@ -131,7 +132,11 @@ class Controller:
         found = {}
         for direction in self.topology.directions:
             ends = LinkCells(self.names, direction, counted)
-            found[direction.ends] = sum((each.share(ends) for each in features), LinkCounters())
+            total = LinkCounters()
+            for each in features:
+                with blamed(each, "share"):
+                    total = total + each.share(ends)
+            found[direction.ends] = total
         return found
 
     def read_cells(

@@ -3,9 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from weft.base.errors import did_you_mean, refuse
-from weft.controller.features.feature import Planning
-from weft.controller.features.registry import all_features
+from weft.base.entry_points import blamed
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.registry import OWN, all_features
 from weft.controller.plan import Plan, merge
 from weft.controller.program_names import ProgramNames
 from weft.topo.network import Topology
@@ -34,8 +35,23 @@ def fabric_plan(
             f"P4 feature {name!r} is unknown{did_you_mean(name, known)}: something can be wanted "
             f"of {', '.join(known)}",
         )
-    planned = {each.name: each.plan(planning) for each in features}
+    planned = {each.name: _planned(each, planning) for each in features}
     return Plan(
         merge(*(each.entities for each in planned.values())),
         {name: each.provides for name, each in planned.items() if each.provides is not None},
     )
+
+
+def _planned(feature: Feature, planning: Planning) -> Planned:
+    """Return what a feature's planner makes. Errors name the feature."""
+    switches = {switch.name for switch in planning.topology.switches}
+    try:
+        with blamed(feature, "plan"):
+            planned = feature.plan(planning)
+            strange = ", ".join(map(str, planned.entities.keys() - switches))
+            refuse(strange, f"there is no switch {strange}", ValueError)
+    except InputError as error:
+        if feature in OWN:
+            raise
+        raise InputError(f"P4 feature {feature.name!r}: {error}") from error
+    return planned

@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, did_you_mean
 
 
 class ProgramNames:
@@ -53,9 +53,8 @@ class ProgramNames:
         full = self._by_end.get(short, set())
         if len(full) != 1:
             several = f"{len(full)} of that name: {', '.join(sorted(full))}"
-            raise InputError(
-                f"{short!r}: the fabric's program has {several if full else 'no such name'}"
-            )
+            none = f"no such name{did_you_mean(short, self._by_end)}"
+            raise InputError(f"{short!r}: the fabric's program has {several if full else none}")
         (only,) = full
         return only
 

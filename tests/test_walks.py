@@ -483,6 +483,86 @@ def test_what_an_algorithm_heeds_is_an_option(tmp_path: Path) -> None:
     assert "algorithm 'backwards-ring' heeds chnk (did you mean chunk?), which is no" in said
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (
+            "        refuse(",
+            "        raise KeyError(7)\n        refuse(",
+            "check failed: KeyError: 7",
+        ),
+        (
+            "    label",
+            "    least_bytes = lambda *_: None\n    label",
+            "least_bytes failed: TypeError",
+        ),
+    ],
+)
+def test_an_algorithm_that_fails_is_named(tmp_path: Path, old: str, new: str, said: str) -> None:
+    source = ALGORITHM.replace(old, new, 1)
+    package(tmp_path, "backwards", source, "weft.algorithms", "algorithm")
+    words = ["--world", "simulated", "--algorithm", "backwards-ring", "--size", "4KiB"]
+    error = weft(tmp_path, "run", "allgather", *words, status=1).splitlines()[-1]
+    named = "weft: 'backwards-ring' of another package (backwards.BackwardsRing): "
+    assert error.startswith(named + said)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said", "status"),
+    [
+        ('"pinned"', '"nope"', "routes of FirstPath is 'nope'; it is one of 'ecmp', 'dest", 2),
+        ('"pins"', '"nope"', "assigned of FirstPath is 'nope'; it is one of '', 'pins', 'p", 2),
+        ("by_chance =", "entropy =", "entropy of FirstPath is False; it is one of 'fixed'", 2),
+        ("by_chance =", "lanes =", "lanes of FirstPath is False; it is a whole number from 1", 2),
+        ("away, 0", "away, 999", "(first_path.FirstPath): loads failed: IndexError", 1),
+    ],
+)
+def test_a_path_scheme_that_makes_no_sense_is_named(
+    tmp_path: Path, old: str, new: str, said: str, status: int
+) -> None:
+    package(tmp_path, "first_path", SCHEME.replace(old, new), "weft.path_schemes", "scheme")
+    words = ["paths", "alltoall", "--paths", "first-path"]
+    assert said in weft(tmp_path, *words, status=status)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("mark_from", "mark_form", "feature 'long_mark': 'long_mark.mark_form': the fabric's pro"),
+        (
+            "return Planned(",
+            "return dict and list(",
+            "(long_mark.LongMark): plan failed: TypeError",
+        ),
+        ("for switch in planning", "+ 'x' for switch in planning", "there is no switch"),
+        ('egress = "LongMark"', 'egress = "Long Mark"', "its egress is 'Long Mark'; let it be an"),
+    ],
+)
+def test_a_p4_feature_that_makes_no_sense_is_named(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    (tmp_path / "long_mark.p4").write_text(FEATURE_P4)
+    package(tmp_path, "long_mark", FEATURE.replace(old, new), "weft.p4_features", "feature")
+    code = (
+        "from weft import Scenario\n"
+        "from weft.base.errors import WeftError\n"
+        "from weft.controller.features.registry import brought_features\n"
+        "from weft.controller.program_names import ProgramNames\n"
+        "from weft.experiments.runs.inputs import plan_of, program_of\n"
+        "from google.protobuf import text_format\n"
+        "from weft.switch.messages import p4info_pb2\n"
+        "scenario = Scenario(topology='single', hosts_per_leaf=2)\n"
+        "try:\n"
+        "    program = program_of(scenario)\n"
+        "    info = text_format.Parse(program.p4info.read_text(), p4info_pb2.P4Info())\n"
+        "    names = ProgramNames(info, [each.name for each in brought_features()])\n"
+        "    plan_of(names, scenario, scenario.network())\n"
+        "except WeftError as error:\n"
+        "    print(error)\n"
+    )
+    assert said in python(tmp_path, code)
+
+
 @pytest.mark.system
 def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Path) -> None:
     """And those that are asked for are warmed up as far as they can be."""

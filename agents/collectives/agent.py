@@ -40,6 +40,7 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.endpoint_agent import EndpointAgent
 from weft.agents.transport.posting import Completion
 from weft.agents.transport.types import CompletionKind, MemoryRegion
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError, ProtocolError, RunError, refuse
 
 PROBE_NS = 500_000_000
@@ -377,5 +378,6 @@ def build(
         if request.flows is not None:
             return FlowsOperation(communicator, request, data, result, register)
     algorithm = algorithm_of(request.collective, request.algorithm)
-    algorithm.check(request)
-    return algorithm.operation(communicator, request, data, result, register)
+    with blamed(algorithm, "operation"):
+        algorithm.check(request)
+        return algorithm.operation(communicator, request, data, result, register)

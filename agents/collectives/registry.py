@@ -5,6 +5,7 @@ from functools import cache
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.agents.collectives.requests import Request
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError
 
 
@@ -32,4 +33,6 @@ def partners(request: Request, rank: int, size: int) -> set[int]:
     communicator has."""
     if request.flows is not None:
         return request.flows.partners(rank)
-    return algorithm_of(request.collective, request.algorithm).partners(request, rank, size)
+    algorithm = algorithm_of(request.collective, request.algorithm)
+    with blamed(algorithm, "partners"):
+        return {*algorithm.partners(request, rank, size)}

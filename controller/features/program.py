@@ -1,6 +1,7 @@
 """The fabric's program with the features of other packages in it, compiled."""
 
 import hashlib
+import re
 from pathlib import Path
 
 from weft.base import files
@@ -9,6 +10,8 @@ from weft.base.errors import refuse
 from weft.controller.features.registry import brought_features
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.fabric_program import AGGREGATION_VALUES, fabric_macros, fabric_program
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def featured_program(values: int = AGGREGATION_VALUES) -> ProgramFiles:
@@ -34,6 +37,14 @@ def program_options() -> tuple[list[Path], dict[str, str | None]]:
         return [], {}
     lines = []
     for feature in features:
+        for what in ("name", "ingress", "egress"):
+            value = getattr(feature, what)
+            is_left_out = not value and what != "name"
+            refuse(
+                not is_left_out and not (isinstance(value, str) and _IDENTIFIER.fullmatch(value)),
+                f"P4 feature {feature.name!r}: its {what} is {value!r}; let it be an identifier of "
+                "P4: letters, digits and _",
+            )
         refuse(
             not feature.include.is_file(),
             f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 source",

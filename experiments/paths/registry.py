@@ -3,20 +3,28 @@
 import re
 from functools import cache
 
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
+from weft.controller.features.routes import PATHS
 from weft.experiments.paths.names import SCHEMES, scheme_names
 from weft.experiments.paths.scheme import PathScheme
 
 MAX_LANES = 32
 """The most pieces that ECMP cuts a flow into."""
 
+_CHOICES: dict[str, tuple[str, ...]] = {
+    "routes": PATHS,
+    "assigned": ("", "pins", "ports"),
+    "entropy": ("fixed", "reps", "plb"),
+}
+"""What attributes of a scheme may be."""
+
 
 @cache
 def scheme_of(name: str) -> PathScheme:
     """Return the scheme of a name. Raises `InputError` for one that is unknown."""
     if name in SCHEMES.names():
-        whole: PathScheme = SCHEMES.get(name)
-        return whole
+        return _checked(SCHEMES.get(name), name)
     pieces = re.fullmatch(r"(.+)-([0-9]{1,4})", name)
     if pieces is None or f"{pieces[1]}-N" not in scheme_names():
         hint = did_you_mean(name, scheme_names())
@@ -30,5 +38,24 @@ def scheme_of(name: str) -> PathScheme:
         f"paths {name!r} cuts a flow into {lanes} pieces: {pieces[1]}-2 to "
         f"{pieces[1]}-{MAX_LANES} are possible, and {pieces[1]} leaves it whole",
     )
-    cut: PathScheme = SCHEMES.get(pieces[1]).in_pieces(name, lanes)
-    return cut
+    whole = SCHEMES.get(pieces[1])
+    with blamed(whole, "in_pieces"):
+        return _checked(whole.in_pieces(name, lanes), name)
+
+
+def _checked(scheme: PathScheme, name: str) -> PathScheme:
+    """Return a scheme. Raises `InputError` where it says something that means nothing."""
+    for field, known in _CHOICES.items():
+        value = getattr(scheme, field)
+        refuse(
+            value not in known,
+            f"paths {name!r}: {field} of {type(scheme).__name__} is {value!r}; it is one of "
+            f"{', '.join(map(repr, known))}",
+        )
+    lanes = scheme.lanes
+    refuse(
+        type(lanes) is not int or not 1 <= lanes <= MAX_LANES,
+        f"paths {name!r}: lanes of {type(scheme).__name__} is {lanes!r}; it is a whole number from "
+        f"1 to {MAX_LANES}",
+    )
+    return scheme

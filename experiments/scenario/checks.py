@@ -6,7 +6,7 @@ Each function takes what is asked and returns it with what follows, or raises `I
 from dataclasses import replace
 from typing import Any
 
-from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.names import ALGORITHMS, FLOWS
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.scenario.asked import OPTIONS, Asked
@@ -74,6 +74,13 @@ def with_algorithms(asked: Asked) -> Asked:
             asked.algorithms.count(algorithm) > 1,
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
             "repeat (--repeat N) to run it N times",
+        )
+        heeds = ALGORITHMS.fact(algorithm, "heeds") if algorithm in ALGORITHMS.names() else ()
+        strange = ", ".join(sorted({*heeds} - OPTIONS.keys()))
+        refuse(
+            strange,
+            f"algorithm {algorithm!r} heeds {strange}{did_you_mean(strange, OPTIONS)}, which is no "
+            "option: let its heeds be names that weft run --help has after --",
         )
     return asked
 
@@ -225,13 +232,6 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
 
 def _check_heeded(asked: Asked, ranks: int) -> None:
     """Raise InputError for an option that nothing of what is run would heed."""
-    for kind in asked.kinds():
-        strange = ", ".join(sorted({*kind.heeds} - OPTIONS.keys()))
-        refuse(
-            strange,
-            f"algorithm {kind.name!r} heeds {strange}{did_you_mean(strange, OPTIONS)}, which is no "
-            "option: let its heeds be names that weft run --help has after --",
-        )
     filled_in = {"chains": ranks if asked.collective == "allgather" else None, "chunk": asked.mtu}
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)

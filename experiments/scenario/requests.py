@@ -6,6 +6,7 @@ from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
+from weft.base.entry_points import blamed
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.fsdp_models import parts_of
 from weft.experiments.scenario.shards import shard_sizes_of
@@ -49,4 +50,6 @@ def check_requests(asked: Asked, ranks: int) -> None:
     """
     for algorithm in asked.algorithms if asked.collective != FLOWS else ():
         for part in parts_of(asked.collective, algorithm):
-            algorithm_of(*part).check(request_of(asked, ranks, *part))
+            kind = algorithm_of(*part)
+            with blamed(kind, "check"):
+                kind.check(request_of(asked, ranks, *part))

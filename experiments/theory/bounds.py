@@ -6,12 +6,14 @@ less than its hosts can send, for links between switches too, over which unicast
 well as can be. Propagation and the time to add are free.
 """
 
+import operator
 from dataclasses import replace
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.overheads import write_frames
 from weft.agents.collectives.transfers import Sizing, Transfers, fullest_link_bytes, payload
+from weft.base.entry_points import blamed
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
@@ -82,7 +84,8 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
         sizing = write_frames(scenario.mtu) if frames else payload
         return _flows_ns(scenario.flow_graph(algorithm), scenario.rate_bps, sizing)
     kind, task = asked_of(scenario, algorithm, frames=frames)
-    size_bytes = kind.least_bytes(task) if task.ranks > 1 else 0
+    with blamed(kind, "least_bytes"):
+        size_bytes = operator.index(kind.least_bytes(task)) if task.ranks > 1 else 0
     return size_bytes * 8 * 10**9 // scenario.rate_bps
 
 

@@ -15,6 +15,7 @@ from weft.agents.collectives.names import VECTORS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, even_parts
+from weft.base.entry_points import blamed
 from weft.base.errors import refuse
 from weft.controller.flows import Flows
 
@@ -59,10 +60,12 @@ def counted_steps_of(
     """Yield the same as `steps_of`, steps that are known to be alike once, with their number."""
     sizes = np.asarray(shards_of(collective, ranks, size_bytes), np.int64)
     task = Task(collective, sizes, root)
-    for step, times in algorithm_of(collective, algorithm).counted_steps(task):
-        flows = Flows(*_sent(step))
-        if len(flows):
-            yield flows, times
+    kind = algorithm_of(collective, algorithm)
+    with blamed(kind, "counted_steps"):
+        for step, times in kind.counted_steps(task):
+            flows = Flows(*_sent(step))
+            if len(flows):
+                yield flows, times
 
 
 def has_steps(collective: str, algorithm: str) -> bool:
@@ -92,7 +95,9 @@ def steps_of_shards(
     sizes = np.asarray(shards, np.int64)
     refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
     task = Task(collective, sizes, root, radix, dtype)
-    flows = [Flows(*_sent(each)) for each in algorithm_of(collective, algorithm).steps(task)]
+    kind = algorithm_of(collective, algorithm)
+    with blamed(kind, "steps"):
+        flows = [Flows(*_sent(each)) for each in kind.steps(task)]
     return [each for each in flows if len(each)]
 
 

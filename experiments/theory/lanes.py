@@ -13,6 +13,7 @@ import numpy as np
 
 from weft.agents.collectives.communicator import Lane
 from weft.agents.collectives.names import FLOWS
+from weft.base.entry_points import blamed
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import lanes
 from weft.controller.features.pinned_paths import Pin
@@ -119,7 +120,8 @@ def _assigned_paths(
 ) -> dict[Pair, tuple[int, ...]]:
     """Those that a scheme assigns, step by step, one for each lane; a pair that sends in several
     steps has the paths of all."""
-    found = lanes((step, scheme.pieces(network, step, seed, without)) for step in steps)
+    with blamed(scheme, "pieces"):
+        found = lanes((step, scheme.pieces(network, step, seed, without)) for step in steps)
     # Queue pairs take turns: a flow in pieces would be served before one that is whole. So those
     # within the leaf, which have no paths to choose from, have as many lanes as its others.
     most: dict[int, int] = {}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.analysis.link_loads import LinkLoads, direction_name
+from weft.base.entry_points import blamed
 from weft.base.errors import refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.paths.names import analysed_schemes
@@ -56,10 +57,12 @@ def analyse(situation: Situation, steps: Sequence[Step], scheme: str) -> SchemeL
     for number, step in enumerate(steps):
         if step.flows is None:
             _check_full(situation)
-            loads, cut = kind.uniform_loads(situation, step.size_bytes, number)
-        else:
-            loads, cut = kind.loads(situation, step.flows.placed(situation.hosts))
-        total = total + loads * step.times
+        with blamed(kind, "loads"):
+            if step.flows is None:
+                loads, cut = kind.uniform_loads(situation, step.size_bytes, number)
+            else:
+                loads, cut = kind.loads(situation, step.flows.placed(situation.hosts))
+            total = total + loads * step.times
         pieces += cut * step.times
         longest = (loads.by_direction() * 8 / situation.rates_bps).max(initial=0)
         bound_s += float(longest) * step.times

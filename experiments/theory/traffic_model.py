@@ -16,6 +16,8 @@ from weft.agents.collectives.places import Places, TierBytes
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
+from weft.base.entry_points import blamed
+from weft.base.errors import refuse
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
@@ -112,4 +114,7 @@ def _each_tier_bytes(
             yield places.unicast_bytes([flows])
         else:
             kind, task = asked_of(scenario, algorithm, frames=frames, places=places)
-            yield kind.tier_bytes(task)
+            with blamed(kind, "tier_bytes"):
+                found = kind.tier_bytes(task)
+                refuse(not isinstance(found, TierBytes), f"{found!r} is no TierBytes", TypeError)
+            yield found

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
-from weft.base.entry_points import brought
+from weft.base.entry_points import blamed, brought
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_probability
 from weft.topo.network import Topology
@@ -47,7 +47,8 @@ class Fault:
         kind = fault_kinds().get(line.action)
         if kind is None:
             raise not_understood(line)
-        fault = kind.read(line)
+        with blamed(kind, "read"):
+            fault = kind.read(line)
         refuse(
             not getattr(fault, "carried_out", False),
             f"{line.action!r} of another package makes a {type(fault).__name__}, which no world "

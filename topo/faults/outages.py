@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
 from weft.topo.faults.fault import Fault, Line, fault_kinds, register
 from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_match
@@ -47,8 +48,14 @@ class Outage(Fault):
 
     def check(self, topology: Topology) -> None:
         """Raise InputError unless it fits the topology."""
-        self.kind.check(self, topology)
+        with blamed(self.kind, "check"):
+            self.kind.check(self, topology)
         self.match.directions(topology)
+
+    def down(self, topology: Topology) -> tuple[Direction, ...]:
+        """Return the directions of links that carry nothing while it lasts."""
+        with blamed(self.kind, "down"):
+            return tuple(self.kind.down(self, topology))
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
         """Return the directions of links that it is about."""
@@ -215,6 +222,7 @@ def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> Rates:
     """Return what directions carry while these outages last: of several, the least."""
     found: Rates = {}
     for outage in outages:
-        for ends, rate_bps in outage.kind.rates_bps(outage, topology).items():
-            found[ends] = min(rate_bps, found.get(ends, rate_bps))
+        with blamed(outage.kind, "rates_bps"):
+            for ends, rate_bps in outage.kind.rates_bps(outage, topology).items():
+                found[ends] = min(rate_bps, found.get(ends, rate_bps))
     return found

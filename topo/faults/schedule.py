@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Protocol
 
+from weft.base.entry_points import blamed
 from weft.topo.faults.fault import Fault
 from weft.topo.faults.outages import Outage, slow_rates_bps
 from weft.topo.network import FABRIC_TIERS, Direction, Host, Topology
@@ -94,7 +95,8 @@ class OutageSchedule:
         self._carry_out(before, news)
 
     def _apply(self, at_ns: int, outage: Outage, begins: bool) -> None:
-        killed = outage.kind.killed(outage, self._network.topology)
+        with blamed(outage.kind, "killed"):
+            killed = outage.kind.killed(outage, self._network.topology)
         if killed is not None:
             self._network.kill(killed)
             return
@@ -117,9 +119,7 @@ class OutageSchedule:
 
     def _down(self, outages: Sequence[Outage]) -> dict[str, Direction]:
         topology = self._network.topology
-        return {
-            each.name: each for outage in outages for each in outage.kind.down(outage, topology)
-        }
+        return {each.name: each for outage in outages for each in outage.down(topology)}
 
 
 class Notices:
@@ -183,9 +183,7 @@ class Notices:
 def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
     """Return the names of the links between switches that an outage takes away, wholly or one
     way."""
-    names = (
-        each.link.name for each in outage.kind.down(outage, topology) if each.tier in FABRIC_TIERS
-    )
+    names = (each.link.name for each in outage.down(topology) if each.tier in FABRIC_TIERS)
     return tuple(dict.fromkeys(names))
 
 
