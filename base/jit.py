@@ -188,6 +188,12 @@ class Record(ctypes.Structure):
         return self
 
     @classmethod
+    def copies(cls: type[R], table: npt.NDArray[np.void]) -> list[R]:
+        """Return the rows of a table, for Python, in memory of their own."""
+        rows, size = table.tobytes(), ctypes.sizeof(cls)
+        return [cls.from_buffer_copy(rows, start) for start in range(0, len(rows), size)]
+
+    @classmethod
     def within(cls: type[R], memory: Words) -> R:
         """Return the record at the beginning of an array, and keep the array's memory."""
         return cls.from_buffer(memory)  # type: ignore[arg-type]

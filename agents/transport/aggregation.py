@@ -269,17 +269,17 @@ class AggregationQueuePair(Posting):
             Completion(kind, self, context=context, length=length, error=self.error)
         )
 
-    def take_event(self, event: list[int], batch: Datagrams) -> None:
+    def take_event(self, event: at.Event, batch: Datagrams) -> None:
         """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
-        if event[0] == at.EVENT_WORK_DONE:
-            ended = self._posted[: event[2]]
-            del self._posted[: event[2]]
+        if event.kind == at.EVENT_WORK_DONE:
+            ended = self._posted[: event.value]
+            del self._posted[: event.value]
             for kind, context, length, reduction in ended:
                 assert isinstance(reduction, Reduction)
                 self._end(reduction, context, length, kind)
             self._fill()
-        elif event[0] == at.EVENT_FAILED:
-            self._fail(event[2], event[3])
+        elif event.kind == at.EVENT_FAILED:
+            self._fail(event.value, event.sequence)
 
     def _fail(self, reason: int, work: int) -> None:
         row = self._endpoint.row_of(self._index)

@@ -95,7 +95,7 @@ class Endpoint:
         """The trees of times and the table of rows that changed."""
         self._regions: Table = np.zeros(4, at.Region.dtype)
         self._groups: Table = np.zeros(1, at.Group.dtype)
-        self._events: Words = np.zeros((256, at.EVENT_WORDS), np.int64)
+        self._events: Table = np.zeros(256, at.Event.dtype)
         self._scratch = Fields.zeroed()
         self.state = at.EndpointState.zeroed()
         """All state of the endpoint."""
@@ -192,7 +192,7 @@ class Endpoint:
             region_table=self._regions.ctypes.data,
             group_table=self._groups.ctypes.data,
             event_table=self._events.ctypes.data,
-            event_room=len(self._events),
+            event_room=len(self._events) - 1,
         )
         self._stale = True
 
@@ -438,8 +438,8 @@ class Endpoint:
         self._set_tables()
 
     def _make_event_room(self, rows: int) -> None:
-        if rows > len(self._events):
-            self._events = np.zeros((rows + rows // 2, at.EVENT_WORDS), np.int64)
+        if rows >= len(self._events):
+            self._events = np.zeros(rows + rows // 2 + 1, at.Event.dtype)
             self._set_tables()
 
     def row_of(self, index: int) -> at.PairState:
@@ -555,8 +555,8 @@ class Endpoint:
         self._stale = True
         count = self.state.events
         self.state.events = 0
-        for event in self._events[:count].tolist():
-            self._queue_pairs[event[1]].take_event(event, batch)
+        for event in at.Event.copies(self._events[:count]):
+            self._queue_pairs[event.queue_pair].take_event(event, batch)
 
     @property
     def statistics(self) -> Statistics:

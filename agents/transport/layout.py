@@ -54,6 +54,7 @@ class EndpointState(Record):
     groups: int
     event_table: int
     event_room: int
+    """How many events there may be; behind their rows there is one more, for what finds no room."""
     events: int
     """How many rows of the event table are filled."""
     link_free: int
@@ -423,27 +424,45 @@ class Group(Record):
     """Addresses of `SinkState`, by operation; 0 for none."""
 
 
-# A row of the event table: kind, row of the queue pair, and what the kind says.
-EVENT_WORDS = 8
+@record
+class Event(Record):
+    """A row of the event table: what happened to a queue pair.
+
+    Its kind says which of the fields it has.
+    """
+
+    kind: int
+    queue_pair: int
+    """The row of the queue pair, or of the group at a receive worker."""
+    value: int
+    """A number that the kind says the meaning of."""
+    offset: int
+    length: int
+    bits: int
+    """IS_FIRST | IS_LAST | HAS_IMMEDIATE, of a part of a SEND."""
+    immediate: int
+    sequence: int
+    """A sequence number, or the number of a piece of work."""
+
+
 EVENT_WORK_DONE = 0
-"""How many."""
+"""Work is done: ``value`` pieces of it."""
 EVENT_FRAGMENT = 1
-"""A part of a SEND: row of the batch, offset, length, IS_FIRST | IS_LAST | HAS_IMMEDIATE,
-immediate."""
+"""A part of a SEND has arrived in row ``value`` of the batch: ``length`` bytes at ``offset``, with
+``bits`` and ``immediate``."""
 EVENT_WRITE_WITH_IMMEDIATE = 2
-"""Immediate, length."""
+"""An RDMA WRITE of ``length`` bytes with ``immediate`` is complete."""
 EVENT_CHUNKS_SENT = 3
 EVENT_CHUNKS_RECEIVED = 4
-"""Operation."""
+"""The sink of operation ``value`` is whole."""
 EVENT_FAILED = 5
-"""Reason, PSN."""
+"""The queue pair failed: ``value`` is the reason, ``sequence`` where."""
 EVENT_FRAGMENT_KEPT = 6
-"""The same as EVENT_FRAGMENT, but for a part that came ahead of a gap; its sequence number
-follows."""
+"""As EVENT_FRAGMENT, but for a part that came ahead of a gap; it has ``sequence``, too."""
 EVENT_FRAGMENT_DUE = 7
-"""The turn of a fragment that was kept: its sequence number."""
+"""It is the turn of the fragment that was kept with that ``sequence``."""
 EVENT_REPATHED = 8
-"""UDP source port."""
+"""Packets leave from UDP source port ``value`` now."""
 
 REASON_TIMEOUT = 0
 """Otherwise a reason is the syndrome of a NAK."""

@@ -193,37 +193,38 @@ class RcQueuePair(Posting):
             Completion(kind, self, context=context, length=length, error=self.error)
         )
 
-    def take_event(self, event: list[int], batch: Datagrams) -> None:
+    def take_event(self, event: at.Event, batch: Datagrams) -> None:
         """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
-        kind, _, first, second, *_ = event
-        match kind:
+        match event.kind:
             case at.EVENT_WORK_DONE:
-                for done, context, length, _memory in self._posted[:first]:
+                for done, context, length, _memory in self._posted[: event.value]:
                     self._complete(done, context, length)
-                del self._posted[:first]
+                del self._posted[: event.value]
                 self._fill()
             case at.EVENT_FRAGMENT | at.EVENT_FRAGMENT_KEPT:
-                _, _, row, offset, length, bits, immediate, sequence = event
-                data = batch.data[row, offset : offset + length].tobytes()
-                if kind == at.EVENT_FRAGMENT:
-                    self._take_fragment(data, bits, immediate)
+                data = batch.data[event.value, event.offset :][: event.length].tobytes()
+                if event.kind == at.EVENT_FRAGMENT:
+                    self._take_fragment(data, event.bits, event.immediate)
                 else:
-                    self._keep_fragment(data, bits, immediate, sequence)
+                    self._keep_fragment(data, event.bits, event.immediate, event.sequence)
             case at.EVENT_FRAGMENT_DUE:
-                if self._kept and first in self._kept:
-                    self._take_fragment(*self._kept.pop(first))
+                if self._kept and event.sequence in self._kept:
+                    self._take_fragment(*self._kept.pop(event.sequence))
             case at.EVENT_REPATHED:
                 self._endpoint.complete(
-                    Completion(CompletionKind.REPATHED, self, source_port=first)
+                    Completion(CompletionKind.REPATHED, self, source_port=event.value)
                 )
             case at.EVENT_WRITE_WITH_IMMEDIATE:
                 self._endpoint.complete(
                     Completion(
-                        CompletionKind.WRITE_WITH_IMMEDIATE, self, immediate=first, length=second
+                        CompletionKind.WRITE_WITH_IMMEDIATE,
+                        self,
+                        immediate=event.immediate,
+                        length=event.length,
                     )
                 )
             case at.EVENT_FAILED:
-                self._fail(first, second)
+                self._fail(event.value, event.sequence)
 
     def _keep_fragment(self, data: bytes, bits: int, immediate: int, sequence: int) -> None:
         # Without what compiled code has forgotten since, because the peer contradicted itself.
@@ -400,15 +401,15 @@ class UdQueuePair(Posting):
         )
         return True
 
-    def take_event(self, event: list[int], batch: Datagrams) -> None:
+    def take_event(self, event: at.Event, batch: Datagrams) -> None:
         """Take what compiled code found, a row of `layout`'s event table; the endpoint calls it."""
-        if event[0] == at.EVENT_CHUNKS_SENT:
+        if event.kind == at.EVENT_CHUNKS_SENT:
             _, context, count, _memory = self._posted.pop(0)
             self._endpoint.complete(
                 Completion(CompletionKind.CHUNKS_SENT, self, context=context, length=count)
             )
             self._fill()
-        elif event[0] == at.EVENT_CHUNKS_RECEIVED:
-            sink = self._sinks.get(event[2])
+        elif event.kind == at.EVENT_CHUNKS_RECEIVED:
+            sink = self._sinks.get(event.value)
             if sink is not None:
                 self.take_whole(sink)

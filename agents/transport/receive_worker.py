@@ -64,7 +64,7 @@ class ReceiveWorker:
         rows = max(len(groups), 1)
         self._table = own_lines(rows * words_in(at.Group)).view(at.Group.dtype)
         room = MAXIMUM_OPERATIONS * rows
-        self._events = own_lines(room * at.EVENT_WORDS).reshape(room, at.EVENT_WORDS)
+        self._events = own_lines((room + 1) * words_in(at.Event)).view(at.Event.dtype)
         self._scratch = own_lines(words_in(Fields))
         self.state = at.WorkerState.within(own_lines(words_in(at.WorkerState)))
         """All state of the worker."""
@@ -152,5 +152,6 @@ class ReceiveWorker:
         if not count:
             return []
         self.state.endpoint.events = 0
-        named = (self._sinks[event[1]].get(event[2]) for event in self._events[:count].tolist())
+        events = at.Event.copies(self._events[:count])
+        named = (self._sinks[event.queue_pair].get(event.value) for event in events)
         return [sink for sink in named if sink is not None and not sink.missing]

@@ -138,7 +138,7 @@ def finish_operations(endpoint: at.EndpointState, pair: at.PairState, index: int
             break
         pair.first_work += 1
     if pair.first_work > first:
-        add_event(endpoint, at.EVENT_WORK_DONE, index, pair.first_work - first, 0, 0, 0, 0)
+        add_event(endpoint, at.EVENT_WORK_DONE, index).value = pair.first_work - first
 
 
 @internal
@@ -148,7 +148,9 @@ def give_up(
     """Stop the job; Python ends its operations in failure."""
     pair.state = at.FAILED
     pair.timer = 0
-    add_event(endpoint, at.EVENT_FAILED, index, reason, work, 0, 0, 0)
+    event = add_event(endpoint, at.EVENT_FAILED, index)
+    event.value = reason
+    event.sequence = work
 
 
 @internal

@@ -164,7 +164,7 @@ def deliver_chunk(
             endpoint.statistics.chunks_received += 1
             if is_whole(sink):
                 pair = group.queue_pair
-                add_event(endpoint, at.EVENT_CHUNKS_RECEIVED, pair, operation, 0, 0, 0, 0)
+                add_event(endpoint, at.EVENT_CHUNKS_RECEIVED, pair).value = operation
         return
     if member:
         endpoint.statistics.wrong_operation += 1
@@ -222,7 +222,7 @@ def send_chunk(
     if work.first >= work.end:
         pair.first_work += 1
         pair.chunks_before_pause = 0
-        add_event(endpoint, at.EVENT_CHUNKS_SENT, index, 0, 0, 0, 0, 0)
+        add_event(endpoint, at.EVENT_CHUNKS_SENT, index)
         if pair.first_work == pair.next_work:
             pair.chunks_idle = 1
     return frame

@@ -138,7 +138,7 @@ def leave_path(endpoint: at.EndpointState, pair: at.PairState, index: int, now: 
         pair.port_at = (pair.port_at + 1) % pair.port_count
         pair.source_port = words_at(pair.ports, pair.port_count)[pair.port_at]
         endpoint.statistics.path_changes += 1
-        add_event(endpoint, at.EVENT_REPATHED, index, pair.source_port, 0, 0, 0, 0)
+        add_event(endpoint, at.EVENT_REPATHED, index).value = pair.source_port
 
 
 @internal

@@ -16,7 +16,7 @@ from weft.agents.transport.kernels.board import (
     take_board,
 )
 from weft.agents.transport.kernels.echo import push_echo
-from weft.agents.transport.kernels.memory import add_event, event_at, packets_of
+from weft.agents.transport.kernels.memory import add_event, add_fragment, packets_of
 from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
@@ -102,7 +102,8 @@ def keep_packet(
             memory = find_memory(endpoint, fields.remote_address, fields.rkey, length)
             memcpy(memory, row + fields.payload_offset, length)
     else:
-        add_fragment(endpoint, fields, index, number, length, sequence)
+        event = add_fragment(endpoint, at.EVENT_FRAGMENT_KEPT, fields, index, number)
+        event.sequence = sequence
     endpoint.statistics.reordered_packets += 1
     endpoint.statistics.reorder_peak_packets = max(
         endpoint.statistics.reorder_peak_packets, board.kept_count
@@ -111,31 +112,6 @@ def keep_packet(
         endpoint.statistics.reorder_distance_peak, ahead
     )
     return True
-
-
-@internal
-def add_fragment(
-    endpoint: at.EndpointState,
-    fields: wire.Fields,
-    index: int,
-    number: int,
-    length: int,
-    sequence: int,
-) -> None:
-    """Have Python keep a part of a SEND until its turn."""
-    before = endpoint.events
-    add_event(
-        endpoint,
-        at.EVENT_FRAGMENT_KEPT,
-        index,
-        number,
-        fields.payload_offset,
-        length,
-        fields.property_bits & (IS_FIRST | IS_LAST | HAS_IMMEDIATE),
-        fields.immediate,
-    )
-    if endpoint.events > before:
-        event_at(endpoint, before)[7] = sequence
 
 
 @internal
@@ -170,16 +146,9 @@ def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, 
         pair.write_length = 0
     pair.write_length += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
     if (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE:
-        add_event(
-            endpoint,
-            at.EVENT_WRITE_WITH_IMMEDIATE,
-            index,
-            word >> at.KEPT_IMMEDIATE_SHIFT,
-            pair.write_length,
-            0,
-            0,
-            0,
-        )
+        event = add_event(endpoint, at.EVENT_WRITE_WITH_IMMEDIATE, index)
+        event.immediate = word >> at.KEPT_IMMEDIATE_SHIFT
+        event.length = pair.write_length
 
 
 @internal
@@ -220,7 +189,7 @@ def take_kept(endpoint: at.EndpointState, pair: at.PairState, index: int) -> Non
             packets = take_kept_read(endpoint, pair, kept)
         else:
             pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
-            add_event(endpoint, at.EVENT_FRAGMENT_DUE, index, pair.expected, 0, 0, 0, 0)
+            add_event(endpoint, at.EVENT_FRAGMENT_DUE, index).sequence = pair.expected
         forget_kept(endpoint, board, kept)
         if packets == 0:
             break

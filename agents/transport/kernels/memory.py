@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from weft.agents.transport import layout as at
+from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import compiled, internal
-from weft.agents.wire.headers import PSN_MASK
-from weft.base.jit import Words, types, words_at
+from weft.agents.wire.headers import HAS_IMMEDIATE, IS_FIRST, IS_LAST, PSN_MASK
+from weft.base.jit import types
 
 _calloc: Any = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
 """calloc(count, size) of libc: memory that compiled code takes when a packet makes it necessary."""
@@ -68,35 +69,29 @@ def pair_at(endpoint: at.EndpointState, index: int) -> at.PairState:
 
 
 @internal
-def event_at(endpoint: at.EndpointState, index: int) -> Words:
-    """Return the words of a row of the event table."""
-    return words_at(endpoint.event_table + index * (8 * at.EVENT_WORDS), at.EVENT_WORDS)
+def add_event(endpoint: at.EndpointState, kind: int, index: int) -> at.Event:
+    """Return a row of the event table, which tells Python what happened to a queue pair; its other
+    fields are the caller's to fill. There is room for it by construction."""
+    count = endpoint.events
+    event = at.Event(endpoint.event_table, count)
+    event.kind = kind
+    event.queue_pair = index
+    endpoint.events = min(count + 1, endpoint.event_room)
+    return event
 
 
 @internal
-def add_event(
-    endpoint: at.EndpointState,
-    kind: int,
-    index: int,
-    first: int,
-    second: int,
-    third: int,
-    fourth: int,
-    fifth: int,
-) -> None:
-    """Tell Python what happened; there is room for it by construction."""
-    count = endpoint.events
-    if count >= endpoint.event_room:
-        return
-    row = event_at(endpoint, count)
-    row[0] = kind
-    row[1] = index
-    row[2] = first
-    row[3] = second
-    row[4] = third
-    row[5] = fourth
-    row[6] = fifth
-    endpoint.events = count + 1
+def add_fragment(
+    endpoint: at.EndpointState, kind: int, fields: wire.Fields, index: int, number: int
+) -> at.Event:
+    """Tell Python of a part of a SEND, in row `number` of the batch; return the event."""
+    event = add_event(endpoint, kind, index)
+    event.value = number
+    event.offset = fields.payload_offset
+    event.length = fields.payload_length
+    event.bits = fields.property_bits & (IS_FIRST | IS_LAST | HAS_IMMEDIATE)
+    event.immediate = fields.immediate
+    return event
 
 
 @internal

@@ -14,7 +14,7 @@ from weft.agents.transport.kernels.frames import (
     service_of_data,
 )
 from weft.agents.transport.kernels.kept import pass_over, receive_ahead, take_kept
-from weft.agents.transport.kernels.memory import add_event, extend, packets_of
+from weft.agents.transport.kernels.memory import add_event, add_fragment, extend, packets_of
 from weft.agents.transport.kernels.state import (
     drop_reads,
     find_memory,
@@ -76,16 +76,9 @@ def receive_write(
         pair.write_remaining = remaining
     pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.WRITE_MESSAGE
     if bits & HAS_IMMEDIATE:
-        add_event(
-            endpoint,
-            at.EVENT_WRITE_WITH_IMMEDIATE,
-            index,
-            fields.immediate,
-            pair.write_length,
-            0,
-            0,
-            0,
-        )
+        event = add_event(endpoint, at.EVENT_WRITE_WITH_IMMEDIATE, index)
+        event.immediate = fields.immediate
+        event.length = pair.write_length
     return True
 
 
@@ -129,16 +122,7 @@ def receive_expected(
                 return False
         else:
             pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.SEND_MESSAGE
-            add_event(
-                endpoint,
-                at.EVENT_FRAGMENT,
-                index,
-                number,
-                fields.payload_offset,
-                length,
-                bits & (IS_FIRST | IS_LAST | HAS_IMMEDIATE),
-                fields.immediate,
-            )
+            add_fragment(endpoint, at.EVENT_FRAGMENT, fields, index, number)
         pair.expected = expected + 1
         pair.since_acknowledge += 1
         if fields.acknowledge_request or pair.since_acknowledge >= endpoint.acknowledge_every:

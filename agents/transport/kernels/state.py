@@ -164,7 +164,9 @@ def fail(endpoint: at.EndpointState, pair: at.PairState, index: int, reason: int
     drop_reads(endpoint, pair)
     drop_board(endpoint, pair)
     pair.nak_pending = pair.acknowledge_pending = 0
-    add_event(endpoint, at.EVENT_FAILED, index, reason, psn, 0, 0, 0)
+    event = add_event(endpoint, at.EVENT_FAILED, index)
+    event.value = reason
+    event.sequence = psn
 
 
 @internal
@@ -211,7 +213,7 @@ def advance(
     while pair.first_work < pair.next_work and work_at(pair, pair.first_work).end <= reached:
         pair.first_work += 1
     if pair.first_work > first:
-        add_event(endpoint, at.EVENT_WORK_DONE, index, pair.first_work - first, 0, 0, 0, 0)
+        add_event(endpoint, at.EVENT_WORK_DONE, index).value = pair.first_work - first
     pair.send_next = max(pair.send_next, reached)
     pair.acknowledge_asked = max(pair.acknowledge_asked, reached)
     pair.send_work = max(pair.send_work, pair.first_work)
