@@ -8,9 +8,8 @@ batch says how long it stays valid.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -34,16 +33,6 @@ def ipv4_text(address: int) -> str:
 
 
 _DTYPES = (np.uint8, np.int32, np.uint32, np.uint32, np.uint16, np.uint8)
-
-
-class Datagram(NamedTuple):
-    """One datagram on its own: for tests, traces and tools, not for the packet path."""
-
-    source: int
-    destination: int
-    source_port: int
-    tos: int
-    data: bytes
 
 
 @dataclass(slots=True)
@@ -112,48 +101,3 @@ class Datagrams:
             tos=np.zeros(capacity, np.uint8),
             count=0,
         )
-
-    @staticmethod
-    def of(datagrams: Iterable[Datagram], stride: int = 0) -> Datagrams:
-        """Return a batch with these datagrams; `stride` is at least the longest of them."""
-        listed = list(datagrams)
-        widest = max([stride, *(len(datagram.data) for datagram in listed)])
-        batch = Datagrams.allocate(max(len(listed), 1), max(widest, 1))
-        for datagram in listed:
-            batch.append(datagram)
-        return batch
-
-    def append(self, datagram: Datagram) -> None:
-        """Add one datagram; IndexError if the batch is full, ValueError if it does not fit the
-        stride."""
-        row = self.count
-        size = len(datagram.data)
-        if size > self.stride:
-            raise ValueError(f"a datagram of {size} bytes does not fit a stride of {self.stride}")
-        self.length[row] = size
-        self.data[row, :size] = np.frombuffer(datagram.data, np.uint8)
-        self.source[row] = datagram.source
-        self.destination[row] = datagram.destination
-        self.source_port[row] = datagram.source_port
-        self.tos[row] = datagram.tos
-        self.count = row + 1
-
-    def row(self, index: int) -> Datagram:
-        """Return a copy of one datagram."""
-        if not 0 <= index < self.count:
-            raise IndexError(f"datagram {index} of a batch of {self.count}")
-        return Datagram(
-            int(self.source[index]),
-            int(self.destination[index]),
-            int(self.source_port[index]),
-            int(self.tos[index]),
-            self.data[index, : self.length[index]].tobytes(),
-        )
-
-    def rows(self) -> list[Datagram]:
-        """Return copies of all the datagrams, in order."""
-        return [self.row(index) for index in range(self.count)]
-
-    def frame_bytes(self) -> int:
-        """Return the bytes that the batch takes on a link: Ethernet frames without FCS."""
-        return int(self.length[: self.count].sum()) + FRAME_OVERHEAD_BYTES * self.count

@@ -9,12 +9,13 @@ import numpy as np
 import numpy.typing as npt
 from tests.aggregation_switches import JobPlan, TreeNetwork
 from tests.collective_group import Group
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, Datagrams, ipv4, ipv4_text
+from weft.agents.datagrams import Datagrams, ipv4, ipv4_text
 from weft.agents.transport import Endpoint, TransportOptions
 
 Array = npt.NDArray[np.generic]
@@ -33,14 +34,14 @@ class PausingAgent(HostAgent):
         self._paused = self.pause_ns[0] <= now_ns < self.pause_ns[1]
         if self._kept and not self._paused:
             kept, self._kept = self._kept, []
-            super().receive(Datagrams.of(kept), now_ns)
+            super().receive(batch_of(kept), now_ns)
         return not self._paused
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         if self._runs(now_ns):
             super().receive(batch, now_ns)
         else:
-            self._kept += batch.rows()
+            self._kept += rows_of(batch)
 
     def transmit(self, now_ns: int, budget_bytes: int = 1 << 62) -> Datagrams:
         if self._runs(now_ns):

@@ -11,10 +11,11 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from tests.datagram_rows import Datagram, batch_of
 from tests.memory_network import Faults, Host, MemoryNetwork
 from tests.rocev2_packet import MalformedPacket, Packet
 
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.wire.headers import Opcode
 
 QKEY = 0x57454147
@@ -362,7 +363,7 @@ class TreeNetwork(MemoryNetwork):
             if receiver >= 0:
                 if self.keep_trace:
                     self.trace.append((arrival, self.hosts[receiver].address, datagram))
-                self.hosts[receiver].receive(Datagrams.of([datagram]), self.now_ns)
+                self.hosts[receiver].receive(batch_of([datagram]), self.now_ns)
                 continue
             place, port, datagram = self._ingress[-receiver - 1]
             if self.keep_trace:

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 
 from weft.agents.collectives.names import VECTORS
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 
 LOSS_LIMIT_NS = 1_000_000_000
 """Bound on a small operation that lost some packets: a few retransmission timeouts."""

@@ -17,7 +17,9 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams
+from tests.datagram_rows import Datagram, add, rows_of
+
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagrams
 
 
 class Host(Protocol):
@@ -178,7 +180,7 @@ class MemoryNetwork:
             batch = host.transmit(self.now_ns, 1 << 40)
             if not len(batch):
                 return
-            for datagram in batch.rows():
+            for datagram in rows_of(batch):
                 self._carry(index, datagram)
 
     def _deliver(self) -> None:
@@ -204,7 +206,7 @@ class MemoryNetwork:
             batch = self._batch = Datagrams.allocate(rows, stride)
         batch.count = 0
         for datagram in datagrams:
-            batch.append(datagram)
+            add(batch, datagram)
         return batch
 
     def _next_time(self) -> int | None:

@@ -13,6 +13,7 @@ import subprocess
 import threading
 
 import numpy as np
+from tests.datagram_rows import rows_of
 from tests.progress_engine_support import (
     ADDRESS,
     CHUNK_BYTES,
@@ -46,7 +47,7 @@ def main() -> None:
     with ProgressEngine(parts, lambda _index, _sink: left.release()) as engine:
         # Interleaved, so that a socket which hears another's group would show it.
         rings = [
-            packets_of(group, data[index * SHARD_BYTES :][:SHARD_BYTES]).rows()
+            rows_of(packets_of(group, data[index * SHARD_BYTES :][:SHARD_BYTES]))
             for index, group in enumerate(GROUPS)
         ]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JOB_ADDRESS, NONE, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
+from tests.datagram_rows import Datagram, batch_of
 from tests.memory_network import Faults
 from tests.rocev2_packet import Packet
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.transport import DataKind, Endpoint, TransportOptions
 from weft.agents.transport.aggregation_layout import Slot
 from weft.agents.wire.headers import Opcode
@@ -146,7 +147,7 @@ def test_packets_that_come_rounds_too_late_change_nothing() -> None:
         switch.receive(port, datagram)
         for host in workers.hosts:
             if datagram.source == switch.address:
-                host.receive(Datagrams.of([datagram]), workers.network.now_ns)
+                host.receive(batch_of([datagram]), workers.network.now_ns)
     workers.run(posted)
     check_sums(second, results)
     assert switch.late > 0
@@ -309,7 +310,7 @@ def test_any_bytes_from_outside_do_no_harm(payloads: list[bytes], scatter: bool,
             Opcode.UD_SEND_ONLY_WITH_IMMEDIATE, 0xFFFFFF, 0, qkey=0x57454147, payload=payload
         )
         data = packet.encode(source, JOB_ADDRESS, 0xC000)
-        host.receive(Datagrams.of([Datagram(source, JOB_ADDRESS, 0xC000, 0, data)]), now)
+        host.receive(batch_of([Datagram(source, JOB_ADDRESS, 0xC000, 0, data)]), now)
     host.poll()
     end = 1024 + mine.nbytes
     assert np.all(memory[:1024] == 0xEE)

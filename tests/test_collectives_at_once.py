@@ -10,13 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
 from tests.collectives_faults_support import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.names import MAX_AT_ONCE
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import BoundRequest, Series
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.ranks import OperationConfig
 from weft.base.errors import InputError, RunError
 

@@ -10,12 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
 from tests.collectives_faults_support import DEAD_PEER_LIMIT_NS, LOSS_LIMIT_NS, dies, requests
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.names import ROOTED
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 from weft.base.errors import RunError
 
 MULTICAST = Request(0, "allgather", "multicast", 600)

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 from tests.collective_group import Group, name_of
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 
 from weft.agents.collectives.names import CUTOFFS
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 from weft.base.errors import InputError
 
 MEBIBYTE = 1 << 20

@@ -6,12 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import Group
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 
 from weft.agents.collectives.control import MAX_RANGES, Control, Kind, Range
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.subgroups import without
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 from weft.base.errors import ProtocolError
 
 GATHER = Request(0, "allgather", "multicast", 5000)

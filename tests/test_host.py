@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
 
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.participant import AgentGroup
 from weft.agents.servers import ReductionServer
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse

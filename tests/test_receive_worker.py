@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of
 from tests.rocev2_packet import MalformedPacket, Packet
 from tests.transport_pair import pattern
 
-from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
@@ -217,7 +218,7 @@ def test_both_forms_do_what_the_plain_one_does(
         for datagram in batch:
             plain.receive(datagram)
         for worker, sinks in zip(workers, found, strict=True):
-            worker.receive(Datagrams.of(batch), 0)
+            worker.receive(batch_of(batch), 0)
             assert [sinks.index(sink) for sink in worker.poll()] == plain.whole
         plain.whole.clear()
     for worker, sinks in zip(workers, found, strict=True):
@@ -246,8 +247,8 @@ def test_a_worker_counts_what_an_endpoint_would(batches: list[list[Datagram]]) -
     for (group, _), sink in zip(PLACES, theirs, strict=True):
         pairs[group].attach(sink)
     for batch in batches:
-        worker.receive(Datagrams.of(batch), 0)
-        endpoint.receive(Datagrams.of(batch), 0)
+        worker.receive(batch_of(batch), 0)
+        endpoint.receive(batch_of(batch), 0)
     assert worker.statistics == endpoint.statistics
     assert worker.poll() == [
         ours[theirs.index(done.sink)] for done in endpoint.poll() if done.sink is not None
@@ -274,7 +275,7 @@ def test_workers_side_by_side_gather_one_buffer(staged: bool) -> None:
             )
             for chunk, (begin, end) in enumerate(chunks_of(sink))
         ]
-        worker.receive(Datagrams.of(packets), 0)
+        worker.receive(batch_of(packets), 0)
         assert worker.poll() == ([sink] if size else [])
     assert (buffer == data).all()
 
@@ -287,13 +288,13 @@ def test_a_detached_sink_receives_no_more_and_its_operation_is_free_again(staged
     worker.attach(sink)
     with pytest.raises(TransportMisuse, match="operation 5 has a sink on 239"):
         worker.attach(after)
-    worker.receive(Datagrams.of([chunk_datagram(5 << 24, bytes(10))]), 0)
+    worker.receive(batch_of([chunk_datagram(5 << 24, bytes(10))]), 0)
     worker.detach(sink)
     worker.detach(sink)
-    worker.receive(Datagrams.of([chunk_datagram(5 << 24 | 1, bytes(10))]), 0)
+    worker.receive(batch_of([chunk_datagram(5 << 24 | 1, bytes(10))]), 0)
     assert (sink.missing, worker.statistics.wrong_operation) == (1, 1)
     worker.attach(after)
-    worker.receive(Datagrams.of([chunk_datagram(5 << 24 | 1, bytes(10))]), 0)
+    worker.receive(batch_of([chunk_datagram(5 << 24 | 1, bytes(10))]), 0)
     assert (sink.missing, after.missing) == (1, 1)
 
 
@@ -302,9 +303,9 @@ def test_marked_chunks_let_packets_complete_a_sink() -> None:
     sink = ChunkSink(np.zeros(30, np.uint8), 5, 10, [30])
     worker.attach(sink)
     assert sink.mark(1, 1) == 1
-    worker.receive(Datagrams.of([chunk_datagram(5 << 24 | 2, bytes(10))]), 0)
+    worker.receive(batch_of([chunk_datagram(5 << 24 | 2, bytes(10))]), 0)
     assert worker.poll() == [] and sink.missing == 1
-    worker.receive(Datagrams.of([chunk_datagram(5 << 24, bytes(10))]), 0)
+    worker.receive(batch_of([chunk_datagram(5 << 24, bytes(10))]), 0)
     assert worker.poll() == [sink] and sink.missing == 0
 
 
@@ -317,9 +318,9 @@ def test_queue_pairs_that_are_handed_over_complete_at_their_endpoint() -> None:
     sinks = make_sinks()
     for (group, _), sink in zip(PLACES, sinks, strict=True):
         pairs[group].attach(sink)
-    endpoint.receive(Datagrams.of(GOOD), 0)
+    endpoint.receive(batch_of(GOOD), 0)
     assert endpoint.statistics.unknown_queue_pair == len(GOOD)
-    worker.receive(Datagrams.of(GOOD), 0)
+    worker.receive(batch_of(GOOD), 0)
     assert endpoint.statistics.chunks_received == len(GOOD)
     assert endpoint.statistics.received_packets == 2 * len(GOOD)
     assert endpoint.poll() == []
@@ -329,7 +330,7 @@ def test_queue_pairs_that_are_handed_over_complete_at_their_endpoint() -> None:
         (pairs[group], sink) for (group, _), sink in zip(PLACES, sinks, strict=True)
     ]
     pairs[0].sink = None
-    worker.receive(Datagrams.of(GOOD[:1]), 0)
+    worker.receive(batch_of(GOOD[:1]), 0)
     assert endpoint.statistics.wrong_operation == 1
     worker.finished.append(sinks[0])
     assert endpoint.poll() == []
@@ -346,7 +347,7 @@ def test_queue_pairs_that_are_handed_over_complete_at_their_endpoint() -> None:
 def test_nothing_is_written_after_a_sink_was_detached(staged: bool) -> None:
     worker = ReceiveWorker(HERE, GROUPS, staged=staged)
     size = 40_000
-    packets = Datagrams.of(chunk_datagram(5 << 24 | chunk, b"\1" * 8) for chunk in range(size // 8))
+    packets = batch_of(chunk_datagram(5 << 24 | chunk, b"\1" * 8) for chunk in range(size // 8))
     sink = ChunkSink(np.zeros(size, np.uint8), 5, 8, [size])
     worker.attach(sink)
     thread = threading.Thread(target=worker.receive, args=(packets, 0))
@@ -392,7 +393,7 @@ def test_a_staging_ring_that_is_full_is_emptied_before_more_is_staged() -> None:
     sink = ChunkSink(np.zeros(len(data), np.uint8), 1, CHUNK_BYTES, [len(data)])
     worker.attach(sink)
     worker.receive(
-        Datagrams.of(
+        batch_of(
             [
                 chunk_datagram(
                     1 << 24 | chunk,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, FIRST_SERVER, ServerGroup
 
 from weft.agents.collectives.agent import Done, Failed
 from weft.agents.collectives.control import MAGIC, Control, Kind
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram
 from weft.agents.servers.server import LINGER_NS
 from weft.agents.transport.queue_pairs import RcQueuePair
 

@@ -7,11 +7,12 @@ from typing import Literal
 
 import numpy as np
 import pytest
+from tests.datagram_rows import Datagram, batch_of, frame_bytes, row_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
 from tests.rocev2_packet import Packet
 from tests.transport_pair import A, B, Pair, pattern
 
-from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, ipv4
 from weft.agents.transport import (
     AggregationStatistics,
     CompletionKind,
@@ -203,7 +204,7 @@ def test_packets_for_nobody_are_counted_and_dropped() -> None:
         if change is not None:
             data[change] = bytes(byte ^ 1 for byte in data[change])
         row = Datagram(source, B, 50_000, 0, bytes(data))._replace(**kw)  # type: ignore[arg-type]
-        pair.b.receive(Datagrams.of([row]), 0)
+        pair.b.receive(batch_of([row]), 0)
 
     arrive(good, change=slice(20, 21))
     assert pair.b.statistics.bad_icrc == 1
@@ -212,7 +213,7 @@ def test_packets_for_nobody_are_counted_and_dropped() -> None:
     assert pair.b.statistics.unknown_queue_pair == 2
     arrive(Packet(Opcode.UD_SEND_ONLY, number, 0, payload=b"x"))
     assert pair.b.statistics.unknown_queue_pair == 3
-    pair.b.receive(Datagrams.of([Datagram(A, B, 1, 0, b"short")]), 0)
+    pair.b.receive(batch_of([Datagram(A, B, 1, 0, b"short")]), 0)
     assert pair.b.statistics.truncated == 1
     assert pair.b.deadline() is None and not pair.b.poll()
     arrive(good, tos=3)
@@ -226,8 +227,8 @@ def test_opcodes_out_of_sequence_are_refused() -> None:
         Opcode.RC_WRITE_MIDDLE, pair.right.number, pair.left.initial_psn, payload=bytes(256)
     )
     data = middle.encode(A, B, 50_000)
-    pair.b.receive(Datagrams.of([Datagram(A, B, 50_000, 0, data)]), 0)
-    answer = Packet.decode(pair.b.transmit(0).row(0).data)
+    pair.b.receive(batch_of([Datagram(A, B, 50_000, 0, data)]), 0)
+    answer = Packet.decode(row_of(pair.b.transmit(0), 0).data)
     assert (answer.opcode, answer.syndrome) == (Opcode.RC_ACKNOWLEDGE, 0x61)
 
 
@@ -240,9 +241,9 @@ def test_transmit_keeps_to_the_budget_and_control_goes_first() -> None:
     pair.a.receive(pair.b.transmit(0), 0)
     assert not len(pair.a.transmit(0, 61))
     batch = pair.a.transmit(0, 62 + 330 + 314 + 313)
-    opcodes = [Packet.decode(row.data).opcode for row in batch.rows()]
+    opcodes = [Packet.decode(row.data).opcode for row in rows_of(batch)]
     assert opcodes == [Opcode.RC_ACKNOWLEDGE, Opcode.RC_WRITE_FIRST, Opcode.RC_WRITE_MIDDLE]
-    assert batch.frame_bytes() == 62 + 330 + 314
+    assert frame_bytes(batch) == 62 + 330 + 314
     deadline = pair.a.deadline()
     assert deadline is not None and deadline <= 0
 
@@ -254,7 +255,7 @@ def test_queue_pairs_share_the_link_packet_by_packet() -> None:
     other.connect(second.local)
     for queue_pair in (pair.left, second):
         queue_pair.post_send(bytes(256 * 6))
-    rows = pair.a.transmit(0).rows()
+    rows = rows_of(pair.a.transmit(0))
     numbers = [Packet.decode(row.data).queue_pair for row in rows]
     assert sorted(numbers[:4]) == sorted([pair.right.number, other.number] * 2)
     assert numbers[0] != numbers[1]
@@ -403,7 +404,7 @@ def test_a_packet_leaves_where_the_budget_is_that_of_its_frame_and_not_for_less(
             pair.left.post_write(here, 0, 100, there.address, there.rkey, immediate)
         return pair
 
-    (sent,) = posted().a.transmit(0).rows()
+    (sent,) = rows_of(posted().a.transmit(0))
     frame_bytes = len(sent.data) + FRAME_OVERHEAD_BYTES
     assert len(posted().a.transmit(0, frame_bytes)) == 1
     assert len(posted().a.transmit(0, frame_bytes - 1)) == 0

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 from tests.aggregation_switches import JOB_ADDRESS, NONE, SCATTER, VALUES, Header, JobPlan
 from tests.aggregation_workers import Array, Workers
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
 from tests.rocev2_packet import Packet
 
-from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagram, Datagrams, ipv4, ipv4_text
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, Datagrams, ipv4, ipv4_text
 from weft.agents.transport import (
     CompletionKind,
     DataKind,
@@ -28,7 +29,7 @@ def integers(size: int, count: int, seed: int = 1, most: int = 1 << 20) -> list[
 
 
 def headers(batch: Datagrams, values: int) -> list[Header]:
-    return [Header.decode(Packet.decode(row.data).payload, values) for row in batch.rows()]
+    return [Header.decode(Packet.decode(row.data).payload, values) for row in rows_of(batch)]
 
 
 @pytest.mark.parametrize(
@@ -49,7 +50,10 @@ def test_packets_are_those_of_the_protocol() -> None:
     workers.post([np.array([1, -2, 3, 4], np.int32)] * 2, number=0x01020304)
     sent = workers.hosts[1].transmit(0)
     assert len(sent) == 2
-    for number, (row, values) in enumerate(zip(sent.rows(), ([1, -2, 3], [4, 0, 0]), strict=True)):
+    sums = zip(rows_of(sent), ([1, -2, 3], [4, 0, 0]), strict=True)
+    for number, (row, values) in enumerate(sums):
+        zip(rows_of(sent), ([1, -2, 3], [4, 0, 0]), strict=True)
+    ):
         assert (row.source, row.destination) == (ipv4("10.0.0.2"), JOB_ADDRESS)
         packet = Packet.decode(row.data, row.source, row.destination, row.source_port)
         assert packet.opcode is Opcode.UD_SEND_ONLY_WITH_IMMEDIATE
@@ -67,7 +71,7 @@ def test_scapy_reads_the_packets_and_computes_the_same_icrc() -> None:
     inet = pytest.importorskip("scapy.layers.inet")
     workers = Workers(2, [JobPlan(values=3)], rate_bps=0)
     workers.post([np.arange(5, dtype=np.float32)] * 2)
-    sent = workers.hosts[0].transmit(0).rows()
+    sent = rows_of(workers.hosts[0].transmit(0))
     assert len(sent) == 2
     for row in sent:
         made = (
@@ -283,7 +287,7 @@ def test_a_job_does_not_take_packets_of_others_or_damaged_ones() -> None:
             Opcode.UD_SEND_ONLY_WITH_IMMEDIATE, 0xFFFFFF, 0, qkey=0x57454147, payload=payload
         )
         row = packet.encode(source, group, 0xC000)
-        host.receive(Datagrams.of([Datagram(source, group, 0xC000, 0, row)]), 10)
+        host.receive(batch_of([Datagram(source, group, 0xC000, 0, row)]), 10)
 
     arrive(Header(2, 0, 1 | 2, 0, NONE, (9, 9, 9, 9)))
     assert pair.statistics.other_epoch == 1

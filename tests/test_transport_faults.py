@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_faults_support import PATIENT, SIZE, transfer
 from tests.transport_pair import A, B, Pair, pattern
 
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
 from weft.agents.wire.crc import icrc
 
@@ -160,7 +161,7 @@ def test_random_bytes_never_raise_and_never_reach_the_user(
         if sealed and len(data) >= 12:
             data += icrc(data, A, B, 7).to_bytes(4, "little")
         rows.append(Datagram(A, B, 7, 0, data))
-    pair.b.receive(Datagrams.of(rows), 0)
+    pair.b.receive(batch_of(rows), 0)
     statistics = pair.b.statistics
     assert statistics.received_packets == len(rows)
     assert not victim.any()
@@ -181,7 +182,7 @@ def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> Non
     pair.left.post_read(here, 0, 512, there.address, there.rkey)
     pair.left.post_send(b"abc")
     rows = []
-    for row in pair.a.transmit(0).rows():
+    for row in rows_of(pair.a.transmit(0)):
         body = bytearray(row.data[:-4])
         for _ in range(data.draw(st.integers(0, 2))):
             place = data.draw(st.integers(0, len(body) - 1))
@@ -189,9 +190,9 @@ def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> Non
         sealed = bytes(body) + icrc(bytes(body), A, B, row.source_port).to_bytes(4, "little")
         rows.append(row._replace(data=sealed))
     rows = data.draw(st.permutations(rows))
-    pair.b.receive(Datagrams.of(rows), 0)
+    pair.b.receive(batch_of(rows), 0)
     while len(answers := pair.b.transmit(1)):
-        pair.a.receive(Datagrams.of(answers.rows()), 1)
+        pair.a.receive(batch_of(rows_of(answers)), 1)
     pair.a.transmit(2)
     assert not memory[:512].any() and not memory[1024:].any()
 

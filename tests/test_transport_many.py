@@ -9,12 +9,13 @@ import tracemalloc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
 from tests.transport_many_support import MTU, Many, random_run
 from tests.transport_pair import A, B, pattern
 from tests.transport_scan import ScanningEndpoint
 
-from weft.agents.datagrams import Datagram, Datagrams
+from weft.agents.datagrams import Datagrams
 from weft.agents.transport import (
     CompletionKind,
     Endpoint,
@@ -111,7 +112,7 @@ def test_every_active_queue_pair_is_served_once_a_round(batch_packets: int) -> N
         )
     order = []
     while len(batch := many.hosts[0].transmit(0)):
-        order += [int.from_bytes(row.data[5:8], "big") for row in batch.rows()]
+        order += [int.from_bytes(row.data[5:8], "big") for row in rows_of(batch)]
     numbers = [many.pairs[1][index].number for index in active]
     assert order == (numbers[1:] + numbers[:1]) * 8 or order == numbers * 8
 
@@ -137,17 +138,17 @@ def test_one_among_many_idle_queue_pairs_becomes_active(by: str, place: int) -> 
         assert a.deadline() is None and not len(a.transmit(0))
         many.connect(place)
     assert a.deadline() == 0
-    sent = Datagrams.of(a.transmit(0).rows())
+    sent = batch_of(rows_of(a.transmit(0)))
     assert len(sent) == 1
     timeout = a.deadline()
     assert timeout is not None and timeout > 0
     if by == "timer":
         assert not len(a.transmit(timeout - 1))
-        sent = Datagrams.of(a.transmit(timeout).rows())
+        sent = batch_of(rows_of(a.transmit(timeout)))
         assert len(sent) == 1 and a.statistics.timeouts == 1
     b.receive(sent, 0)
     assert b.deadline() == 0
-    answer = Datagrams.of(b.transmit(0).rows())
+    answer = batch_of(rows_of(b.transmit(0)))
     assert len(answer) == 1 and b.deadline() is None
     a.receive(answer, 1)
     assert a.deadline() is None
@@ -155,7 +156,7 @@ def test_one_among_many_idle_queue_pairs_becomes_active(by: str, place: int) -> 
     if by == "read":
         there = many.regions[0]
         peer.post_read(many.regions[1], 0, 10, there.address, there.rkey)
-        a.receive(Datagrams.of(b.transmit(1).rows()), 1)
+        a.receive(batch_of(rows_of(b.transmit(1))), 1)
         assert a.deadline() == 0
         assert len(a.transmit(1)) == 1
 
@@ -189,7 +190,7 @@ def read_requests(pair: RcQueuePair, region: MemoryRegion, count: int) -> Datagr
         packet += region.rkey.to_bytes(4, "big") + (4).to_bytes(4, "big")
         packet += icrc(packet, A, B, 7).to_bytes(4, "little")
         rows.append(Datagram(A, B, 7, 0, packet))
-    return Datagrams.of(rows)
+    return batch_of(rows)
 
 
 def quiet_pairs(count: int) -> tuple[Endpoint, list[RcQueuePair], MemoryRegion]:
@@ -213,7 +214,7 @@ def test_a_queue_pair_holds_a_number_of_reads_and_drops_what_is_beyond(asked: in
             host.receive(read_requests(pair, region, asked), 0)
         answers = []
         while len(batch := host.transmit(0)):
-            answers += [row for row in batch.rows() if row.data[0] == 0x10]
+            answers += [row for row in rows_of(batch) if row.data[0] == 0x10]
         held = min(asked, at.READ_ROOM)
         assert len(answers) == held * len(pairs)
         for number, row in enumerate(answers):
@@ -234,9 +235,9 @@ def test_reads_of_a_queue_pair_that_failed_leave_their_room_to_others() -> None:
         pair.post_write(ours, 0, 4, theirs.address, theirs.rkey ^ 0x10000)
         peer.post_read(theirs, 0, 600, ours.address, ours.rkey)
     b.receive(a.transmit(0), 0)
-    answers = b.transmit(0).rows()  # a NAK and a READ request each
+    answers = rows_of(b.transmit(0))  # a NAK and a READ request each
     assert len(answers) == 20
-    a.receive(Datagrams.of(sorted(answers, key=lambda row: row.data[0])), 1)
+    a.receive(batch_of(sorted(answers, key=lambda row: row.data[0])), 1)
     assert [bool(pair.error) for pair in many.pairs[0]] == [True] * 10 + [False] * 10
     assert a.deadline() is None and not len(a.transmit(1))
     for place, peer in enumerate(many.pairs[1][10:]):

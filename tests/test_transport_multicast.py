@@ -9,11 +9,12 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of, row_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
 from tests.rocev2_packet import Packet
 from tests.transport_pair import pattern
 
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.transport import ChunkSink, CompletionKind, Endpoint, Gap, TransportMisuse
 from weft.agents.transport.queue_pairs import UdQueuePair
 from weft.agents.wire.headers import Opcode
@@ -196,7 +197,7 @@ def test_what_is_no_chunk_of_ours_is_counted_and_dropped() -> None:
         packet = Packet(
             opcode, 0xFFFFFF, 9, immediate=immediate, payload=payload, qkey=qkey
         ).encode(source, group_address, 5)
-        host.receive(Datagrams.of([Datagram(source, group_address, 5, 0, packet)]), 0)
+        host.receive(batch_of([Datagram(source, group_address, 5, 0, packet)]), 0)
 
     base = 3 << 24
     arrive(base, bytes(256), source=host.address)
@@ -293,7 +294,7 @@ def test_chunks_look_as_the_specification_says() -> None:
     pair = host.create_ud(GROUP, QKEY, source_port=5555, tos=0x20)
     region = host.register(pattern(300))
     pair.post_chunks(region, 1, 1, 256, 0x03000010, 0)
-    row = host.transmit(0).row(0)
+    row = row_of(host.transmit(0), 0)
     assert row[:4] == (host.address, GROUP, 5555, 0x20)
     packet = Packet.decode(row.data, row.source, row.destination, row.source_port)
     assert packet == Packet(
@@ -351,7 +352,7 @@ def test_within_a_batch_the_link_alone_spaces_chunks_and_other_groups_have_their
     now = 1_000
     sent: list[tuple[int, int]] = []
     while host.deadline() is not None:
-        sent.extend((now, row.destination) for row in host.transmit(now).rows())
+        sent.extend((now, row.destination) for row in rows_of(host.transmit(now)))
         now = max(now, host.deadline() or 0)
     assert [time - 1_000 for time, _ in sent] == [index * each for index in range(8)]
     assert sorted(group for _, group in sent[:2]) == [GROUP, GROUP + 1]
@@ -409,7 +410,7 @@ def test_a_chunk_that_arrives_and_is_marked_counts_once(
             marked += len(chunks - there)
             there |= chunks
         elif packets:
-            host.receive(Datagrams.of([packets[step]]), 0)
+            host.receive(batch_of([packets[step]]), 0)
             received += step not in there
             duplicates += step in there
             there.add(step)
@@ -452,7 +453,7 @@ def test_one_thread_feeds_a_sink_while_another_marks() -> None:
     pair = host.create_ud(GROUP, QKEY)
     sink = ChunkSink(np.zeros(len(data), np.uint8), 3, 8, [len(data)])
     pair.attach(sink)
-    batch = Datagrams.of(chunk_packets(sink, data))
+    batch = batch_of(chunk_packets(sink, data))
     feeder = threading.Thread(target=host.receive, args=(batch, 0))
     feeder.start()
     fetched = 0

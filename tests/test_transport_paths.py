@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
 from tests.rocev2_packet import Packet
 from tests.transport_pair import A, B, Pair, pattern
 
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels import entropy as entropy
@@ -37,7 +38,7 @@ def send_packets(pair: Pair, packets: int) -> list[Datagram]:
     pair.left.post_write(here, 0, MTU * packets, there.address, there.rkey)
     rows: list[Datagram] = []
     while len(batch := pair.a.transmit(0)):
-        rows += batch.rows()
+        rows += rows_of(batch)
     return rows
 
 
@@ -58,12 +59,12 @@ def test_acknowledgements_tell_exactly_how_many_packets_were_marked(
     answers: list[Datagram] = []
     while rows:
         size = choose.randint(1, 9)
-        pair.b.receive(Datagrams.of(rows[:size]), 0)
+        pair.b.receive(batch_of(rows[:size]), 0)
         del rows[:size]
         while choose.random() < 0.7 and len(batch := pair.b.transmit(0)):
-            answers += batch.rows()
+            answers += rows_of(batch)
     while len(batch := pair.b.transmit(0)):
-        answers += batch.rows()
+        answers += rows_of(batch)
     acknowledged = pair.left.initial_psn
     marked = 0
     for row in answers:
@@ -75,7 +76,7 @@ def test_acknowledgements_tell_exactly_how_many_packets_were_marked(
     assert acknowledged == pair.left.initial_psn + len(marks)
     assert marked == sum(marks)
     assert pair.b.statistics.marks_received == sum(marks)
-    pair.a.receive(Datagrams.of(answers), 1)
+    pair.a.receive(batch_of(answers), 1)
     words = pair.a.row_of(0)
     assert words.acked <= len(marks) and words.marked <= sum(marks)
 
@@ -84,7 +85,7 @@ def test_acknowledgements_of_dctcp_come_every_four_packets_at_least() -> None:
     pair = Pair(options=DCTCP)
     rows = send_packets(pair, 40)
     for row in rows:
-        pair.b.receive(Datagrams.of([row]), 0)
+        pair.b.receive(batch_of([row]), 0)
         pair.b.transmit(0)
     assert pair.b.statistics.acknowledgements_sent >= 10
 
@@ -93,8 +94,8 @@ def test_acknowledgements_of_dctcp_come_every_four_packets_at_least() -> None:
 def test_every_packet_is_acknowledged_from_its_own_source_port(options: TransportOptions) -> None:
     pair = Pair(options=options)
     rows = send_packets(pair, 50)
-    pair.b.receive(Datagrams.of(rows), 0)
-    answers = pair.b.transmit(0).rows()
+    pair.b.receive(batch_of(rows), 0)
+    answers = rows_of(pair.b.transmit(0))
     assert [row.source_port for row in answers] == [row.source_port for row in rows]
     ports = {row.source_port for row in rows}
     assert len(ports) > 20 and max(ports) - min(ports) < 64 and min(ports) >= 0xC000
@@ -104,8 +105,8 @@ def test_without_options_nothing_is_marked_and_nothing_echoed() -> None:
     pair = Pair()
     rows = send_packets(pair, 20)
     assert {row.tos & 3 for row in rows} == {0}
-    pair.b.receive(Datagrams.of(row._replace(tos=3) for row in rows), 0)
-    for row in pair.b.transmit(0).rows():
+    pair.b.receive(batch_of(row._replace(tos=3) for row in rows), 0)
+    for row in rows_of(pair.b.transmit(0)):
         assert not Packet.decode(row.data, B, A, row.source_port).congested
 
 
@@ -118,8 +119,8 @@ def test_the_window_follows_dctcps_estimate() -> None:
     for number in range(120):
         part = (1.0, 0.0, 0.0)[number % 3]
         pair.left.post_write(here, 0, MTU, there.address, there.rkey)
-        rows = pair.a.transmit(number).rows()
-        pair.b.receive(Datagrams.of(row._replace(tos=3 if part else 2) for row in rows), number)
+        rows = rows_of(pair.a.transmit(number))
+        pair.b.receive(batch_of(row._replace(tos=3 if part else 2) for row in rows), number)
         pair.a.receive(pair.b.transmit(number), number)
         window = min(64.0, window + 1 / window)
         alpha += (part - alpha) / 16

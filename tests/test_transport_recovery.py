@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
 from tests.rocev2_packet import Packet
 from tests.transport_faults_support import transfer
@@ -17,7 +18,6 @@ from tests.transport_many_support import Many, random_run
 from tests.transport_pair import A, B, Pair, pattern
 from tests.transport_scan import ScanningEndpoint
 
-from weft.agents.datagrams import Datagram, Datagrams
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode
@@ -256,7 +256,7 @@ def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> Non
     pair.left.post_read(here, 0, 512, there.address, there.rkey)
     pair.left.post_send(bytes(600))
     rows = []
-    for row in pair.a.transmit(0).rows():
+    for row in rows_of(pair.a.transmit(0)):
         body = bytearray(row.data[:-4])
         for _ in range(data.draw(st.integers(0, 2))):
             place = data.draw(st.integers(0, len(body) - 1))
@@ -264,16 +264,16 @@ def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> Non
         sealed = bytes(body) + icrc(bytes(body), A, B, row.source_port).to_bytes(4, "little")
         rows.append(row._replace(data=sealed))
     rows = data.draw(st.permutations(rows))
-    pair.b.receive(Datagrams.of(rows), 0)
+    pair.b.receive(batch_of(rows), 0)
     while len(answers := pair.b.transmit(1)):
         answered = []
-        for row in answers.rows():
+        for row in rows_of(answers):
             body = bytearray(row.data[:-4])
             if data.draw(st.booleans()):
                 body[data.draw(st.integers(8, 15))] = data.draw(st.integers(0, 255))
             sealed = icrc(bytes(body), B, A, row.source_port).to_bytes(4, "little")
             answered.append(row._replace(data=bytes(body) + sealed))
-        pair.a.receive(Datagrams.of(answered), 1)
+        pair.a.receive(batch_of(answered), 1)
     pair.a.transmit(2)
     assert not memory[:1024].any() and not memory[2048:].any()
 

@@ -9,9 +9,10 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.datagram_rows import Datagram, batch_of
 from tests.rocev2_packet import MalformedPacket, Packet
 
-from weft.agents.datagrams import Datagram, Datagrams, ipv4
+from weft.agents.datagrams import ipv4
 from weft.agents.wire import packets
 from weft.agents.wire.compiled import compiled
 from weft.agents.wire.crc import crc32, crc_by_tables, icrc
@@ -115,7 +116,7 @@ def test_a_packet_comes_back_as_it_was(packet: Packet, source_port: int) -> None
 @RELAXED
 @given(st.lists(some_packet(), min_size=1, max_size=5))
 def test_the_compiled_decoder_finds_the_same_fields(listed: list[Packet]) -> None:
-    batch = Datagrams.of(Datagram(A, B, 77, 0, packet.encode(A, B, 77)) for packet in listed)
+    batch = batch_of(Datagram(A, B, 77, 0, packet.encode(A, B, 77)) for packet in listed)
     found = decode(batch)
     assert found.status.tolist() == [packets.GOOD] * len(listed)
     for row, packet in enumerate(listed):
@@ -147,7 +148,7 @@ def test_one_wrong_bit_outside_the_masked_fields_is_found(
     spoiled = bytearray(packet.encode(A, B, 7))
     bit = data.draw(st.integers(0, 8 * len(spoiled) - 1).filter(lambda bit: bit // 8 != 4))
     spoiled[bit // 8] ^= 1 << bit % 8
-    found = decode(Datagrams.of([Datagram(A, B, 7, 0, bytes(spoiled))]))
+    found = decode(batch_of([Datagram(A, B, 7, 0, bytes(spoiled))]))
     assert found.status.tolist() == [packets.BAD_ICRC]
     with pytest.raises(MalformedPacket):
         Packet.decode(bytes(spoiled), A, B, 7)
@@ -158,7 +159,7 @@ def test_one_wrong_bit_outside_the_masked_fields_is_found(
 def test_random_bytes_are_refused_or_decode_alike_in_both(data: bytes, sealed: bool) -> None:
     if sealed and len(data) >= 12:
         data += icrc(data, A, B, 9).to_bytes(4, "little")
-    status = decode(Datagrams.of([Datagram(A, B, 9, 0, data)])).status[0]
+    status = decode(batch_of([Datagram(A, B, 9, 0, data)])).status[0]
     try:
         Packet.decode(data, A, B, 9)
     except MalformedPacket:
@@ -171,11 +172,11 @@ def test_random_bytes_are_refused_or_decode_alike_in_both(data: bytes, sealed: b
 def test_the_icrc_covers_addresses_and_source_port(field: str) -> None:
     data = Packet(Opcode.RC_SEND_ONLY, 5, 6, payload=b"hello").encode(A, B, 9)
     changed = Datagram(A, B, 9, 0, data)._replace(**{field: 10})  # type: ignore[arg-type]
-    assert decode(Datagrams.of([changed])).status.tolist() == [packets.BAD_ICRC]
+    assert decode(batch_of([changed])).status.tolist() == [packets.BAD_ICRC]
 
 
 def test_the_icrc_leaves_out_tos_and_the_congestion_bits() -> None:
     data = bytearray(Packet(Opcode.RC_SEND_ONLY, 5, 6, payload=b"hello").encode(A, B, 9))
     data[4] ^= 0x40
     marked = Datagram(A, B, 9, 3, bytes(data))
-    assert decode(Datagrams.of([marked])).status.tolist() == [packets.GOOD]
+    assert decode(batch_of([marked])).status.tolist() == [packets.GOOD]

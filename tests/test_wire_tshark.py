@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.datagram_rows import Datagram
 from tests.memory_network import Faults, MemoryNetwork
 from tests.transport_pair import pattern
 
-from weft.agents.datagrams import UDP_PORT, Datagram, ipv4
+from weft.agents.datagrams import UDP_PORT, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, TransportOptions
 from weft.agents.wire.headers import Opcode
 

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from tests.attack.kind import Broken, Trial
 from tests.collective_group import EVERY, Group, name_of
+from tests.datagram_rows import Datagram, batch_of
 from tests.fabric import fabric_plan
 from tests.operations import gather
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.requests import Request
-from weft.agents.datagrams import Datagram, Datagrams
+from weft.agents.datagrams import Datagrams
 from weft.agents.ranks import RankReport
 from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
@@ -201,7 +202,7 @@ def _operate(trial: Trial, group: Group, request: Request, forger: Forger, often
             for index, agent in enumerate(group.agents):
                 if agent.address == forged.destination:
                     receiver = index
-            group.agents[receiver].receive(Datagrams.of([forged], stride=64), network.now_ns)
+            group.agents[receiver].receive(batch_of([forged], stride=64), network.now_ns)
         _take(group, ended)
     for whole in (one for each in guards for one in each):
         if (
