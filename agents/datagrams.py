@@ -5,8 +5,6 @@ are valid. It can be used again and again, so nothing is allocated per packet: w
 batch says how long it stays valid.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from dataclasses import dataclass, field
 from typing import Any
@@ -90,7 +88,7 @@ class Datagrams:
         return int(self.data.shape[1])
 
     @staticmethod
-    def allocate(capacity: int, stride: int) -> Datagrams:
+    def allocate(capacity: int, stride: int) -> "Datagrams":
         """Return an empty batch with room for `capacity` datagrams of at most `stride` bytes."""
         return Datagrams(
             data=np.zeros((capacity, stride), np.uint8),

@@ -5,8 +5,6 @@ What a rank and a server on the same host say to each other is no packet
 (`weft.agents.transport.local`).
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -80,7 +78,7 @@ class Cast:
         return set().union(*(partners(request, rank[1], size) for request in requests))
 
     @staticmethod
-    def of_one_team(addresses: Sequence[str], groups: Sequence[str] = ()) -> Cast:
+    def of_one_team(addresses: Sequence[str], groups: Sequence[str] = ()) -> "Cast":
         """Return a cast in which every host is a rank."""
         team = Team(tuple(addresses), groups=tuple(groups))
         return Cast((team,), tuple((rank, ((0, rank),)) for rank in range(len(addresses))))

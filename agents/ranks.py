@@ -1,7 +1,5 @@
 """What a rank is told of a run, and what it reports of it: plain data, the same in both worlds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -101,7 +99,7 @@ class OperationConfig:
             for index in range(self.count)
         ]
 
-    def limited(self, size: int, rate_bps: int, number: int = 0) -> OperationConfig:
+    def limited(self, size: int, rate_bps: int, number: int = 0) -> "OperationConfig":
         """Return a copy that is numbered from `number` on, with time limits for `size` ranks whose
         links have that rate."""
         first, *more = (
@@ -169,7 +167,7 @@ class RankReport:
     """What happened to the flows of the collective flows: (flow, what happened to it as
     `operation.Moment` has it, when, in ns from the common start)."""
 
-    def checked(self, error: str, workloads: Iterable[Workload]) -> RankReport:
+    def checked(self, error: str, workloads: Iterable[Workload]) -> "RankReport":
         """Return the report after every byte has been compared: with the error that was found, or
         else verified, with the accuracy of the results."""
         if error:

@@ -1,7 +1,5 @@
 """Progress on the terminal: what is going on, how far it is, how long it took."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,11 +31,11 @@ class Progress:
         )
 
     @staticmethod
-    def silent() -> Progress:
+    def silent() -> "Progress":
         """Return an object that shows nothing."""
         return Progress(Console(quiet=True), quiet=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> "Progress":
         self._live.start()
         return self
 

@@ -9,8 +9,6 @@ Unlike a `Topology`, what is here has no object for a link, so it also says what
 network of thousands of switches are.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
@@ -63,12 +61,12 @@ class ClosPaths:
         )
 
     @staticmethod
-    def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int) -> ClosPaths:
+    def leaf_spine(leaves: int, spines: int, hosts_per_leaf: int) -> "ClosPaths":
         """Return the paths of a network in which every leaf is linked to every spine."""
         return ClosPaths(leaves, hosts_per_leaf, spines)
 
     @staticmethod
-    def fat_tree(k: int, tiers: int = 3) -> ClosPaths:
+    def fat_tree(k: int, tiers: int = 3) -> "ClosPaths":
         """Return the paths of the k-ary fat tree of `weft.topo.clos.fat_tree`."""
         refuse(
             k < 2 or k % 2 or tiers not in (2, 3),
@@ -79,7 +77,7 @@ class ClosPaths:
         return ClosPaths(k, half, half) if tiers == 2 else ClosPaths(k * half, half, half, k, half)
 
     @staticmethod
-    def of(topology: Topology, without: Collection[str] = ()) -> ClosPaths:
+    def of(topology: Topology, without: Collection[str] = ()) -> "ClosPaths":
         """Return the paths of a topology of `weft.topo.clos` over the links not in ``without``.
 
         Raises InputError for a link that does not exist, one of a host, and for a network whose
@@ -100,7 +98,7 @@ class ClosPaths:
         )
         return paths.without(topology.link(name).name for name in without)
 
-    def without(self, links: Iterable[str]) -> ClosPaths:
+    def without(self, links: Iterable[str]) -> "ClosPaths":
         """Return the same network with these links between switches down; names are like
         ``leaf0-spine1``.
 

@@ -1,7 +1,5 @@
 """The controller of a whole network: one session per switch, all switches at the same time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
@@ -79,7 +77,7 @@ class Controller:
             self.close()
             raise
 
-    def __enter__(self) -> Controller:
+    def __enter__(self) -> "Controller":
         return self
 
     def __exit__(

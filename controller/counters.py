@@ -1,7 +1,5 @@
 """What switches have counted, and figures of the links' directions, which features make of it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from operator import add, sub
@@ -30,10 +28,10 @@ class LinkCounters:
     marked_packets: int = 0
     """What the switch that sends it marked for a long queue."""
 
-    def __add__(self, other: LinkCounters) -> LinkCounters:
+    def __add__(self, other: "LinkCounters") -> "LinkCounters":
         return LinkCounters(*map(add, vars(self).values(), vars(other).values()))
 
-    def __sub__(self, earlier: LinkCounters) -> LinkCounters:
+    def __sub__(self, earlier: "LinkCounters") -> "LinkCounters":
         return LinkCounters(*map(sub, vars(self).values(), vars(earlier).values()))
 
 

@@ -5,8 +5,6 @@ Names are those of the P4 program's P4Info. Nothing here knows a switch, or prot
 from the others of one switch, and a text for messages.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -66,7 +64,7 @@ class Action:
     params: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
-    def of(name: str, **params: int) -> Action:
+    def of(name: str, **params: int) -> "Action":
         """Return an action by its name and parameters, as in
         ``Action.of("FabricIngress.forwarding.set_salt", salt=7)``."""
         return Action(name, tuple(params.items()))

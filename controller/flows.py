@@ -1,7 +1,5 @@
 """Flows that are known together, and the pieces that they are sent in: arrays, one row each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -34,13 +32,13 @@ class Flows:
         return len(self.source)
 
     @staticmethod
-    def of(rows: Iterable[tuple[int, int, int]] | IntArray) -> Flows:
+    def of(rows: Iterable[tuple[int, int, int]] | IntArray) -> "Flows":
         """Return the flows of rows (source, destination, bytes)."""
         table = rows if isinstance(rows, np.ndarray) else np.array(list(rows), np.int64)
         return Flows(*table.reshape(-1, 3).T.copy())
 
     @staticmethod
-    def together(parts: Sequence[Flows]) -> Flows:
+    def together(parts: "Sequence[Flows]") -> "Flows":
         """Return the flows of several steps as those of one."""
         if not parts:
             return Flows.of(())
@@ -49,7 +47,7 @@ class Flows:
         )
         return Flows(*map(np.concatenate, columns))
 
-    def placed(self, hosts: Sequence[int] | IntArray) -> Flows:
+    def placed(self, hosts: Sequence[int] | IntArray) -> "Flows":
         """Return flows between ranks as flows between their hosts; ``hosts`` has each rank's
         host."""
         host = np.asarray(hosts, np.int64)

@@ -4,8 +4,6 @@ Reading needs no ownership of the switch, so it disturbs nobody. Names and width
 P4Info that the switch itself gives.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -45,7 +43,7 @@ class Inspector:
         self._p4info = answer.config.p4info
         self._actions = {action.preamble.id: action for action in self._p4info.actions}
 
-    def __enter__(self) -> Inspector:
+    def __enter__(self) -> "Inspector":
         return self
 
     def __exit__(self, *error: object) -> None:

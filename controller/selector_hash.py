@@ -8,8 +8,6 @@ once by tables. Aggregation switches hash a product in place of the salt: with w
 they would repeat the leaves' choice.
 """
 
-from __future__ import annotations
-
 import random
 import zlib
 from collections.abc import Sequence
@@ -102,7 +100,7 @@ class Salts:
     """By pod and position; of two tiers none."""
 
     @staticmethod
-    def of(paths: ClosPaths, seed: int) -> Salts:
+    def of(paths: ClosPaths, seed: int) -> "Salts":
         """Return those that `weft.controller.features.routes` gives: devices count from 1, leaves
         first."""
         aggs = paths.pods * paths.uplinks if paths.cores else 0

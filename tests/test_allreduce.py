@@ -181,7 +181,7 @@ def test_every_rank_writes_what_theory_says(algorithm: str, size: int) -> None:
         request = Request(0, "allreduce", algorithm, count, dtype="int32")
         expected = np.zeros(size, np.int64)
         for source, _, size_bytes in unicast_rounds(
-            "allreduce", algorithm, request.shard_bytes(size), item_bytes=4
+            "allreduce", algorithm, request.shard_bytes(size), dtype="int32"
         ):
             np.add.at(expected, source, size_bytes)
         assert carry_out(request, size).sent_bytes == expected.tolist()

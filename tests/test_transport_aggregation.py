@@ -52,8 +52,6 @@ def test_packets_are_those_of_the_protocol() -> None:
     assert len(sent) == 2
     sums = zip(rows_of(sent), ([1, -2, 3], [4, 0, 0]), strict=True)
     for number, (row, values) in enumerate(sums):
-        zip(rows_of(sent), ([1, -2, 3], [4, 0, 0]), strict=True)
-    ):
         assert (row.source, row.destination) == (ipv4("10.0.0.2"), JOB_ADDRESS)
         packet = Packet.decode(row.data, row.source, row.destination, row.source_port)
         assert packet.opcode is Opcode.UD_SEND_ONLY_WITH_IMMEDIATE

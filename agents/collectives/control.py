@@ -5,8 +5,6 @@ Operations are counted in 32 bits here; data packets carry the low 8 bits of tha
 immediate.
 """
 
-from __future__ import annotations
-
 import enum
 import struct
 from dataclasses import dataclass
@@ -89,7 +87,7 @@ class Control:
         return head + text
 
     @staticmethod
-    def decode(data: bytes) -> Control:
+    def decode(data: bytes) -> "Control":
         """Return the message in a SEND's payload.
 
         Raises:

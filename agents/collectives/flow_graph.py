@@ -6,8 +6,6 @@ wait is then over. Events are the end of a wait, a flow's bytes all acknowledged
 a flow's bytes all there at its destination. An event on another rank is told by a message.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -113,7 +111,7 @@ class FlowGraph:
             )
 
     @cached_property
-    def table(self) -> Table:
+    def table(self) -> "Table":
         """The columns as arrays."""
         return Table(*(np.array(getattr(self, field.name), np.int64) for field in fields(self)))
 

@@ -1,7 +1,5 @@
 """What the collectives have in common: the operation, its report, its posts and its phases."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -47,7 +45,7 @@ class Report:
         """Return `flows`, each as (flow, what, ns since `start_ns`)."""
         return [(each.flow, each.what, each.at_ns - start_ns) for each in self.flows]
 
-    def __add__(self, other: Report) -> Report:
+    def __add__(self, other: "Report") -> "Report":
         """Return the sum of both reports; the phases' durations add up."""
         phases_ns = Counter(self.phases_ns)
         phases_ns.update(other.phases_ns)

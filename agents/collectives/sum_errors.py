@@ -17,8 +17,6 @@ Rump, Oishi: "Accurate sum and dot product", 2005, algorithm Sum2 without its la
   number of its type.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,7 +48,7 @@ class SumErrors:
     squared_sum: float = 0.0
     """Sum of s**2."""
 
-    def __add__(self, other: SumErrors) -> SumErrors:
+    def __add__(self, other: "SumErrors") -> "SumErrors":
         """Return the errors of both sets of elements together."""
         return SumErrors(
             max(self.max_relative, other.max_relative),

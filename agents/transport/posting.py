@@ -1,8 +1,6 @@
 """What all queue pairs have: work that is posted, the completions that come of it, and an endpoint
 that they belong to."""
 
-from __future__ import annotations
-
 import weakref
 from collections import deque
 from dataclasses import dataclass
@@ -34,7 +32,7 @@ class Completion:
     posted with it."""
 
     kind: CompletionKind
-    qp: Posting
+    qp: "Posting"
     context: object = None
     data: bytes = b""
     immediate: int | None = None
@@ -75,7 +73,7 @@ class Owner(Protocol):
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
         """Return the registered memory that a peer names, or None."""
 
-    def local_pair(self, remote: RemoteQueuePair) -> Posting:
+    def local_pair(self, remote: RemoteQueuePair) -> "Posting":
         """Return the local queue pair that this names."""
 
     def expect_repathing(self) -> None:

@@ -1,8 +1,6 @@
 """Queue pairs as their user sees them: posts go in here, completions come out of
 `Endpoint.poll`."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -84,7 +82,7 @@ class RcQueuePair(Posting):
         )
         self._endpoint.changed(self._index)
 
-    def share_turns(self, first: RcQueuePair, queue_pairs: int) -> None:
+    def share_turns(self, first: "RcQueuePair", queue_pairs: int) -> None:
         """Send as one of so many queue pairs with one peer, made one after the other from `first`
         on: all together have one turn for data, and begin with one window."""
         self._endpoint.row_of(self._index).fill(first_lane=first._index, lanes=queue_pairs)

@@ -8,8 +8,6 @@ children are the ports of the tree that lead down, numbered in the order of the 
 to.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -19,8 +19,6 @@ A member of the action selector is a port (its id is the port's number). Group 1
 uplinks; another set of ports has id 2 + index of the first leaf that is reached by it.
 """
 
-from __future__ import annotations
-
 import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -193,7 +191,7 @@ def _entries(
     switch: Switch,
     live: Sequence[Direction],
     next_hops: dict[str, Ports],
-    spraying: Spraying | None,
+    spraying: "Spraying | None",
 ) -> list[Entity]:
     uplinks = tuple(
         direction.source.number

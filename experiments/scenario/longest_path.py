@@ -1,8 +1,6 @@
 """What follows from a network's longest path: its round trips when idle and full, how long to wait
 for an acknowledgement before a packet is sent again, and from which queue on switches mark."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
@@ -41,7 +39,7 @@ class LongestPath:
     """Frame bytes of a packet of data."""
 
     @staticmethod
-    def of(network: Topology, mtu: int) -> LongestPath:
+    def of(network: Topology, mtu: int) -> "LongestPath":
         """Return the longest path of a Clos: up to a switch of the highest level, and down."""
         switches = 2 * len({switch.level for switch in network.switches}) - 1
         return LongestPath(
@@ -140,7 +138,7 @@ class Marking:
     """To one host, at most."""
 
     @staticmethod
-    def of(network: Topology, mtu: int) -> Marking:
+    def of(network: Topology, mtu: int) -> "Marking":
         """Return the threshold of all switches of a network."""
         path = LongestPath.of(network, mtu)
         leaf = network.switches_of("leaf")[0].name

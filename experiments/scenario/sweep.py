@@ -7,8 +7,6 @@ of options: all combinations are points, the last key's values next to each othe
 the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what is plotted.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -62,7 +60,7 @@ class Experiment:
     """The name of the results folder."""
 
     @staticmethod
-    def of(scenario: Scenario) -> Experiment:
+    def of(scenario: Scenario) -> "Experiment":
         """Return the experiment of one scenario, with each of its seeds."""
         return Experiment(_points(scenario.each_seed(), ()), name=scenario.collective)
 

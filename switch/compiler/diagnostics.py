@@ -1,7 +1,5 @@
 """What the compiler says about a program: positions, errors and warnings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -42,7 +40,7 @@ class Span(NamedTuple):
     end_line: int
     end_column: int
 
-    def to(self, other: Span) -> Span:
+    def to(self, other: "Span") -> "Span":
         """Return the span from the start of this one to the end of the other."""
         if other.file != self.file or (other.end_line, other.end_column) < (self.line, self.column):
             return self

@@ -5,8 +5,6 @@ integers of any size, so what wraps around in P4 carries a mask here. Truth valu
 two kinds, as in BMv2 (``d2b`` and ``b2d`` convert).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -161,8 +159,8 @@ class Do:
 @dataclass
 class Branch:
     condition: Expression
-    then: list[Code]
-    otherwise: list[Code]
+    then: "list[Code]"
+    otherwise: "list[Code]"
     span: Span = NOWHERE
 
 
@@ -171,7 +169,7 @@ class Labelled:
     """Code that `Leave` can leave: an inlined control, action or function."""
 
     label: int
-    body: list[Code]
+    body: "list[Code]"
 
 
 @dataclass
@@ -183,7 +181,7 @@ class Leave:
 class Repeat:
     """Code that runs again and again, until it leaves a label outside of it."""
 
-    body: list[Code]
+    body: "list[Code]"
     span: Span = NOWHERE
 
 
@@ -198,11 +196,11 @@ class Stop:
 class Apply:
     """Applies a table; what follows depends on hit or miss, or on the action, or on neither."""
 
-    table: LoweredTable
-    hit: list[Code] | None = None
-    miss: list[Code] | None = None
-    cases: dict[str, list[Code]] | None = None
-    otherwise: list[Code] = field(default_factory=list)
+    table: "LoweredTable"
+    hit: "list[Code] | None" = None
+    miss: "list[Code] | None" = None
+    cases: "dict[str, list[Code]] | None" = None
+    otherwise: "list[Code]" = field(default_factory=list)
     span: Span = NOWHERE
 
 
@@ -305,7 +303,7 @@ class ActionProfile(Object):
 @dataclass
 class ValueSet(Object):
     size: int = 0
-    fields: list[Parameter] = field(default_factory=list)
+    fields: "list[Parameter]" = field(default_factory=list)
     is_used: bool = False  # by a state that packets may reach
 
 

@@ -4,8 +4,6 @@ The parser builds it; the checker writes its findings into the fields marked "ch
 each expression, its value if it is known at compile time, and what each name and call refers to.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -45,7 +43,7 @@ class BaseTypeReference(TypeReference):
     """``bool``, ``bit<8>``, ``int``, ``varbit<(N)>``, ``error``, ``void``, ``_`` and the like."""
 
     kind: str
-    width: Expression | None = None
+    width: "Expression | None" = None
 
 
 @dataclass(eq=False)
@@ -57,7 +55,7 @@ class NamedTypeReference(TypeReference):
 @dataclass(eq=False)
 class StackTypeReference(TypeReference):
     element: TypeReference
-    size: Expression
+    size: "Expression"
 
 
 @dataclass(eq=False)
@@ -217,7 +215,7 @@ class Target:
     name: str
     declaration: Node | None = None
     base: Expression | None = None
-    parameters: list[Parameter] = field(default_factory=list)
+    parameters: "list[Parameter]" = field(default_factory=list)
     parameter_types: list[Type] = field(default_factory=list)
     arguments: list[Expression | None] = field(default_factory=list)
     returns: Type = VOID
@@ -258,7 +256,7 @@ def walk(node: Node) -> Iterator[Node]:
             waiting += children(item)
 
 
-def type_of(node: Expression | Declaration) -> Type:
+def type_of(node: "Expression | Declaration") -> Type:
     """Return the type that the checker found."""
     assert node.type is not None
     return node.type
@@ -375,7 +373,7 @@ class For(Statement):
 class ForIn(Statement):
     """``for (type name in collection) body``; a range is a `RangeKeyset`."""
 
-    variable: Variable
+    variable: "Variable"
     collection: Expression
     body: Node
 
@@ -482,7 +480,7 @@ class BlockType(Declaration):
 @dataclass(eq=False)
 class ParserState(Declaration):
     statements: list[Node]
-    transition: Transition | None
+    transition: "Transition | None"
 
     def next_states(self) -> list[str]:
         """Return the names of the states that the transition leads to, accept and reject

@@ -4,8 +4,6 @@ That is tables, the members and groups of action profiles, the members of parser
 multicast groups and clone sessions, as their controller sees them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from copy import copy
 from dataclasses import dataclass, field
@@ -314,7 +312,7 @@ class Contents:
     rates: dict[int, MeterConfig] = field(default_factory=dict)
     ports_down: set[int] = field(default_factory=set)
 
-    def copy(self) -> Contents:
+    def copy(self) -> "Contents":
         """Return a copy, which does not change with this one."""
         return Contents(
             {name: _copied(state) for name, state in self.tables.items()},

@@ -4,8 +4,6 @@ what joins them: header unions, stacks of them, and value sets of the parser.
 The format: docs/JSON_format.md of p4lang/behavioral-model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -58,7 +56,7 @@ class Field:
         return self.slot + self.data_words
 
     @property
-    def parts(self) -> tuple[Field, ...]:
+    def parts(self) -> "tuple[Field, ...]":
         """Its words as fields of at most 64 bits: one behind the other they are the field.
 
         A varbit's length comes last, as a part of its own.
@@ -137,7 +135,7 @@ class UnionStack:
     member_names: tuple[str, ...]
     next_slot: int
 
-    def family(self, position: int) -> Family:
+    def family(self, position: int) -> "Family":
         """Return the headers at one place of all its unions."""
         return Family(tuple(union.members[position] for union in self.unions))
 

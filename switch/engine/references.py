@@ -4,8 +4,6 @@ P4_16 section 8.18 leaves an index that is out of bounds undefined; BMv2 ends. H
 reads the nearest element and writes nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -59,7 +57,7 @@ class HeaderReference:
         """How many headers it can be."""
         return len(self.family.headers)
 
-    def at(self, number: str) -> HeaderReference:
+    def at(self, number: str) -> "HeaderReference":
         """Return the same with an index that is known to be in bounds."""
         return HeaderReference(self.family, number)
 

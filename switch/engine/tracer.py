@@ -4,8 +4,6 @@ A record says which version of program and tables it is of, so that an entry is 
 the packet hit it, whatever has become of it since.
 """
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,7 +45,7 @@ class Traceable(Protocol):
     """The control side of a switch, as far as a trace needs it."""
 
     switch: int
-    tracer: Tracer | None
+    tracer: "Tracer | None"
     """The trace that is to remember each new image."""
 
     @property

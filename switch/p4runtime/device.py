@@ -4,8 +4,6 @@ Its lock goes round: the thread that has waited longest gets it next. A thread t
 ``threading.Lock`` and takes it again mostly gets it, whoever waits.
 """
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections import deque
@@ -85,7 +83,7 @@ class Notes:
     idle: dict[EntryId, int] = field(default_factory=dict)
     """For each entry that was reported idle, the time (ns) at which that is due again."""
 
-    def copy(self) -> Notes:
+    def copy(self) -> "Notes":
         """Return a copy that keeps this state whatever happens to the original."""
         return Notes(
             dict(self.entries),

@@ -12,8 +12,6 @@ server sees how much, and whoever is sent more gets RESOURCE_EXHAUSTED in place 
   last error among the details says how many more failed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 
@@ -70,7 +68,7 @@ class Outcomes:
                 return
             self._keep(number, refusal.message)
 
-    def extend(self, later: Outcomes) -> None:
+    def extend(self, later: "Outcomes") -> None:
         """Add what came of the elements that follow."""
         first = len(self._codes)
         self._codes += later._codes

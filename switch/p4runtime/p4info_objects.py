@@ -14,8 +14,6 @@ A number without string reads back as its decimal digits. A type with a numeric 
 (``@p4runtime_translation(uri, bit<W>)``) keeps its values; only the width differs.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -253,7 +251,7 @@ class TableInfo(Resource):
     ages: bool
     direct_counter: int
     """The id of its direct counter, 0 if it has none."""
-    direct_meter: Meter | None
+    direct_meter: "Meter | None"
 
     @property
     def by_priority(self) -> bool:

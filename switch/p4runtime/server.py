@@ -10,8 +10,6 @@ Each switch has a server of its own, and a process may have many: threads are st
 come. Whatever a client sends, the answer is a status with a message, and the server runs on.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import threading
@@ -94,7 +92,7 @@ class P4RuntimeServer:
     wakes up when the packet loop has events, or when a digest list or an idle entry is due.
     """
 
-    def __init__(self, server: Any, pool: ThreadPoolExecutor, address: str, service: Service):
+    def __init__(self, server: Any, pool: ThreadPoolExecutor, address: str, service: "Service"):
         self.address = address
         self.device = service.device
         self._server = server

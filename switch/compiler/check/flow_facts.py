@@ -5,8 +5,6 @@ put together. Only what a parser, control, action or function makes itself is fo
 variables and its ``out`` parameters, with the fields of structs and the headers in them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import reduce
@@ -28,10 +26,10 @@ class Facts:
     valid: set[Key] = field(default_factory=set)
     """Headers that may be valid, of those that may be invalid."""
 
-    def copy(self) -> Facts:
+    def copy(self) -> "Facts":
         return Facts(set(self.unset), set(self.invalid), set(self.valid))
 
-    def join(self, other: Facts) -> Facts:
+    def join(self, other: "Facts") -> "Facts":
         # A header that only one side follows is valid on the other, or not known to be invalid.
         one_sided = (self.invalid | self.valid) ^ (other.invalid | other.valid)
         return Facts(

@@ -1,7 +1,5 @@
 """Scopes, and what names of types stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -65,7 +63,7 @@ Symbol = TypeEntry | Overloads | syntax.Declaration
 class Scope:
     """Names declared in one block; names not found here are looked for in the parent."""
 
-    parent: Scope | None = None
+    parent: "Scope | None" = None
     hides_parameters: bool = field(default=False, kw_only=True)
     """Whether a variable in this scope may have the name of a parameter outside of it. As with p4c
     that is so among what a parser or control declares, and in the head of a loop."""
@@ -75,7 +73,7 @@ class Scope:
         symbol = self.symbols.get(name)
         return self.parent.find(name) if symbol is None and self.parent is not None else symbol
 
-    def root(self) -> Scope:
+    def root(self) -> "Scope":
         return self if self.parent is None else self.parent.root()
 
     def names(self) -> set[str]:

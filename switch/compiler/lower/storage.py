@@ -4,8 +4,6 @@ BMv2 knows flat header instances only. A struct of headers becomes one instance 
 numbers in structs and variables become fields of one metadata instance, ``scalars``.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -55,7 +53,7 @@ class HeaderPlace:
 class StackPlace:
     name: str
     type: StackType
-    elements: list[Place]
+    elements: "list[Place]"
 
 
 @dataclass(eq=False)
@@ -68,7 +66,7 @@ class UnionPlace:
 @dataclass(eq=False)
 class StructPlace:
     type: Type
-    members: dict[str, Place]
+    members: "dict[str, Place]"
 
 
 @dataclass(eq=False)
@@ -103,7 +101,7 @@ class OffsetPlace:
 
 @dataclass(eq=False)
 class SlicePlace:
-    base: Place
+    base: "Place"
     high: int
     low: int
     type: Type
@@ -114,7 +112,7 @@ class MovingSlicePlace:
     """`width` bits from bit `index` on, which is not known at compile time; it is at most the
     number of bits of the whole."""
 
-    base: Place
+    base: "Place"
     index: ir.Expression
     width: int
     type: Type
@@ -124,7 +122,7 @@ class MovingSlicePlace:
 class ChosenPlace:
     """An array's element at an index that is not known at compile time: one of `choices`."""
 
-    choices: list[Place]
+    choices: "list[Place]"
     index: ir.Expression
     type: Type
 
@@ -348,7 +346,7 @@ class Composite:
     """A struct, header or tuple value that has no place; `valid` is False for ``{#}``."""
 
     type: Type
-    members: dict[str, Value]
+    members: "dict[str, Value]"
     valid: bool = True
 
 
@@ -367,13 +365,13 @@ class BlockInstance:
 
     declaration: syntax.Parser | syntax.Control
     path: str
-    environment: Environment
-    applications: list[Environment] = field(default_factory=list)
+    environment: "Environment"
+    applications: "list[Environment]" = field(default_factory=list)
     """The environments of its applications. They are kept, as tables and actions are known by them.
     """
 
 
-def parts(value: Value) -> list[Value]:
+def parts(value: "Value") -> "list[Value]":
     """Return the members of a struct or tuple, the elements of a stack or array."""
     match value:
         case StackPlace():
@@ -383,7 +381,7 @@ def parts(value: Value) -> list[Value]:
     return []
 
 
-def reads(value: Value) -> set[str]:
+def reads(value: "Value") -> set[str]:
     """Return the header instances and fields that a value is computed from."""
     if isinstance(value, PLACES):
         index = getattr(value, "index", None)
@@ -408,7 +406,7 @@ Value = ir.Expression | Place | Composite | ExternInstance | BlockInstance | ir.
 class Environment:
     """What declarations stand for, in one instance of a block or one call."""
 
-    parent: Environment | None = None
+    parent: "Environment | None" = None
     path: str = ""
     owns_actions: bool = False  # of an applied control: its actions see this environment
     order: tuple[int, ...] = ()  # place of the instance among all declarations
@@ -425,12 +423,12 @@ class Environment:
             environment = environment.parent
         return None
 
-    def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> Environment:
+    def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> "Environment":
         """Return an environment inside this one, in which variables stand for the values given."""
         bound = {id(variable): value for variable, value in (values or {}).items()}
         return Environment(self, self.path, values=bound)
 
-    def owner(self) -> Environment:
+    def owner(self) -> "Environment":
         """Return the environment of the applied control that this one is inside of."""
         environment = self
         while not environment.owns_actions and environment.parent is not None:

@@ -6,8 +6,6 @@ one pass over the tokens with a stack of scopes is enough. That pass also tells 
 of type arguments from comparisons, and folds each annotation into one token.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -116,7 +114,7 @@ class RawToken:
     text: str
     span: Span
     bracket: str = ""
-    body: list[RawToken] = field(default_factory=list)
+    body: "list[RawToken]" = field(default_factory=list)
 
 
 def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
