@@ -15,6 +15,7 @@ from pathlib import Path
 from types import FunctionType
 
 import pytest
+from msgspec import structs
 from tests.mutation import ending, recording, report, running, subjects, trial
 from tests.mutation.__main__ import main
 from tests.mutation.children import Job, end_child, run_all
@@ -392,7 +393,9 @@ def test_tests_kill_the_mutants_that_they_notice(tmp_path: Path, toys: Group) ->
     assert report.Score.read(tmp_path / "score.json") == score
     living = [each for each in results if not each.killed]
     first, *others = living
-    assert report.joined(score, report.score(9, living, 99, {})) == replace(score, equivalent=[])
+    assert report.joined(score, report.score(9, living, 99, {})) == structs.replace(
+        score, equivalent=[]
+    )
     caught = replace(first, status=KILLED, how="tests/test_toy.py::test_that_is_new")
     both = report.joined(score, report.score(9, [caught, *others], 99, {}))
     assert (both.seed, both.drawn, both.every) == (1, len(found), len(found))

@@ -13,11 +13,11 @@ import secrets
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import date
 from importlib import import_module
 from pathlib import Path
 
+from msgspec import structs
 from rich.console import Console
 from tests.mutation import report
 from tests.mutation.ending import Ended, ending_on_signals
@@ -117,7 +117,9 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
     if options.out is not None or options.keep:
         # Imported at the end: it brings what is mutated, which children must not find.
         commit_of = import_module("weft.experiments.figures.measure").commit_of
-        score = replace(score, commit=f"commit {commit_of(ROOT)}, {date.today().isoformat()}")
+        score = structs.replace(
+            score, commit=f"commit {commit_of(ROOT)}, {date.today().isoformat()}"
+        )
     try:
         if options.out is not None:
             score.write(options.out)
