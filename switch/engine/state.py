@@ -9,6 +9,8 @@ Calls on one `SwitchControl` must not overlap: the caller holds one lock per swi
 switches may be controlled from different threads.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import wraps
@@ -62,8 +64,8 @@ Snapshot = tuple[Contents, bool]
 
 
 def _changes(
-    method: "Callable[Concatenate[SwitchControl, Parameters], None]",
-) -> "Callable[Concatenate[SwitchControl, Parameters], None]":
+    method: Callable[Concatenate[SwitchControl, Parameters], None],
+) -> Callable[Concatenate[SwitchControl, Parameters], None]:
     """Mark a method that sets what packets are yet to see, unless it raises."""
 
     @wraps(method)
