@@ -5,7 +5,11 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from weft.agents.wire.crc import icrc
+import numpy as np
+import numpy.typing as npt
+
+from weft.agents.wire.compiled import compiled
+from weft.agents.wire.crc import icrc_at
 from weft.agents.wire.headers import (
     BTH_BYTES,
     HAS_AETH,
@@ -20,6 +24,22 @@ from weft.agents.wire.headers import (
     Opcode,
 )
 from weft.base.errors import ProtocolError, refuse
+
+
+@compiled
+def _icrc_of(data: npt.NDArray[np.uint8], source: int, destination: int, source_port: int) -> int:
+    return icrc_at(data.ctypes.data, len(data), source, destination, source_port)
+
+
+def icrc(data: bytes, source: int, destination: int, source_port: int) -> int:
+    """Return the ICRC of a datagram without its own last 4 bytes (at least a BTH: ValueError if
+    shorter).
+
+    It is sent least significant byte first.
+    """
+    if len(data) < 12:
+        raise ValueError(f"{len(data)} bytes are no datagram: a BTH alone has 12")
+    return int(_icrc_of(np.frombuffer(data, np.uint8), source, destination, source_port))
 
 
 class MalformedPacket(ProtocolError):

@@ -10,12 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of
-from tests.rocev2_packet import MalformedPacket, Packet
+from tests.rocev2_packet import MalformedPacket, Packet, icrc
 from tests.transport_pair import pattern
 
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES, ipv4
 from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics, TransportMisuse
-from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
 from weft.base.jit import words_of
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
+from tests.rocev2_packet import icrc
 from tests.transport_faults_support import PATIENT, SIZE, transfer
 from tests.transport_pair import A, B, Pair, pattern
 
 from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
-from weft.agents.wire.crc import icrc
 
 RELAXED = settings(deadline=None, max_examples=60)
 

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
+from tests.rocev2_packet import icrc
 from tests.transport_many_support import MTU, Many, random_run
 from tests.transport_pair import A, B, pattern
 from tests.transport_scan import ScanningEndpoint
@@ -24,7 +25,6 @@ from weft.agents.transport import (
     TransportOptions,
 )
 from weft.agents.transport import layout as at
-from weft.agents.wire.crc import icrc
 
 
 @settings(deadline=None, max_examples=40)

@@ -12,14 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
-from tests.rocev2_packet import Packet
+from tests.rocev2_packet import Packet, icrc
 from tests.transport_faults_support import transfer
 from tests.transport_many_support import Many, random_run
 from tests.transport_pair import A, B, Pair, pattern
 from tests.transport_scan import ScanningEndpoint
 
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
-from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode
 
 SELECTIVE = TransportOptions(retries=100, recovery="selective")

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of
-from tests.rocev2_packet import MalformedPacket, Packet
+from tests.rocev2_packet import MalformedPacket, Packet, icrc
 from tests.wire_decoding import decode
 
 from weft.agents.datagrams import ipv4
 from weft.agents.wire import packets
 from weft.agents.wire.compiled import compiled
-from weft.agents.wire.crc import crc32, crc_by_tables, icrc
+from weft.agents.wire.crc import crc32, crc_by_tables
 from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode
 
 RELAXED = settings(deadline=None, max_examples=60)

@@ -88,9 +88,6 @@ fold_blocks: Any = intrinsic(_fold_blocks)
 64 bytes and the CRC register before them; compiled code only."""
 
 
-ICRC_BYTES = 4
-
-
 def _make_tables() -> npt.NDArray[np.uint32]:
     """Slicing tables: row k is the effect of a byte that 15 - k bytes follow in its block of 16."""
     table = np.zeros((16, 256), np.uint32)
@@ -204,22 +201,6 @@ def _crc_of(data: npt.NDArray[np.uint8]) -> int:
     return int(np.int64(register ^ np.uint64(0xFFFFFFFF)))
 
 
-@compiled
-def _icrc_of(data: npt.NDArray[np.uint8], source: int, destination: int, source_port: int) -> int:
-    return icrc_at(data.ctypes.data, len(data), source, destination, source_port)
-
-
 def crc32(data: bytes | npt.NDArray[np.uint8]) -> int:
     """Return the CRC-32 of some bytes, the same as `zlib.crc32`."""
     return int(_crc_of(np.frombuffer(data, np.uint8)))
-
-
-def icrc(data: bytes, source: int, destination: int, source_port: int) -> int:
-    """Return the ICRC of a datagram without its own last 4 bytes (at least a BTH: ValueError if
-    shorter).
-
-    It is sent least significant byte first.
-    """
-    if len(data) < 12:
-        raise ValueError(f"{len(data)} bytes are no datagram: a BTH alone has 12")
-    return int(_icrc_of(np.frombuffer(data, np.uint8), source, destination, source_port))

@@ -15,12 +15,12 @@ from tests.collective_group import EVERY, Group, name_of
 from tests.datagram_rows import Datagram, batch_of
 from tests.fabric import fabric_plan
 from tests.operations import gather
+from tests.rocev2_packet import icrc
 
 from weft.agents.collectives.agent import Done
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import Datagrams
 from weft.agents.ranks import RankReport
-from weft.agents.wire.crc import icrc
 from weft.agents.wire.headers import Opcode
 from weft.base.errors import RunError
 from weft.controller import Controller
