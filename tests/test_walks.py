@@ -512,7 +512,12 @@ def test_an_algorithm_that_fails_is_named(tmp_path: Path, old: str, new: str, sa
     [
         ('"pinned"', '"nope"', "routes of FirstPath is 'nope'; it is one of 'ecmp', 'dest", 2),
         ('"pins"', '"nope"', "assigned of FirstPath is 'nope'; it is one of '', 'pins', 'p", 2),
-        ("by_chance =", "entropy =", "entropy of FirstPath is False; it is one of 'fixed'", 2),
+        (
+            "by_chance = False",
+            'entropy = "no"',
+            "entropy of FirstPath is 'no'; it is one of 'fix",
+            2,
+        ),
         ("by_chance =", "lanes =", "lanes of FirstPath is False; it is a whole number from 1", 2),
         ("away, 0", "away, 999", "(first_path.FirstPath): loads failed: IndexError", 1),
     ],
