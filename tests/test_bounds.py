@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_definitions import Message, messages_of, tree_edges
 from tests.collective_names import COLLECTIVES
-from tests.theory_support import OFFLOADED, bound_bytes, switch_bound_bytes, unicast_rounds
-
-from weft.agents.collectives.algorithms.optcast_model import (
-    Optcast,
-    optcast_bound_bytes,
-    optcast_rounds,
+from tests.theory_support import (
+    OFFLOADED,
+    bound_bytes,
+    on_servers,
+    switch_bound_bytes,
+    unicast_rounds,
 )
+
+from weft.agents.collectives.algorithms.optcast_model import Optcast
 from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
 from weft.agents.collectives.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from weft.experiments.scenario.scenario import Scenario
@@ -283,54 +285,52 @@ VECTOR = 8 * 8 * 4096
 """Bytes: eight packets for each of eight ranks."""
 
 
-def on_servers(servers: int, hosts: list[int] | None = None, **options: int) -> int:
-    return optcast_bound_bytes(
-        "allreduce", parts(VECTOR, 8), Optcast(servers, **options), hosts=hosts or ()
-    )
+def vector_on(servers: int, **options: Any) -> Optcast:
+    return on_servers("allreduce", parts(VECTOR, 8), servers, **options)
 
 
 def test_as_many_servers_as_ranks_take_the_vector_once_and_a_packet_back() -> None:
-    assert on_servers(8) == VECTOR + 4096
+    assert vector_on(8).bound_bytes() == VECTOR + 4096
 
 
 @pytest.mark.parametrize("servers", [1, 2, 4])
 def test_fewer_servers_are_the_bottleneck(servers: int) -> None:
-    assert on_servers(servers) == VECTOR * 8 // servers + 4096
+    assert vector_on(servers).bound_bytes() == VECTOR * 8 // servers + 4096
 
 
 def test_servers_on_the_ranks_hosts_are_no_faster_than_a_ring() -> None:
     """A rank's own part stays on its host; its server sends and gets seven of eight parts too."""
-    together = on_servers(8, [*range(8), *range(8)])
+    together = vector_on(8, hosts=[*range(8), *range(8)]).bound_bytes()
     assert together == 2 * VECTOR * 7 // 8 == bound_bytes("allreduce", "ring", parts(VECTOR, 8))
 
 
 def test_a_tree_of_servers_costs_partial_sums_and_hops() -> None:
     """Eight ranks in two groups of four with two servers each. A server gets half of four vectors.
     A piece has a server of each group; pieces take turns for these, and for the root."""
-    assert Optcast(4, fan_in=4).levels(8) == 2
+    tree = vector_on(4, fan_in=4)
+    assert tree.levels == 2
     # Of four pieces a server has two, half of each of four vectors. It is the root of one of them,
     # of which it gets the other group's sum; of the other one it gets the result.
-    assert on_servers(4, fan_in=4) == 4 * VECTOR // 2 + VECTOR // 4 + VECTOR // 4
+    assert tree.bound_bytes() == 4 * VECTOR // 2 + VECTOR // 4 + VECTOR // 4
 
 
 def test_operations_take_turns_for_the_servers() -> None:
     """One piece a request: four requests go to four servers, which each gets from all ranks."""
-    turns = Optcast(4, split=1)
-    shards = parts(VECTOR, 8)
-    one = optcast_bound_bytes("allreduce", shards, turns)
-    four = optcast_bound_bytes("allreduce", shards, turns, operations=4)
+    one, four, five = (
+        vector_on(4, split=1, operations=operations).bound_bytes() for operations in (1, 4, 5)
+    )
     assert (one, four) == (8 * VECTOR + 4096, 8 * VECTOR + 4096)
-    assert optcast_bound_bytes("allreduce", shards, turns, operations=5) == 16 * VECTOR + 4096
+    assert five == 16 * VECTOR + 4096
 
 
 def test_a_reduce_scatter_on_servers_brings_everything_and_gets_its_shard() -> None:
     shards = [8 * 4096] * 8
-    assert optcast_bound_bytes("reduce-scatter", shards, Optcast(8)) == 8 * 8 * 4096 + 4096
+    assert on_servers("reduce-scatter", shards, 8).bound_bytes() == 8 * 8 * 4096 + 4096
 
 
 def test_servers_of_nothing_and_of_one_host_take_no_time() -> None:
-    assert optcast_bound_bytes("allreduce", [0] * 4, Optcast(4)) == 0
-    assert optcast_bound_bytes("allreduce", [1000], Optcast(1), hosts=[0, 0]) == 0
+    assert on_servers("allreduce", [0] * 4, 4).bound_bytes() == 0
+    assert on_servers("allreduce", [1000], 1, hosts=[0, 0]).bound_bytes() == 0
 
 
 @given(
@@ -348,11 +348,11 @@ def test_servers_get_every_byte_of_every_rank_once_and_each_rank_its_sums(
     ranks = len(shards)
     if -(-ranks // fan_in) > servers:
         fan_in = 0
-    rounds = list(
-        optcast_rounds(
-            collective, shards, Optcast(servers, split, fan_in, 512), operations=operations
-        )
-    )
+    use = on_servers(
+        collective, shards, servers, split=split, fan_in=fan_in, packet_bytes=512,
+        operations=operations,
+    )  # fmt: skip
+    rounds = list(use.rounds())
     brought, got = [0] * ranks, [0] * ranks
     net = [0] * servers
     for each in rounds:
@@ -431,10 +431,10 @@ def test_the_ideal_speed_up_over_a_ring(
         frames = switch_frames("allreduce", shards, values=values, slots=64)
         bound = switch_bound_bytes(single(ranks), frames)
     else:
-        bound = optcast_bound_bytes(
-            "allreduce", shards, Optcast(ranks),
+        bound = on_servers(
+            "allreduce", shards, ranks,
             sizing=lambda size: frame_bytes(size, 4096, RC_OVERHEAD_BYTES),
-        )  # fmt: skip
+        ).bound_bytes()  # fmt: skip
     assert ring / bound == pytest.approx(times, rel=1e-3)
 
 

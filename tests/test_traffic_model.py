@@ -16,12 +16,12 @@ from tests.fabric import program_names
 from tests.theory_support import (
     OFFLOADED,
     multicast_tier_bytes,
+    on_servers,
     switch_tier_bytes,
     unicast_rounds,
     unicast_tier_bytes,
 )
 
-from weft.agents.collectives.algorithms.optcast_model import Optcast, optcast_rounds
 from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
 from weft.agents.collectives.names import REDUCING, ROOTED
 from weft.agents.collectives.overheads import (
@@ -388,36 +388,34 @@ def test_servers_by_hand() -> None:
     network = clos.leaf_spine(2, 1, 4)
     hosts = [0, 1, 4, 5, 2, 3, 6, 7]
     shards = [4096] * 4
-    found = unicast_tier_bytes(
-        network, placed(optcast_rounds("allreduce", shards, Optcast(4)), hosts)
-    )
+    found = unicast_tier_bytes(network, placed(on_servers("allreduce", shards, 4).rounds(), hosts))
     each_way = 4 * 4 * 4096
     assert found == {
         "host_up": 2 * each_way, "host_down": 2 * each_way,
         "fabric_up": each_way, "fabric_down": each_way,
     }  # fmt: skip
     found = unicast_tier_bytes(
-        network, placed(optcast_rounds("reduce-scatter", shards, Optcast(4)), hosts)
+        network, placed(on_servers("reduce-scatter", shards, 4).rounds(), hosts)
     )
     assert found["host_up"] == each_way + 4 * 4096
 
 
 def test_servers_on_the_ranks_hosts_keep_a_share_off_the_links() -> None:
     network = clos.single(4)
-    rounds = optcast_rounds("allreduce", [4096] * 4, Optcast(4))
+    rounds = on_servers("allreduce", [4096] * 4, 4).rounds()
     found = unicast_tier_bytes(network, placed(rounds, [0, 1, 2, 3, 0, 1, 2, 3]))
     assert found["host_up"] == found["host_down"] == 2 * 4 * 3 * 4096
 
 
 def test_partial_sums_of_half_types_take_twice_the_bytes() -> None:
-    options = {"servers": 2, "fan_in": 2, "packet_bytes": 256}
-    shards = [1024] * 4
-    plain = unicast_tier_bytes(
-        clos.single(6), optcast_rounds("allreduce", shards, Optcast(**options))
-    )
-    wide = unicast_tier_bytes(
-        clos.single(6),
-        optcast_rounds("allreduce", shards, Optcast(**options, partial_ratio=2)),
+    plain, wide = (
+        unicast_tier_bytes(
+            clos.single(6),
+            on_servers(
+                "allreduce", [1024] * 4, 2, fan_in=2, packet_bytes=256, dtype=dtype
+            ).rounds(),
+        )
+        for dtype in ("float32", "float16")
     )
     # Two pieces, each with one server below the other: one partial sum and one result of each.
     assert plain["host_up"] == 2 * 4 * 4096 + 2 * 4096
@@ -425,9 +423,9 @@ def test_partial_sums_of_half_types_take_twice_the_bytes() -> None:
 
 
 def test_a_reduce_scatters_result_goes_down_the_tree_to_its_owner_alone() -> None:
-    rounds = list(
-        optcast_rounds("reduce-scatter", [512] * 4, Optcast(2, split=1, fan_in=2, packet_bytes=256))
-    )
+    rounds = on_servers(
+        "reduce-scatter", [512] * 4, 2, split=1, fan_in=2, packet_bytes=256
+    ).rounds()
     found = [sum(each.size_bytes.tolist()) for each in rounds]
     # From ranks; a group's sum to the root; of half the owners, results to the other group; to all.
     assert found == [4 * 2048, 2048, 2 * 512, 4 * 512]
@@ -452,8 +450,11 @@ def test_servers_plan_the_transfers_of_the_model(
     if fan_in >= ranks or (fan_in and -(-ranks // fan_in) > servers):
         fan_in = 0
     item_bytes = np.dtype(dtype).itemsize
-    optcast = Optcast(servers, split, fan_in, 256, 4 // item_bytes)
-    cursor = earlier * optcast.pieces
+    use = on_servers(
+        collective, [count * item_bytes for count in counts], servers, split=split, fan_in=fan_in,
+        packet_bytes=256, dtype=dtype, operations=earlier + 1,
+    )  # fmt: skip
+    cursor = earlier * use.pieces
     terms = terms_of(
         collective, "sum", dtype, (sum(counts),) if collective == "allreduce" else tuple(counts),
         ranks, servers, split=split, fan_in=fan_in, block_bytes=0, cursor=cursor, packet_bytes=256,
@@ -471,9 +472,8 @@ def test_servers_plan_the_transfers_of_the_model(
                 for chunk in np.flatnonzero(plan.pieces == role_piece).tolist():
                     if plan.gets(chunk, each.first, each.end):
                         planned[member, each.member] += int(plan.lengths[chunk])
-    shards = [count * item_bytes for count in counts]
     modelled: Counter[tuple[int, int]] = Counter()
-    rounds = list(optcast_rounds(collective, shards, optcast, operations=earlier + 1))
+    rounds = list(use.rounds())
     for each_round in rounds[-len(rounds) // (earlier + 1) :]:
         for source, destination, size_bytes in zip(*each_round, strict=True):
             modelled[int(source), int(destination)] += int(size_bytes)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from weft.agents.collectives.algorithms import switch_model
+from weft.agents.collectives.algorithms.optcast_model import Optcast
+from weft.agents.collectives.places import Places
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers
@@ -32,6 +34,24 @@ def bound_bytes(collective: str, algorithm: str, shards: Sequence[int], **option
         return 0
     task = Task(collective, np.asarray(shards, np.int64), **options)
     return algorithm_of(collective, algorithm).least_bytes(task)
+
+
+def on_servers(
+    collective: str,
+    shards: Sequence[int],
+    servers: int,
+    *,
+    hosts: Sequence[int] | None = None,
+    **options: Any,
+) -> Optcast:
+    """How ranks use reduction servers; member m, a rank or a server, is on the m-th of the
+    hosts."""
+    places = None
+    if hosts is not None:
+        numbers = np.asarray(hosts, np.int64)
+        places = Places(numbers, np.zeros_like(numbers), np.zeros_like(numbers))
+    sizes = np.asarray(shards, np.int64)
+    return Optcast(Task(collective, sizes, servers=servers, places=places, **options))
 
 
 def unicast_tier_bytes(network: Topology, rounds: Iterable[Transfers]) -> dict[str, int]:

@@ -14,14 +14,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm, Order, Register
-from weft.agents.collectives.algorithms.optcast_model import (
-    Optcast,
-    optcast_bound_bytes,
-    optcast_rounds,
-)
+from weft.agents.collectives.algorithms.optcast_model import Optcast
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.dtypes import HALF_TYPES
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
@@ -239,30 +234,10 @@ class OptcastAlgorithm(Algorithm):
         return OptcastOperation(communicator, request, data, result, register)
 
     def least_bytes(self, task: Task) -> int:
-        return optcast_bound_bytes(
-            task.collective,
-            task.shards.tolist(),
-            self._use(task),
-            hosts=task.members.host.tolist(),
-            block_bytes=task.summed_bytes,
-            operations=task.operations,
-            sizing=task.sizing,
-        )
+        return Optcast(task).bound_bytes()
 
     def tier_bytes(self, task: Task) -> TierBytes:
-        rounds = optcast_rounds(
-            task.collective,
-            task.shards.tolist(),
-            self._use(task),
-            operations=task.operations,
-            sizing=task.sizing,
-        )
-        return task.members.unicast_bytes(rounds)
-
-    @staticmethod
-    def _use(task: Task) -> Optcast:
-        ratio = 2 if task.dtype in HALF_TYPES else 1
-        return Optcast(task.servers, task.split, task.fan_in, task.packet_bytes, ratio)
+        return task.members.unicast_bytes(Optcast(task).rounds())
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
         """Return the order of sums in a tree of servers, each of which adds in order of what comes

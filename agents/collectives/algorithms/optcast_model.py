@@ -10,89 +10,88 @@ group with servers of its own; a piece has one server a group, which sends the g
 of one of F groups, and so on to a root.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from weft.agents.collectives.transfers import (
-    IntArray,
-    Sizing,
-    Transfers,
-    fullest_link_bytes,
-    payload,
-    placed,
-)
+from weft.agents.collectives.dtypes import HALF_TYPES
+from weft.agents.collectives.task import Task
+from weft.agents.collectives.transfers import IntArray, Transfers, fullest_link_bytes, placed
 
 Edge = tuple[int, int]
 """From a server to the one that takes its sum."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Optcast:
-    """How ranks use servers."""
+    """How the ranks of a task use its servers."""
 
-    servers: int
-    split: int = 0
-    """Pieces a request; 0: as many as servers."""
-    fan_in: int = 0
-    """F; 0: every server takes all ranks' contributions."""
-    packet_bytes: int = 4096
-    """Pieces are whole packets, but for the last."""
-    partial_ratio: int = 1
-    """Bytes of a partial sum to those of a sum: 2 for half types, which servers pass on as
-    float32."""
+    task: Task
 
     @property
     def pieces(self) -> int:
         """How many there are of a request."""
-        return self.split or self.servers
+        return self.task.split or self.task.servers
 
-    def parts(self, collective: str, shards: Sequence[int]) -> IntArray:
-        """Return the bytes of each piece of each shard, int64 [shards, pieces].
+    @property
+    def _scatters(self) -> bool:
+        return self.task.collective == "reduce-scatter"
+
+    @cached_property
+    def _parts(self) -> IntArray:
+        """The bytes of each piece of each shard, int64 [shards, pieces].
 
         An Allreduce's vector is one shard. Piece i of a Reduce-Scatter's shard r is dealt as piece
         i + r, so that short shards go to different servers.
         """
-        sizes = np.asarray(shards, np.int64)
-        if collective != "reduce-scatter":
-            sizes = sizes.sum(keepdims=True)
-        packets = -(-sizes // self.packet_bytes)
-        ends = packets[:, None] * np.arange(self.pieces + 1) // self.pieces * self.packet_bytes
+        shards = self.task.shards
+        sizes = shards if self._scatters else shards.sum(keepdims=True)
+        packet_bytes = self.task.packet_bytes
+        packets = -(-sizes // packet_bytes)
+        ends = packets[:, None] * np.arange(self.pieces + 1) // self.pieces * packet_bytes
         cut = np.diff(np.minimum(ends, sizes[:, None]), axis=1)
         return np.stack([np.roll(row, shard) for shard, row in enumerate(cut)])
 
-    def groups(self, ranks: int) -> int:
-        """Return G, the number of groups of ranks."""
-        return -(-ranks // (self.fan_in or ranks))
+    @property
+    def _group(self) -> int:
+        """The ranks of a group: F, or all."""
+        return self.task.fan_in or self.task.ranks
 
-    def levels(self, ranks: int) -> int:
-        """Return how many servers are between a rank and the root, the root included."""
-        levels, nodes = 1, self.groups(ranks)
+    @property
+    def _groups(self) -> int:
+        """The number of groups of ranks, G."""
+        return -(-self.task.ranks // self._group)
+
+    @property
+    def levels(self) -> int:
+        """How many servers are between a rank and the root, the root included."""
+        levels, nodes = 1, self._groups
         while nodes > 1:
-            levels, nodes = levels + 1, -(-nodes // self.fan_in)
+            levels, nodes = levels + 1, -(-nodes // self.task.fan_in)
         return levels
 
-    def servers_of(self, ranks: int, turn: int | IntArray) -> IntArray:
+    def servers_of(self, turn: int | IntArray) -> IntArray:
         """Return the member that takes each group's contributions, int64 [..., G]; ``turn`` is
         cursor plus piece."""
-        groups = self.groups(ranks)
-        firsts = -(-np.arange(groups + 1, dtype=np.int64) * self.servers // groups)
+        groups = self._groups
+        firsts = -(-np.arange(groups + 1, dtype=np.int64) * self.task.servers // groups)
         turns = np.asarray(turn, np.int64)[..., None]
-        found: IntArray = ranks + firsts[:-1] + turns % np.diff(firsts)
+        found: IntArray = self.task.ranks + firsts[:-1] + turns % np.diff(firsts)
         return found
 
-    def tree(self, ranks: int, turn: int) -> tuple[list[list[Edge]], list[int]]:
+    def tree(self, turn: int) -> tuple[list[list[Edge]], list[int]]:
         """Return (edges between a piece's servers by level, its server in each group).
 
         Which of F groups is the root of them changes once all servers of a group have had a turn.
         """
-        groups = self.groups(ranks)
-        servers = self.servers_of(ranks, turn).tolist()
+        fan_in = self.task.fan_in
+        servers = self.servers_of(turn).tolist()
         nodes, levels = servers, []
-        turn //= -(-self.servers // groups)
+        turn //= -(-self.task.servers // self._groups)
         while len(nodes) > 1:
-            joined = [nodes[i : i + self.fan_in] for i in range(0, len(nodes), self.fan_in)]
+            joined = [nodes[i : i + fan_in] for i in range(0, len(nodes), fan_in)]
             roots = [part[turn % len(part)] for part in joined]
             levels.append(
                 [
@@ -103,127 +102,80 @@ class Optcast:
                 ]
             )
             nodes = roots
-            turn //= self.fan_in
+            turn //= fan_in
         return levels, servers
 
+    def rounds(self) -> Iterator[Transfers]:
+        """Yield all messages of all operations, one operation after the other."""
+        for operation in range(self.task.operations):
+            cursor = operation * self.pieces
+            yield self._contributions(cursor)
+            yield from self._between_servers(cursor)
+            yield self._results(cursor)
 
-def contributions(
-    collective: str,
-    shards: Sequence[int],
-    optcast: Optcast,
-    *,
-    cursor: int = 0,
-    sizing: Sizing = payload,
-) -> Transfers:
-    """Return what ranks send to servers in one operation."""
-    pieces = sizing(optcast.parts(collective, shards)).sum(axis=0)
-    rank, server = _with_servers(len(shards), optcast, cursor)
-    return Transfers(rank.ravel(), server.ravel(), np.tile(pieces, len(shards)))
+    def bound_bytes(self) -> int:
+        """Return the least completion time of all operations, in bytes that one link could carry
+        meanwhile.
 
+        What the fullest host link carries. And after the last contribution, the last block's way to
+        the root of its tree and down to the ranks.
+        """
+        task, parts = self.task, self._parts
+        if task.ranks == 1:
+            return 0  # its sum is what it has
+        hosts = task.members.host
+        number = int(hosts.max()) + 1
+        fullest = fullest_link_bytes(number, placed(self.rounds(), hosts))
+        if not fullest:
+            return 0
+        brought = (self._contributions(done * self.pieces) for done in range(task.operations))
+        gathered = fullest_link_bytes(number, placed(brought, hosts))
+        block = task.summed_bytes or task.packet_bytes
+        last = task.sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))
+        hops = 2 * self.levels - 1
+        return max(fullest, gathered + hops * int(last[0]))
 
-def optcast_rounds(
-    collective: str,
-    shards: Sequence[int],
-    optcast: Optcast,
-    *,
-    operations: int = 1,
-    sizing: Sizing = payload,
-) -> Iterator[Transfers]:
-    """Return all messages of operations, one after the other.
+    def _contributions(self, cursor: int) -> Transfers:
+        """Return what ranks send to servers in one operation."""
+        pieces = self.task.sizing(self._parts).sum(axis=0)
+        rank, server = self._with_servers(cursor)
+        return Transfers(rank.ravel(), server.ravel(), np.tile(pieces, self.task.ranks))
 
-    ``shards``: bytes of every rank's part of the result; of Allreduce, parts of the vector.
-    """
-    for operation in range(operations):
-        cursor = operation * optcast.pieces
-        yield contributions(collective, shards, optcast, cursor=cursor, sizing=sizing)
-        yield from _between_servers(collective, shards, optcast, cursor, sizing)
-        yield _results(collective, shards, optcast, cursor, sizing)
+    def _between_servers(self, cursor: int) -> Iterator[Transfers]:
+        """Yield partial sums up the trees of all pieces, and results down. Servers pass on partial
+        sums of half types as float32, which has twice the bytes."""
+        task = self.task
+        ratio = 2 if task.dtype in HALF_TYPES else 1
+        partial = task.sizing(self._parts * ratio).sum(axis=0)
+        results = task.sizing(self._parts)
+        up: list[tuple[int, int, int]] = []
+        down: list[tuple[int, int, int]] = []
+        for piece in range(self.pieces):
+            levels, servers = self.tree(cursor + piece)
+            above = dict(edge for level in levels for edge in level)
+            up += [(server, parent, int(partial[piece])) for server, parent in above.items()]
+            if not self._scatters:
+                down += [(parent, one, int(results[0, piece])) for one, parent in above.items()]
+                continue
+            for owner in range(task.ranks):
+                here = servers[owner // self._group]
+                while here in above:
+                    down.append((above[here], here, int(results[owner, piece])))
+                    here = above[here]
+        for found in (up, down):
+            yield Transfers(*np.array(found, np.int64).reshape(-1, 3).T)
 
+    def _results(self, cursor: int) -> Transfers:
+        """Return what servers send to ranks."""
+        if not self._scatters:
+            rank, server, size_bytes = self._contributions(cursor)
+            return Transfers(server, rank, size_bytes)
+        owner, server = self._with_servers(cursor)
+        return Transfers(server.ravel(), owner.ravel(), self.task.sizing(self._parts).ravel())
 
-def optcast_bound_bytes(
-    collective: str,
-    shards: Sequence[int],
-    optcast: Optcast,
-    *,
-    hosts: Sequence[int] = (),
-    block_bytes: int = 0,
-    operations: int = 1,
-    sizing: Sizing = payload,
-) -> int:
-    """Return the least completion time on reduction servers, in bytes that one link could carry
-    meanwhile.
-
-    What the fullest host link carries. And after the last contribution, the last block's way to the
-    root of its tree and down to the ranks.
-
-    Args:
-        shards: bytes of every rank's part of the result; of Allreduce, parts of the vector.
-        hosts: the host, by number, of every rank and then of every server; by default each is on
-            its own.
-        block_bytes: of a chunk that is summed up and sent on by itself; 0: one packet.
-    """
-    if len(shards) == 1:
-        return 0  # its sum is what it has
-    hosts = hosts or range(len(shards) + optcast.servers)
-    number = max(hosts) + 1
-    rounds = list(optcast_rounds(collective, shards, optcast, operations=operations, sizing=sizing))
-    fullest = fullest_link_bytes(number, placed(rounds, hosts))
-    if not fullest:
-        return 0
-    brought = [
-        contributions(collective, shards, optcast, cursor=done * optcast.pieces, sizing=sizing)
-        for done in range(operations)
-    ]
-    gathered = fullest_link_bytes(number, placed(brought, hosts))
-    block = block_bytes or optcast.packet_bytes
-    parts = optcast.parts(collective, shards)
-    last = sizing(np.array([((parts[parts > 0] - 1) % block + 1).min()]))
-    hops = 2 * optcast.levels(len(shards)) - 1
-    return max(fullest, gathered + hops * int(last[0]))
-
-
-def _between_servers(
-    collective: str, shards: Sequence[int], optcast: Optcast, cursor: int, sizing: Sizing
-) -> Iterator[Transfers]:
-    """Partial sums up the trees of all pieces, and results down."""
-    ranks = len(shards)
-    parts = optcast.parts(collective, shards)
-    partial = sizing(parts * optcast.partial_ratio).sum(axis=0)
-    results = sizing(parts)
-    up: list[tuple[int, int, int]] = []
-    down: list[tuple[int, int, int]] = []
-    for piece in range(optcast.pieces):
-        levels, servers = optcast.tree(ranks, cursor + piece)
-        above = dict(edge for level in levels for edge in level)
-        up += [(server, parent, int(partial[piece])) for server, parent in above.items()]
-        if collective != "reduce-scatter":
-            down += [(parent, one, int(results[0, piece])) for one, parent in above.items()]
-            continue
-        for owner in range(ranks):
-            here = servers[owner // (optcast.fan_in or ranks)]
-            while here in above:
-                down.append((above[here], here, int(results[owner, piece])))
-                here = above[here]
-    for found in (up, down):
-        yield Transfers(*np.array(found, np.int64).reshape(-1, 3).T)
-
-
-def _results(
-    collective: str, shards: Sequence[int], optcast: Optcast, cursor: int, sizing: Sizing
-) -> Transfers:
-    """Return what servers send to ranks."""
-    if collective != "reduce-scatter":
-        rank, server, size_bytes = contributions(
-            collective, shards, optcast, cursor=cursor, sizing=sizing
-        )
-        return Transfers(server, rank, size_bytes)
-    owner, server = _with_servers(len(shards), optcast, cursor)
-    parts = sizing(optcast.parts(collective, shards))
-    return Transfers(server.ravel(), owner.ravel(), parts.ravel())
-
-
-def _with_servers(ranks: int, optcast: Optcast, cursor: int) -> tuple[IntArray, IntArray]:
-    """Rank and its server, by rank and piece, int64 [P, pieces]."""
-    rank = np.broadcast_to(np.arange(ranks, dtype=np.int64)[:, None], (ranks, optcast.pieces))
-    turns = cursor + np.arange(optcast.pieces, dtype=np.int64)
-    return rank, optcast.servers_of(ranks, turns).T[rank[:, 0] // (optcast.fan_in or ranks)]
+    def _with_servers(self, cursor: int) -> tuple[IntArray, IntArray]:
+        """Return each rank and its server, by rank and piece, int64 [P, pieces]."""
+        ranks = np.arange(self.task.ranks, dtype=np.int64)
+        turns = cursor + np.arange(self.pieces, dtype=np.int64)
+        rank = np.broadcast_to(ranks[:, None], (len(ranks), self.pieces))
+        return rank, self.servers_of(turns).T[ranks // self._group]
