@@ -16,6 +16,8 @@ WORKING_SHARE = 0.02
 MOST_STEP_S = 5.0
 """The most time that counts between two looks; if more passes, the one who looks was stopped,
 too."""
+_PF_EXITING = 0x4
+"""The kernel's flag of a process that is ending (linux/sched.h)."""
 
 
 def stat_fields(pid: int) -> list[str]:
@@ -26,6 +28,18 @@ def stat_fields(pid: int) -> list[str]:
     except (FileNotFoundError, ProcessLookupError):
         return []
     return text[text.rindex(")") + 2 :].split()
+
+
+def start_time(pid: int) -> int | None:
+    """Return when a process was started, in clock ticks since boot; None if none runs under that
+    id.
+
+    One that is ending counts as ended: the init of a PID namespace, once killed, waits until all
+    in it have been waited for, which somebody else may have to do.
+    """
+    fields = stat_fields(pid)
+    ended = not fields or fields[0] in "ZX" or int(fields[6]) & _PF_EXITING
+    return None if ended else int(fields[19])
 
 
 def processor_s(pid: int) -> float:

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from weft.base.effort import start_time
 from weft.topo.clos import Topology
 from weft.topo.interfaces import switch_interfaces
 from weft.topo.worlds.emulated.namespaces import read_counters
-from weft.topo.worlds.emulated.runs import RUNS, read_record, start_time
+from weft.topo.worlds.emulated.runs import RUNS, read_record
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 LACKING = [

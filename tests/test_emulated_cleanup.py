@@ -24,10 +24,11 @@ from tests.emulated_support import (
 )
 
 from weft import Scenario, run
+from weft.base.effort import start_time
 from weft.base.errors import MachineError
 from weft.topo.clos import single
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
-from weft.topo.worlds.emulated.runs import RECORD, RUNS, Process, RunRecord, read_record, start_time
+from weft.topo.worlds.emulated.runs import RECORD, RUNS, Process, RunRecord, read_record
 
 OWNER = """
 import json, sys

@@ -17,10 +17,11 @@ from tests.emulated_support import needs_machine, run_folders, wait_until
 
 from weft.agents.drivers.rendezvous import Rendezvous
 from weft.base.cache import CHECKOUT
+from weft.base.effort import start_time
 from weft.base.errors import InputError, MachineError
 from weft.base.private_files import keep_private, open_private
 from weft.topo.worlds.emulated.cleanup import clean, marked_processes
-from weft.topo.worlds.emulated.runs import RECORD, RunRecord, boot_id, read_record, start_time
+from weft.topo.worlds.emulated.runs import RECORD, RunRecord, boot_id, read_record
 from weft.topo.worlds.emulated.testbeds import (
     FILE,
     RunningSwitch,

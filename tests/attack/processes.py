@@ -13,9 +13,10 @@ from pathlib import Path
 
 from tests.attack.kind import MARK, Broken
 
+from weft.base.effort import start_time
 from weft.base.errors import MachineError
 from weft.topo.worlds.emulated.cleanup import clean, kill_all
-from weft.topo.worlds.emulated.runs import Process, start_time
+from weft.topo.worlds.emulated.runs import Process
 
 GONE_S = 60.0
 """How long what ends may take to be gone."""

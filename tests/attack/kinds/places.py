@@ -16,9 +16,10 @@ from tests.attack.processes import wait_until
 from tests.attack.weft_process import END_S, WeftProcess
 
 from weft.base.cache import CHECKOUT
+from weft.base.effort import start_time
 from weft.base.errors import MachineError
 from weft.topo.worlds.emulated.cleanup import clean
-from weft.topo.worlds.emulated.runs import boot_id, start_time
+from weft.topo.worlds.emulated.runs import boot_id
 
 SHARE = 1.5
 DEADLINE_S = 420.0

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from weft.base.effort import start_time
 from weft.base.errors import MachineError, refuse
 from weft.topo.worlds.emulated.runs import (
     RUN_VARIABLE,
@@ -26,7 +27,6 @@ from weft.topo.worlds.emulated.runs import (
     Process,
     doubt_of_folder,
     read_record,
-    start_time,
 )
 
 KILL_DEADLINE_S = 60.0

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
 from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
+from weft.base.effort import start_time
 from weft.base.errors import MachineError, RunError
 from weft.base.garbage import uncollected
 from weft.topo.worlds.emulated.namespaces import check_call, libc
@@ -91,7 +92,7 @@ class PidNamespace:
 
     def check(self) -> None:
         """Raise RunError if the init has ended, and everything in the namespace with it."""
-        if os.path.exists(f"/proc/{self.pid}/ns/net"):  # what a process gives back as it ends
+        if start_time(self.pid) is not None:
             return
         self._reap(time.monotonic() + STATUS_DEADLINE_S)
         status = self._init.poll()

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import msgspec
 
-from weft.base.effort import stat_fields
+from weft.base.effort import start_time
 from weft.base.errors import MachineError, refuse
 from weft.base.private_files import FOLDER_MODE, doubt, open_private
 from weft.base.signals import signals_held
@@ -38,8 +38,6 @@ ROOT_MODE = 0o755
 """The mode of the folder of all runs: others see which there are, and nothing of them."""
 
 
-_PF_EXITING = 0x4
-"""The kernel's flag of a process that is ending (linux/sched.h)."""
 MOST_RECORD_BYTES = 16 << 20
 
 
@@ -59,18 +57,6 @@ class Process:
     def is_alive(self) -> bool:
         """Return whether that very process still runs (a zombie does not)."""
         return start_time(self.pid) == self.started
-
-
-def start_time(pid: int) -> int | None:
-    """Return when a process was started, in clock ticks since boot; None if none runs under that
-    id.
-
-    One that is ending counts as ended: the init of a PID namespace, once killed, waits until all
-    in it have been waited for, which somebody else may have to do.
-    """
-    fields = stat_fields(pid)
-    ended = not fields or fields[0] in "ZX" or int(fields[6]) & _PF_EXITING
-    return None if ended else int(fields[19])
 
 
 def boot_id() -> str:
