@@ -127,14 +127,12 @@ class Controller:
                 counters = everywhere + (at_hosts if direction.tier == "host_down" else [])
                 cells[port.node] += [(counter, port.number) for counter in counters]
         counted = self.read_cells(cells)
-        found = {}
-        for direction in self.topology.directions:
-            ends = LinkCells(self.names, direction, counted)
-            total = LinkCounters()
-            for each in features:
-                with blamed(each, "share"):
-                    total = total + each.share(ends)
-            found[direction.ends] = total
+        ends = [LinkCells(self.names, each, counted) for each in self.topology.directions]
+        found = dict.fromkeys((each.direction.ends for each in ends), LinkCounters())
+        for feature in features:
+            with blamed(feature, "share"):
+                for each in ends:
+                    found[each.direction.ends] += feature.share(each)
         return found
 
     def read_cells(
