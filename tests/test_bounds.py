@@ -21,7 +21,7 @@ from weft.agents.collectives.algorithms.optcast_model import Optcast
 from weft.agents.collectives.algorithms.switch_model import switch_frames, switch_payload
 from weft.agents.collectives.overheads import RC_OVERHEAD_BYTES, frame_bytes
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import completion_bound_ns, expected_ns
+from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.clos import leaf_spine, single
 
 RECURSIVE = [("allgather", "recursive-doubling"), ("reduce-scatter", "recursive-halving")]
@@ -230,7 +230,10 @@ def test_the_expected_time_has_headers_and_the_bound_has_none(case: tuple[str, s
     scenario = Scenario(collective=collective, mtu=1024, size_bytes=1 << 20)
     overhead = 70 if algorithm == "multicast" else 58
     bound_ns = completion_bound_ns(scenario, algorithm)
-    assert expected_ns(scenario, algorithm) == bound_ns * (1024 + overhead) // 1024
+    assert (
+        completion_bound_ns(scenario, algorithm, frames=True)
+        == bound_ns * (1024 + overhead) // 1024
+    )
 
 
 @pytest.mark.parametrize("case", CASES, ids="-".join)
@@ -241,7 +244,7 @@ def test_one_rank_and_no_bytes_take_no_time(case: tuple[str, str]) -> None:
             collective, topology="single", hosts_per_leaf=ranks, size_bytes=size_bytes
         )
         assert completion_bound_ns(scenario, algorithm) == 0
-        assert expected_ns(scenario, algorithm) == 0
+        assert completion_bound_ns(scenario, algorithm, frames=True) == 0
 
 
 # -- Allreduce -----------------------------------------------------------------------------------
@@ -448,9 +451,11 @@ def test_a_scenarios_bounds_on_servers_and_in_switches() -> None:
     size = 1 << 20
     assert completion_bound_ns(scenario, "ring") == 2 * size * 7 // 8
     assert completion_bound_ns(scenario, "optcast") == size + 4096
-    assert expected_ns(scenario, "optcast") == (size + 4096) * (4096 + 58) // 4096
+    assert (
+        completion_bound_ns(scenario, "optcast", frames=True) == (size + 4096) * (4096 + 58) // 4096
+    )
     assert completion_bound_ns(scenario, "switch") == size
-    assert expected_ns(scenario, "switch") == 1024 * 1110 + 128 * 86
+    assert completion_bound_ns(scenario, "switch", frames=True) == 1024 * 1110 + 128 * 86
     few = Scenario(**options, servers=2, operations=3)
     assert completion_bound_ns(few, "optcast") == 3 * 4 * size + 4096
     together = Scenario(**options, server_placement="ranks")
@@ -460,4 +465,4 @@ def test_a_scenarios_bounds_on_servers_and_in_switches() -> None:
     assert completion_bound_ns(jobs, "optcast") == size + 4096
     assert completion_bound_ns(jobs, "ring") == 2 * size * 3 // 4
     halves = Scenario(**options, dtype="float16", values=64)
-    assert expected_ns(halves, "switch") == 8192 * (86 + 256) + 128 * 86
+    assert completion_bound_ns(halves, "switch", frames=True) == 8192 * (86 + 256) + 128 * 86

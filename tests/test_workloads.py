@@ -20,7 +20,7 @@ from weft.base.errors import InputError
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.theory.bounds import completion_bound_ns, expected_ns
+from weft.experiments.theory.bounds import completion_bound_ns
 from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
 from weft.experiments.theory.traffic_model import tier_model_bytes
 from weft.experiments.workloads.collectives import add_collective, algorithm_for
@@ -270,7 +270,9 @@ def test_a_models_step_is_run_in_the_simulated_world_by_every_algorithm() -> Non
         one = simulate(scenario, program_of(scenario), algorithm, 0, lambda _: None)
         assert one.verified, one.error
         assert one.completion_ns is not None and one.completion_ns > one.bound_ns
-        assert expected_ns(scenario, algorithm) > completion_bound_ns(scenario, algorithm)
+        assert completion_bound_ns(scenario, algorithm, frames=True) > completion_bound_ns(
+            scenario, algorithm
+        )
 
 
 def test_a_scenario_of_flows_stays_as_it_is(tmp_path: Path) -> None:

@@ -300,17 +300,26 @@ class HostAgent(EndpointAgent):
             if number & 0xFF == immediate >> 24:
                 running.operation.written(peer, immediate & 0xFFFFFF, length_bytes, now_ns)
                 return
-        if self._running:
-            raise ProtocolError(f"an RDMA WRITE of operation {immediate >> 24}, which is not on")
+        refuse(
+            self._running,
+            f"an RDMA WRITE of operation {immediate >> 24}, which is not on",
+            ProtocolError,
+        )
 
     def _control(self, peer: int, message: Control, now_ns: int) -> None:
         if message.kind is Kind.PROBE:
             return
-        if message.kind is Kind.ABORT and message.rank >= len(self.communicator.members):
-            raise ProtocolError(f"ABORT by rank {message.rank}, which does not exist")
+        refuse(
+            message.kind is Kind.ABORT and message.rank >= len(self.communicator.members),
+            f"ABORT by rank {message.rank}, which does not exist",
+            ProtocolError,
+        )
         if message.operation >= self._next_number:
-            if sum(sender == peer for sender, _ in self._early) >= MAX_EARLY:
-                raise ProtocolError(f"{MAX_EARLY} messages of operations that have not begun")
+            refuse(
+                sum(sender == peer for sender, _ in self._early) >= MAX_EARLY,
+                f"{MAX_EARLY} messages of operations that have not begun",
+                ProtocolError,
+            )
             self._early.append((peer, message))
         elif message.kind is Kind.ABORT:
             reason = f"{self.communicator.title(message.rank)} gave up: {message.text}"

@@ -148,14 +148,16 @@ class Members:
         """
         own = self.title(self.own)
         for peer in self.queue_pairs:
-            if peer not in introductions:
-                raise InputError(f"{own}: {self.title(peer)} said nothing of its queue pair")
+            refuse(
+                peer not in introductions,
+                f"{own}: {self.title(peer)} said nothing of its queue pair",
+            )
             pairs, words = self.pairs_of(peer), introductions[peer]
-            if len(words) != 2 * len(pairs):
-                raise InputError(
-                    f"{own} has {len(pairs)} lanes with {self.title(peer)}, which has "
-                    f"{len(words) // 2}: both ends need the same number"
-                )
+            refuse(
+                len(words) != 2 * len(pairs),
+                f"{own} has {len(pairs)} lanes with {self.title(peer)}, which has "
+                f"{len(words) // 2}: both ends need the same number",
+            )
             for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
                 pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
 

@@ -336,5 +336,6 @@ def _run_between_two(requests: Sequence[Request]) -> None:
                     receiver.receive(batch, now_ns)
         for agent in agents:
             event = agent.next_event()
-            if not isinstance(event, Done):
-                raise RunError(f"warming up {request.algorithm}: {event}")
+            refuse(
+                not isinstance(event, Done), f"warming up {request.algorithm}: {event}", RunError
+            )

@@ -320,9 +320,10 @@ def scatter_order(
 
 
 def _items(array: Array, kind: DataKind, what: str) -> int:
-    if array.dtype.itemsize != kind.item_bytes or not array.flags.c_contiguous:
-        raise TransportMisuse(
-            f"{what} of {array.dtype}, contiguous: {array.flags.c_contiguous}; {kind.name} needs"
-            f" contiguous ones of {kind.item_bytes} bytes"
-        )
+    refuse(
+        array.dtype.itemsize != kind.item_bytes or not array.flags.c_contiguous,
+        f"{what} of {array.dtype}, contiguous: {array.flags.c_contiguous}; {kind.name} needs"
+        f" contiguous ones of {kind.item_bytes} bytes",
+        TransportMisuse,
+    )
     return int(array.size)

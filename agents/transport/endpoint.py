@@ -294,11 +294,12 @@ class Endpoint:
         """Return the local queue pair that `remote` names, for a queue pair of this host. Raises
         TransportMisuse if there is none."""
         index = remote.number - FIRST_LOCAL_NUMBER
-        if remote.address != self.address or not 0 <= index < len(self._locals):
-            raise TransportMisuse(
-                f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
-                f"{ipv4_text(self.address)}"
-            )
+        refuse(
+            remote.address != self.address or not 0 <= index < len(self._locals),
+            f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
+            f"{ipv4_text(self.address)}",
+            TransportMisuse,
+        )
         return self._locals[index]
 
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:

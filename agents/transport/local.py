@@ -12,6 +12,7 @@ from weft.agents.transport.types import (
     RemoteQueuePair,
     TransportMisuse,
 )
+from weft.base.errors import refuse
 
 FIRST_LOCAL_NUMBER = 0xF00000
 """Above all other QP numbers of an endpoint."""
@@ -33,8 +34,11 @@ class LocalQueuePair(RcQueuePair):
 
     def connect(self, remote: RemoteQueuePair) -> None:
         """Name the other end; TransportMisuse if there is one already, or it is not here."""
-        if self.remote is not None:
-            raise TransportMisuse(f"queue pair {self.number:#x} is connected already")
+        refuse(
+            self.remote is not None,
+            f"queue pair {self.number:#x} is connected already",
+            TransportMisuse,
+        )
         self._endpoint.local_pair(remote)
         self.remote = remote
         before, self._before = self._before, []

@@ -249,11 +249,12 @@ class ChunkSink:
         Whoever attaches the sink calls it; what was marked until then belongs to setting up.
         Raises TransportMisuse if packets may arrive in another place already.
         """
-        if self._receiver is not None and self._receiver() is not receiver:
-            raise TransportMisuse(
-                f"the sink of operation {self.operation} is fed by another endpoint or receive"
-                " worker: all groups of a sink belong to one"
-            )
+        refuse(
+            self._receiver is not None and self._receiver() is not receiver,
+            f"the sink of operation {self.operation} is fed by another endpoint or receive"
+            " worker: all groups of a sink belong to one",
+            TransportMisuse,
+        )
         self._receiver = weakref.ref(receiver)  # which has the sink, and would never go else
 
     def rearm(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, Exact, entry
 from weft.controller.features.feature import Feature, Planned, Planning
 from weft.controller.flows import WITHIN_LEAF
@@ -115,12 +115,12 @@ def plan_pins(
     found: dict[str, list[Entity]] = {}
     for pin in pins:
         source, destination = topology.host(pin.source), topology.host(pin.destination)
-        if not 0 <= pin.source_port < 1 << 16:
-            raise InputError(f"{pin}: a UDP port is 0 to 65535")
+        refuse(not 0 <= pin.source_port < 1 << 16, f"{pin}: a UDP port is 0 to 65535")
         flow = pin.source, pin.destination, pin.source_port
         if flow in chosen:
-            if chosen[flow] != pin.path:
-                raise InputError(f"{pin}: it has two paths, {chosen[flow]} and {pin.path}")
+            refuse(
+                chosen[flow] != pin.path, f"{pin}: it has two paths, {chosen[flow]} and {pin.path}"
+            )
             continue
         chosen[flow] = pin.path
         way = source.leaf, destination.leaf, pin.path

@@ -75,10 +75,10 @@ def _rate(name: str, value: Any) -> int:
 
 def _sizes(name: str, value: Any) -> tuple[int, ...]:
     items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)):
-        raise InputError(
-            f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3"
-        )
+    refuse(
+        not isinstance(items, (list, tuple)),
+        f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3",
+    )
     refuse(not items, f"{name} [] is an empty list: name sizes, or leave it out and name one size")
     try:
         return tuple(parse_size(item, "size") for item in items)

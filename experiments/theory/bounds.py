@@ -21,22 +21,23 @@ from weft.experiments.theory.fabric_bound import fabric_bound_ns
 from weft.experiments.theory.traffic_model import asked_of
 
 
-def completion_bound_ns(scenario: Scenario, algorithm: str) -> int:
-    """Return the least completion time of all of a run's operations, in ns, if packets had no
-    headers.
+def completion_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool = False) -> int:
+    """Return the least completion time of all of a run's operations, in ns.
 
-    Of several jobs, of one that has the network to itself. Of FSDP interleaving headers count, and
-    what only acknowledges sums: there, what they take decides what is to be gained.
+    Of several jobs, of one that has the network to itself.
+
+    Args:
+        frames: with the headers of all data packets, and with what only acknowledges sums. Of FSDP
+            interleaving they always count: what they take decides what is to be gained there.
 
     Raises:
         InputError: nothing is known of the algorithm.
     """
-    return _time_ns(scenario, algorithm, frames=scenario.collective == FSDP)
-
-
-def expected_ns(scenario: Scenario, algorithm: str) -> int:
-    """Return the same as `completion_bound_ns`, with the headers of all data packets."""
-    return _time_ns(scenario, algorithm, frames=True)
+    frames = frames or scenario.collective == FSDP
+    return max(
+        _hosts_ns(scenario, algorithm, frames=frames),
+        fabric_bound_ns(scenario, algorithm, frames=frames),
+    )
 
 
 def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True) -> int:
@@ -65,13 +66,6 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
     if leaves > 1 and sum(switch.level == top for switch in network.switches) == 1:
         links += gathered.ranks // leaves * int(gathered.sizes[0])
     return max(hosts, links)
-
-
-def _time_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
-    return max(
-        _hosts_ns(scenario, algorithm, frames=frames),
-        fabric_bound_ns(scenario, algorithm, frames=frames),
-    )
 
 
 def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:

@@ -1,5 +1,6 @@
 """Evaluation of P4 expressions on values known at compile time."""
 
+from weft.base.errors import refuse
 from weft.switch.compiler.types import BitType, BoolType, IntegerType, IntType, Type, base_type
 
 
@@ -51,8 +52,7 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
                 ">": left > right, "<=": left <= right, ">=": left >= right,
             }[operator]  # fmt: skip
         case "<<" | ">>":
-            if right < 0:
-                raise EvaluationError("cannot shift by a negative number")
+            refuse(right < 0, "cannot shift by a negative number", EvaluationError)
             bits = getattr(base_type(kind), "width", None)
             if operator == ">>":
                 return left >> min(right, MAXIMUM_BITS)
@@ -60,10 +60,12 @@ def binary(operator: str, left: int, right: int, kind: Type, right_kind: Type) -
                 raise EvaluationError(f"cannot shift by {right}: the result is too large")
             return wrap(left << right, kind) if bits is None or right < bits else 0
         case "/" | "%":
-            if right == 0:
-                raise EvaluationError("division by zero")
-            if left < 0 or right < 0:
-                raise EvaluationError(f"'{operator}' of negative numbers is not defined")
+            refuse(right == 0, "division by zero", EvaluationError)
+            refuse(
+                left < 0 or right < 0,
+                f"'{operator}' of negative numbers is not defined",
+                EvaluationError,
+            )
             return left // right if operator == "/" else left % right
         case "++":
             width = int(getattr(base_type(right_kind), "width", 0))

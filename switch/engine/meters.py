@@ -3,6 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.errors import refuse
 from weft.base.jit import words_of
 from weft.switch.engine.control import CounterCell, InvalidValue, MeterConfig, MeterCounts
 from weft.switch.engine.layout import MARKS, MOST_TOKENS, MeterCell
@@ -13,13 +14,16 @@ MOST_RATE = (1 << 63) - 1
 def check_rates(what: str, config: MeterConfig) -> None:
     """Raise InvalidValue for rates or bursts that a meter cannot have."""
     for name, value in vars(config).items():
-        if not 0 <= value <= MOST_RATE:
-            raise InvalidValue(f"{what}: {name} {value} is out of range, 0 to {MOST_RATE}")
-    if config.pir_per_s < config.cir_per_s:
-        raise InvalidValue(
-            f"{what}: the peak rate {config.pir_per_s} is below the committed rate "
-            f"{config.cir_per_s}"
+        refuse(
+            not 0 <= value <= MOST_RATE,
+            f"{what}: {name} {value} is out of range, 0 to {MOST_RATE}",
+            InvalidValue,
         )
+    refuse(
+        config.pir_per_s < config.cir_per_s,
+        f"{what}: the peak rate {config.pir_per_s} is below the committed rate {config.cir_per_s}",
+        InvalidValue,
+    )
 
 
 def cell_at(meters: NDArray[np.void], cell: int) -> MeterCell:

@@ -7,6 +7,7 @@ words only; a struct, tuple or header is its fields one after the other.
 from collections.abc import Iterator
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info_objects import MOST_BITS
 from weft.switch.p4runtime.refusals import invalid, unimplemented
@@ -97,8 +98,11 @@ def _decode_translated(name: str, types: Any, message: Any, what: str) -> int:
 
 def _width(spec: Any) -> int:
     """Return the bits of a ``bit<W>`` or ``int<W>`` in a P4Info."""
-    if not 0 < spec.bitwidth <= MOST_BITS:
-        raise invalid(f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}")
+    refuse(
+        not 0 < spec.bitwidth <= MOST_BITS,
+        f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}",
+        invalid,
+    )
     return int(spec.bitwidth)
 
 
@@ -115,8 +119,7 @@ def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
 
 
 def _check_depth(depth: int) -> None:
-    if depth > MOST_DEPTH:
-        raise invalid(f"P4Info: a type within more than {MOST_DEPTH} others")
+    refuse(depth > MOST_DEPTH, f"P4Info: a type within more than {MOST_DEPTH} others", invalid)
 
 
 def _encode_bits(spec: Any, word: int) -> bytes:
@@ -126,8 +129,7 @@ def _encode_bits(spec: Any, word: int) -> bytes:
 
 
 def _named(known: Any, name: str) -> Any:
-    if name not in known:
-        raise invalid(f"P4Info: type_info has no type {name!r}")
+    refuse(name not in known, f"P4Info: type_info has no type {name!r}", invalid)
     return known[name]
 
 

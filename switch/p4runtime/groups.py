@@ -86,10 +86,11 @@ def write_group(device: Device, kind: int, message: Any) -> None:
         device.control.insert_group(group)
     else:
         for old in device.control.groups(group.profile):
-            if old.group_id == group.group_id and old.max_size != group.max_size:
-                raise invalid(
-                    f"{what}: max_size cannot change from {old.max_size} to {group.max_size}"
-                )
+            refuse(
+                old.group_id == group.group_id and old.max_size != group.max_size,
+                f"{what}: max_size cannot change from {old.max_size} to {group.max_size}",
+                invalid,
+            )
         device.control.modify_group(group)
     device.notes.groups.pop((profile.name, group.group_id), None)
     if watched:
@@ -119,18 +120,20 @@ def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) 
     """
     total = 0
     for member in members:
-        if member.weight <= 0:
-            raise invalid(f"{what}: weight {member.weight}; a weight is above 0")
-        if profile.max_member_weight and member.weight > profile.max_member_weight:
-            raise invalid(
-                f"{what}: weight {member.weight}; a member's is at most {profile.max_member_weight}"
-            )
+        refuse(member.weight <= 0, f"{what}: weight {member.weight}; a weight is above 0", invalid)
+        refuse(
+            profile.max_member_weight and member.weight > profile.max_member_weight,
+            f"{what}: weight {member.weight}; a member's is at most {profile.max_member_weight}",
+            invalid,
+        )
         total += member.weight
-    if profile.by_members and limit and len(members) > limit:
-        raise exhausted(f"{what}: {len(members)} members; the limit is {limit}")
+    refuse(
+        profile.by_members and limit and len(members) > limit,
+        f"{what}: {len(members)} members; the limit is {limit}",
+        exhausted,
+    )
     limit = MAX_GROUP_SIZE if profile.by_members else min(limit or MAX_GROUP_SIZE, MAX_GROUP_SIZE)
-    if total > limit:
-        raise exhausted(f"{what}: weights sum to {total}; the limit is {limit}")
+    refuse(total > limit, f"{what}: weights sum to {total}; the limit is {limit}", exhausted)
 
 
 def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:

@@ -8,6 +8,8 @@ two names collide, and an ``@id`` annotation before either.
 from collections import Counter
 from collections.abc import Iterable
 
+from weft.base.errors import refuse
+
 PREFIXES = {
     "action": 0x01, "table": 0x02, "value_set": 0x03, "controller_header": 0x04,
     "action_profile": 0x11, "counter": 0x12, "direct_counter": 0x13, "meter": 0x14,
@@ -48,13 +50,13 @@ class Identifiers:
                 pending[kind].add(name)
                 continue
             prefix = PREFIXES[kind] << 24
-            if given >> 24 not in (0, PREFIXES[kind]):
-                raise ValueError(
-                    f"@id({given:#x}) of '{name}' must have the prefix {PREFIXES[kind]:#04x}"
-                )
+            refuse(
+                given >> 24 not in (0, PREFIXES[kind]),
+                f"@id({given:#x}) of '{name}' must have the prefix {PREFIXES[kind]:#04x}",
+                ValueError,
+            )
             number = prefix | (given & 0xFFFFFF)
-            if number in taken:
-                raise ValueError(f"@id({given:#x}) of '{name}' is given twice")
+            refuse(number in taken, f"@id({given:#x}) of '{name}' is given twice", ValueError)
             taken.add(number)
             self._ids[kind, name] = number
         for kind, unnumbered in pending.items():

@@ -30,8 +30,6 @@ from weft.topo.worlds.simulated.layout import (
     internal,
 )
 
-_ACKNOWLEDGE = 0x11
-
 DONE, CALL_HOST, LACK_ROOM = range(3)
 
 
@@ -82,8 +80,6 @@ def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns
     endpoint = EndpointState(words.endpoint)
     take_batch(endpoint, batch, 1, now_ns)
     world.delivered += 1
-    if data[start + STACK_BYTES] != _ACKNOWLEDGE:
-        world.data_delivered += 1
     multicast = read32(data, start + STACK_BYTES + 4) & 0xFFFFFF == 0xFFFFFF
     chunk = multicast and read32(data, start + STACK_BYTES + 12) != AGGREGATION_QKEY
     call = endpoint.events != 0 or words.attentive != 0

@@ -57,8 +57,6 @@ class WorldRecord(Record):
     """Frames that crossed a link."""
     delivered: int
     """Datagrams that hosts took in."""
-    data_delivered: int
-    """Those of them that are no acknowledgements."""
     margin: int
     """Free packets and buffers that must be left before an event."""
     rules: int
