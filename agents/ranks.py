@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from weft.agents.collectives.communicator import Lane
-from weft.agents.collectives.operation import Report
+from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import Series
 from weft.agents.collectives.workload import Workload, accuracy_of
@@ -180,7 +180,7 @@ def report_of(
     team: int,
     host: str,
     series: Series,
-    counted: Report,
+    counted: OperationReport,
     statistics: Mapping[str, int],
     start_ns: int,
     *,

@@ -18,7 +18,7 @@ from tests.aggregation_workers import Array, Workers
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of, significand_bits
-from weft.agents.collectives.operation import Report
+from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import Endpoint
@@ -201,7 +201,9 @@ def test_an_operation_with_saturated_blocks_ends_well_and_says_so() -> None:
         assert isinstance(event, Done)
         assert event.report.blocks_saturated == 3
         assert np.array_equal(output, [2**31 - 1] * 10)
-    assert (Report(blocks_saturated=2) + Report(blocks_saturated=3)).blocks_saturated == 5
+    assert (
+        OperationReport(blocks_saturated=2) + OperationReport(blocks_saturated=3)
+    ).blocks_saturated == 5
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])

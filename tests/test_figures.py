@@ -14,7 +14,7 @@ from weft.base import files
 from weft.base.errors import InputError, RunError
 from weft.base.progress import Progress
 from weft.experiments.figures import command, measure
-from weft.experiments.figures.kept import Kept, Row, metrics_of, rows_of
+from weft.experiments.figures.kept import AlgorithmRow, Kept, metrics_of, rows_of
 from weft.experiments.figures.plots import PlotNote, lines_of, with_plots
 from weft.experiments.figures.tables import END, TableSpec, number, rendered, table
 
@@ -23,8 +23,8 @@ NOTE = "paths: completion-ms; rows placement; columns paths; placement in-order 
 
 def row(
     algorithm: str, paths: str, placement: str, times: Sequence[float | None], cost_s: float = 1.0
-) -> Row:
-    return Row(
+) -> AlgorithmRow:
+    return AlgorithmRow(
         algorithm,
         {"paths": paths, "placement": placement, "ranks": "16", "world": "simulated"},
         list(range(1, len(times) + 1)),
@@ -139,7 +139,7 @@ def test_what_is_beneath_a_table_says_why_some_figures_are_of_fewer_runs() -> No
     )
 
 
-def beneath_of(note: str, *rows: Row) -> str:
+def beneath_of(note: str, *rows: AlgorithmRow) -> str:
     """What stands beneath a table up to the commit."""
     made = table(TableSpec.parse(note), Kept("paths", 4, list(rows)))
     return made.splitlines()[-1].rpartition("; commit")[0]
@@ -168,7 +168,9 @@ def test_runs_that_all_failed_are_not_called_exact() -> None:
     assert beneath_of(note, varied, failed).endswith("seeds 1 to 4: mean (least to greatest)")
 
 
-def emulated(algorithm: str, times: Sequence[float | None], verdicts: Sequence[str]) -> Row:
+def emulated(
+    algorithm: str, times: Sequence[float | None], verdicts: Sequence[str]
+) -> AlgorithmRow:
     simulated = row(algorithm, "ecmp", "in-order", times)
     options = {**simulated.options, "world": "emulated"}
     return replace(simulated, options=options, verdicts=list(verdicts), seeds=[1] * len(times))
@@ -213,7 +215,7 @@ def test_a_cell_of_emulated_runs_says_how_many_are_ok() -> None:
 
 
 def test_an_option_that_was_left_alone_is_by_default() -> None:
-    def with_options(**more: str) -> Row:
+    def with_options(**more: str) -> AlgorithmRow:
         base = row("ring", "ecmp", "in-order", [1.0])
         return replace(base, options={**base.options, **more})
 
@@ -304,7 +306,7 @@ def test_a_plot_has_the_means_of_a_line_with_their_range() -> None:
 
 def test_a_plot_has_numbers_as_they_are_and_a_line_for_each_value_of_the_rest() -> None:
     rows = [
-        Row("ring", {"size": size, "world": world}, [1],
+        AlgorithmRow("ring", {"size": size, "world": world}, [1],
             {"completion-ms": [time], "over-bound": [2.0]}, ["ok"])
         for size, time in (("1 MiB", 40.0), ("64 KiB", 4.0)) for world in ("simulated", "emulated")
     ]  # fmt: skip
@@ -532,8 +534,8 @@ def test_points_of_the_other_world_stay_while_the_scenario_file_has_them(docs: P
     both = both.replace('\nworld = "simulated"', "")
     (measure.SCENARIOS / "small.toml").write_text(both)
 
-    def at(world: str, loss: str, algorithm: str = "ring") -> Row:
-        return Row(
+    def at(world: str, loss: str, algorithm: str = "ring") -> AlgorithmRow:
+        return AlgorithmRow(
             algorithm, {"world": world, "loss": loss, "ranks": "2"}, [1],
             {"completion-ms": [1.0]}, ["ok"],
         )  # fmt: skip

@@ -18,7 +18,7 @@ from weft.agents.collectives.series import Series
 from weft.base.errors import InputError
 from weft.experiments.plots.draw import svg_of
 from weft.experiments.plots.spec import PlotSpec
-from weft.experiments.plots.timeline import Bar, gaps, timelines_of
+from weft.experiments.plots.timeline import OperationBar, gaps, timelines_of
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_of
@@ -102,7 +102,7 @@ def test_an_allgather_and_a_reduce_scatter_are_under_way_nearly_all_the_time(
     for one in results.runs:
         for rank in one.ranks:
             for which in (0, 1):
-                bars = [Bar("", 0, *span) for span in rank.spans_ns[which::2]]
+                bars = [OperationBar("", 0, *span) for span in rank.spans_ns[which::2]]
                 idle = gaps(bars, one.completion_ns or 0)
                 assert sum(end - begin for begin, end in idle) < 0.06 * (one.completion_ns or 0)
 
@@ -142,7 +142,7 @@ def test_a_damaged_span_is_found(results: Results, tmp_path: Path) -> None:
 
 
 def test_gaps_are_what_no_bar_covers() -> None:
-    bars = [Bar("", 0, *span) for span in ((5, 9), (0, 3), (2, 4), (6, 7))]
+    bars = [OperationBar("", 0, *span) for span in ((5, 9), (0, 3), (2, 4), (6, 7))]
     assert gaps(bars, 12) == ((4, 5), (9, 12))
     assert gaps(bars, 9) == ((4, 5),)
     assert gaps([], 3) == ((0, 3),)

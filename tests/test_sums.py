@@ -15,7 +15,7 @@ from weft.agents.collectives.dtypes import HALF_TYPES, dtype_of, is_float
 from weft.agents.collectives.names import OPS
 from weft.agents.collectives.requests import Request
 from weft.agents.servers.compiled_sums import BLOCK
-from weft.agents.servers.sums import DTYPES, Reduction
+from weft.agents.servers.sums import DTYPES, ReductionKind
 from weft.base.errors import InputError
 
 Array = npt.NDArray[np.generic]
@@ -25,7 +25,7 @@ def combined(dtype: str, op: str, vectors: Sequence[Array]) -> Array:
     """What the servers' code makes of vectors."""
     out = np.full(vectors[0].nbytes + 8, 0xEE, np.uint8)
     addresses = np.array([vector.ctypes.data for vector in vectors], np.int64)
-    Reduction(dtype, op).combine(addresses, vectors[0].size, out, ranks=len(vectors))
+    ReductionKind(dtype, op).combine(addresses, vectors[0].size, out, ranks=len(vectors))
     assert np.all(out[vectors[0].nbytes :] == 0xEE)
     return out[: vectors[0].nbytes].view(dtype_of(dtype))
 
@@ -76,7 +76,7 @@ def test_any_float32_is_rounded_to_a_half_as_numpy_does(numbers: list[float], dt
     """As the root of a tree does with partial results."""
     partial = np.array(numbers, np.float32)
     out = np.empty(2 * len(numbers), np.uint8)
-    Reduction(dtype, "sum").combine(
+    ReductionKind(dtype, "sum").combine(
         np.array([partial.ctypes.data], np.int64), len(numbers), out, partial=True, ranks=1
     )
     with np.errstate(all="ignore"):
@@ -117,6 +117,6 @@ def test_integers_wrap_and_averages_truncate_toward_zero() -> None:
 
 def test_types_that_cannot_be_summed_are_named() -> None:
     with pytest.raises(InputError, match="'complex64': reduction servers combine float32, float16"):
-        Reduction("complex64", "sum")
+        ReductionKind("complex64", "sum")
     with pytest.raises(InputError, match="op 'product': choose from sum, min, max, average"):
-        Reduction("float32", "product")
+        ReductionKind("float32", "product")

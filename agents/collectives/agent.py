@@ -31,7 +31,7 @@ from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.flows_operation import FlowsOperation
 from weft.agents.collectives.names import MAX_AT_ONCE
-from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request, flat_bytes
 from weft.agents.collectives.timing import TIMEOUT_BASE_NS, operation_timeout_ns
@@ -58,7 +58,7 @@ class Done:
 
     number: int
     finished_ns: int
-    report: Report
+    report: OperationReport
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Failed:
     number: int
     finished_ns: int
     error: str
-    report: Report
+    report: OperationReport
 
 
 @dataclass
@@ -171,10 +171,10 @@ class HostAgent(EndpointAgent):
         """How many operations are running."""
         return len(self._running)
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         """Return the sum of the running operations' reports, for a progress bar."""
         reports = (running.operation.report(now_ns) for running in self._running.values())
-        return sum(reports, Report())
+        return sum(reports, OperationReport())
 
     def abort(self, reason: str, now_ns: int) -> None:
         """Give up what is running, and let the peers know."""

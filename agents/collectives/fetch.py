@@ -27,7 +27,7 @@ MAX_READS = 8
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadTicket:
     """The detail of an RDMA READ's ticket: what it fills, and from where."""
 
     shard: int
@@ -56,7 +56,7 @@ class FetchRing:
         self._asked: set[int] = set()
         self._unanswered: set[int] = set()
         self._remembered: set[int] = set()
-        self._to_read: deque[Read] = deque()
+        self._to_read: deque[ReadTicket] = deque()
         self._requested: dict[int, list[Range]] = {}
         """The ranges of each shard that were read or will be read."""
         self._reads = 0
@@ -116,7 +116,7 @@ class FetchRing:
     def completed(self, ticket: Ticket) -> None:
         """Take note that an RDMA READ is complete: its chunks are in place."""
         read = ticket.detail
-        assert isinstance(read, Read)
+        assert isinstance(read, ReadTicket)
         worker, first, end = read.part
         fresh = self._subgroups.sinks[worker].mark(first, end - first)
         self.chunks_fetched += fresh
@@ -146,7 +146,7 @@ class FetchRing:
         requested = self._requested.setdefault(shard, [])
         found = without(without(self._subgroups.gaps(shard), lacking), requested)
         self._requested[shard] = sorted([*requested, *found])
-        self._to_read += [Read(shard, part, message.address, message.rkey) for part in found]
+        self._to_read += [ReadTicket(shard, part, message.address, message.rkey) for part in found]
         self._read()
 
     def _read(self) -> None:

@@ -111,9 +111,11 @@ class FlowGraph:
             )
 
     @cached_property
-    def table(self) -> "Table":
+    def table(self) -> "FlowColumns":
         """The columns as arrays."""
-        return Table(*(np.array(getattr(self, field.name), np.int64) for field in fields(self)))
+        return FlowColumns(
+            *(np.array(getattr(self, field.name), np.int64) for field in fields(self))
+        )
 
     @property
     def ranks(self) -> int:
@@ -240,7 +242,7 @@ def _before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class FlowColumns:
     """The columns of a `FlowGraph`, int64 each."""
 
     source: IntArray

@@ -22,7 +22,7 @@ from weft.agents.collectives.names import GIVEN
 from weft.agents.collectives.operation import (
     Moment,
     Operation,
-    Report,
+    OperationReport,
     Ticket,
     WrittenBytes,
 )
@@ -195,7 +195,7 @@ class FlowsOperation(Operation):
             )
         return self._schedule.waiting_for() or self._posts.describe()
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         return replace(super().report(now_ns), flows=list(self._moments))
 
     def _proceed(self, now_ns: int) -> None:

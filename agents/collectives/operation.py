@@ -22,7 +22,7 @@ class Moment:
 
 
 @dataclass
-class Report:
+class OperationReport:
     """What one rank has counted and timed in one operation."""
 
     phases_ns: dict[str, int] = field(default_factory=dict)
@@ -45,11 +45,11 @@ class Report:
         """Return `flows`, each as (flow, what, ns since `start_ns`)."""
         return [(each.flow, each.what, each.at_ns - start_ns) for each in self.flows]
 
-    def __add__(self, other: "Report") -> "Report":
+    def __add__(self, other: "OperationReport") -> "OperationReport":
         """Return the sum of both reports; the phases' durations add up."""
         phases_ns = Counter(self.phases_ns)
         phases_ns.update(other.phases_ns)
-        return Report(
+        return OperationReport(
             dict(phases_ns),
             self.received_bytes + other.received_bytes,
             self.chunks_multicast + other.chunks_multicast,
@@ -184,7 +184,7 @@ class Operation:
 
     @property
     def phase(self) -> str:
-        """What the operation is at, as `Report.phases_ns` calls it."""
+        """What the operation is at, as `OperationReport.phases_ns` calls it."""
         return self._clock.phase
 
     def start(self, now_ns: int) -> None:
@@ -227,9 +227,9 @@ class Operation:
     def close(self) -> None:
         """Receive nothing more."""
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         """Return what has been counted and timed so far."""
-        return Report(
+        return OperationReport(
             self._clock.durations(now_ns),
             self._received_bytes,
             flow_count=len(self._posts.flows),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from weft.agents.collectives.agent import Done, Failed, HostAgent
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.names import MAX_AT_ONCE
-from weft.agents.collectives.operation import Report
+from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.base.errors import refuse
 
@@ -59,7 +59,7 @@ class Series:
         """Why the series failed, or empty."""
         self.finished_ns = 0
         """When the last job ended."""
-        self.total = Report()
+        self.total = OperationReport()
         """The sum of the reports of the jobs that ended."""
 
     @property
@@ -93,7 +93,7 @@ class Series:
                 self.error = self._agent.failure  # a peer's, when nothing was running here
                 self.finished_ns = now_ns
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         """Return the sum of the reports of the jobs that ended and of those that run."""
         return self.total if self.ended else self.total + self._agent.report(now_ns)
 

@@ -22,7 +22,7 @@ from weft.base.errors import refuse
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkerPart:
     """What one worker has of one shard: its packets are `count` chunks of `sink` from `first` on,
     `length` bytes at `offset` of the gathered buffer."""
 
@@ -97,14 +97,14 @@ class Subgroups:
         for pair, sink in self._feeds:
             pair.detach(sink)
 
-    def parts(self, shard: int) -> Iterator[Part]:
+    def parts(self, shard: int) -> Iterator[WorkerPart]:
         """Yield what each worker has of a shard, those that have nothing left out."""
         for worker, (sink, pairs) in enumerate(zip(self.sinks, self._groups, strict=True)):
             chunks = sink.chunks_of(shard)
             if chunks:
                 offset, length = sink.shard_region(shard)
                 pair = pairs[shard % len(pairs)]
-                yield Part(worker, sink, pair, chunks.start, len(chunks), offset, length)
+                yield WorkerPart(worker, sink, pair, chunks.start, len(chunks), offset, length)
 
     @property
     def missing(self) -> int:

@@ -40,7 +40,7 @@ UNFILLED = 0xEE
 _MAX_MAGNITUDE = 1 << 15
 
 
-class Part(NamedTuple):
+class ContributedPart(NamedTuple):
     """A part of a buffer or an output that one rank contributes as a whole."""
 
     key: int
@@ -198,7 +198,7 @@ class Workload:
             wrong = self._difference(part, offset, piece)
             yield "" if wrong is None else f"byte {wrong} of {part.what} is wrong"
 
-    def _buffer_parts(self, rank: int) -> list[Part]:
+    def _buffer_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's buffer, in order, for a collective that reduces nothing."""
         if self.request.flows is not None:
             return _flows(self.request.flows, self.request.flows.sent_by(rank).tolist())
@@ -207,11 +207,11 @@ class Workload:
         one = self.request.collective == "many-to-one" and rank != self.request.root
         sources = range(rank, rank + 1) if one else range(self.size)
         return [
-            Part(source, self._shards[source], source, f"the shard of rank {source}")
+            ContributedPart(source, self._shards[source], source, f"the shard of rank {source}")
             for source in sources
         ]
 
-    def _output_parts(self, rank: int) -> list[Part]:
+    def _output_parts(self, rank: int) -> list[ContributedPart]:
         """Return the parts of a rank's output, in order, for a collective that reduces nothing;
         there are none if it works in place."""
         if self.request.flows is not None:
@@ -220,11 +220,13 @@ class Workload:
             return []
         return [self._exchanged(source, rank) for source in range(self.size)]
 
-    def _exchanged(self, source: int, destination: int) -> Part:
+    def _exchanged(self, source: int, destination: int) -> ContributedPart:
         what = f"what rank {source} has for rank {destination}"
-        return Part(source * self.size + destination, self._shards[destination], source, what)
+        return ContributedPart(
+            source * self.size + destination, self._shards[destination], source, what
+        )
 
-    def _difference(self, part: Part, offset: int, piece: Bytes) -> int | None:
+    def _difference(self, part: ContributedPart, offset: int, piece: Bytes) -> int | None:
         number = self.request.number
         if self._kept is not None and not self._once:
             if part.key not in self._kept:
@@ -339,9 +341,9 @@ def accuracy_of(workloads: Iterable[Workload]) -> dict[str, float]:
     return sum(errors, SumErrors()).figures() if errors else {}
 
 
-def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[Part]:
+def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[ContributedPart]:
     return [
-        Part(
+        ContributedPart(
             flow, graph.size_bytes[flow], graph.source[flow],
             f"flow {flow} from rank {graph.source[flow]}",
         )
@@ -349,7 +351,9 @@ def _flows(graph: FlowGraph, flows: Iterable[int]) -> list[Part]:
     ]  # fmt: skip
 
 
-def _slices(parts: Iterable[Part], buffer: Bytes) -> Iterator[tuple[Part, int, Bytes]]:
+def _slices(
+    parts: Iterable[ContributedPart], buffer: Bytes
+) -> Iterator[tuple[ContributedPart, int, Bytes]]:
     """Yield the parts that a buffer consists of, in slices: (part, offset in it, bytes)."""
     start = 0
     for part in parts:

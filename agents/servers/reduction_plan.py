@@ -19,7 +19,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from weft.agents.collectives.names import OPS, REDUCING
-from weft.agents.servers.sums import DTYPES, Reduction
+from weft.agents.servers.sums import DTYPES, ReductionKind
 from weft.base.errors import ProtocolError, refuse
 from weft.base.jit import Words
 
@@ -99,7 +99,7 @@ class Terms:
         """Return the first thing that is wrong with the numbers, or nothing."""
         shards = 1 if self.collective == "allreduce" else self.size
         elements = sum(self.counts)
-        total = elements * Reduction(self.dtype, self.op).item_bytes
+        total = elements * ReductionKind(self.dtype, self.op).item_bytes
         block, packet = self.block_bytes, self.packet_bytes
         chunks = total // max(1, block) + 2 * shards * self.split
         groups = -(-self.size // max(1, self.fan_in))
@@ -142,7 +142,7 @@ def terms_of(
     Raises:
         InputError: there is no such operation.
     """
-    reduction = Reduction(dtype, op)
+    reduction = ReductionKind(dtype, op)
     refuse(
         not servers, f"{collective} by optcast needs reduction servers; the communicator has none"
     )
@@ -208,7 +208,7 @@ class ReductionPlan:
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
-        self.reduction = Reduction(terms.dtype, terms.op)
+        self.reduction = ReductionKind(terms.dtype, terms.op)
         window = min(WINDOW_BYTES, QUEUE_BYTES // max(1, terms.size - terms.servers))
         fewest = FEWEST_SLOTS * (2 if terms.fan_in < terms.size else 1)  # partial results take time
         self.slots = min(MOST_SLOTS, max(fewest, window // terms.block_bytes))

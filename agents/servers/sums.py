@@ -25,7 +25,7 @@ _CODES = {"sum": SUM, "min": MINIMUM, "max": MAXIMUM, "average": SUM}
 Bytes = npt.NDArray[np.uint8]
 
 
-class Reduction:
+class ReductionKind:
     """One element type and operation.
 
     Args:
@@ -86,7 +86,7 @@ class Reduction:
 def prepare(dtypes: Sequence[str] = DTYPES) -> None:
     """Compile the sums of some element types, or load them from the cache."""
     for dtype in dtypes:
-        reduction = Reduction(dtype, "sum")
+        reduction = ReductionKind(dtype, "sum")
         vectors = np.zeros((2, 8), np.uint8)
         out = np.zeros(8, np.uint8)
         addresses = np.array([vector.ctypes.data for vector in vectors], np.int64)

@@ -29,7 +29,7 @@ def max_groups(names: ProgramNames) -> int:
 
 
 @dataclass(frozen=True)
-class Tree:
+class MulticastTree:
     """One multicast group and the way its packets take."""
 
     index: int
@@ -65,7 +65,7 @@ class Multicast(Feature):
         return Planned(tree_entities(planning.names, trees), trees)
 
 
-def trees_of(plan: Plan) -> tuple[Tree, ...]:
+def trees_of(plan: Plan) -> tuple[MulticastTree, ...]:
     """Return the multicast groups that a plan provides."""
     return tuple(plan.provided.get(Multicast.name, ()))
 
@@ -75,7 +75,7 @@ def plan_trees(
     topology: Topology,
     groups: Iterable[Sequence[str]],
     without: Collection[str] = (),
-) -> tuple[Tree, ...]:
+) -> tuple[MulticastTree, ...]:
     """Plan a tree for each group of hosts, given by name.
 
     ``without``: names of links not to be used. Raises InputError for an empty group, an unknown
@@ -101,11 +101,11 @@ def plan_trees(
         root = able[index % len(able)].name
         if (root, members) not in ports:
             ports[root, members] = _descend(live, below, root, members)
-        trees.append(Tree(index, members, root, ports[root, members]))
+        trees.append(MulticastTree(index, members, root, ports[root, members]))
     return tuple(trees)
 
 
-def tree_entities(names: ProgramNames, trees: Iterable[Tree]) -> dict[str, list[Entity]]:
+def tree_entities(names: ProgramNames, trees: Iterable[MulticastTree]) -> dict[str, list[Entity]]:
     """Return the entries of every switch that some tree passes, by its name."""
     found: dict[str, list[Entity]] = {}
     for tree in trees:

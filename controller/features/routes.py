@@ -12,7 +12,7 @@ that lead down to a leaf or pod have equal shares of its hosts: where there is n
 none carries more than one host receives, whoever sends.
 
 Where packets are sprayed, a route that has several shortest paths names a member that says over
-which set of ports (`Spraying`). Pinned paths (`weft.controller.features.pinned_paths`) come
+which set of ports (`SwitchSpraying`). Pinned paths (`weft.controller.features.pinned_paths`) come
 before all routes; what is not pinned goes by ECMP.
 
 A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
@@ -118,7 +118,7 @@ def plan_routes(
             switch,
             live[switch.name],
             next_hops[switch.name],
-            Spraying(names, in_turn, seed, switch.device_id) if sprayed else None,
+            SwitchSpraying(names, in_turn, seed, switch.device_id) if sprayed else None,
         )
         for switch in topology.switches
     }
@@ -191,7 +191,7 @@ def _entries(
     switch: Switch,
     live: Sequence[Direction],
     next_hops: dict[str, Ports],
-    spraying: "Spraying | None",
+    spraying: "SwitchSpraying | None",
 ) -> list[Entity]:
     uplinks = tuple(
         direction.source.number
@@ -361,7 +361,7 @@ FIRST_MEMBER = 1 << 17
 
 
 @dataclass(frozen=True)
-class Spraying:
+class SwitchSpraying:
     """How one switch sprays: every packet of RoCEv2 takes a port of its own, at random or in turn.
 
     A set is the ports that a route may take. It has places: in turn, several rounds of all the

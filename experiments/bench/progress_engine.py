@@ -68,7 +68,7 @@ _QKEY = 9
 
 
 @dataclass(frozen=True)
-class Part:
+class WorkerShare:
     """One worker's share: its bytes, and the ring of packets that carries them."""
 
     group: int
@@ -101,7 +101,7 @@ def measure(
 def _rows(
     sizes: Collection[int],
     workers: Collection[int],
-    run: Callable[[list[Part], int, str], tuple[float, float]],
+    run: Callable[[list[WorkerShare], int, str], tuple[float, float]],
 ) -> list[dict[str, Any]]:
     rows = []
     cores = len(os.sched_getaffinity(0))
@@ -125,7 +125,7 @@ def _rows(
     return rows
 
 
-def _parts(chunk_bytes: int, workers: int) -> list[Part]:
+def _parts(chunk_bytes: int, workers: int) -> list[WorkerShare]:
     """Return what each of some workers receives."""
     packet_bytes = min(chunk_bytes, PATH_MTU)
     packets = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes)
@@ -140,14 +140,14 @@ def _parts(chunk_bytes: int, workers: int) -> list[Part]:
         )
         pair = sender.create_ud(_FIRST_GROUP + worker, _QKEY)
         pair.post_chunks(sender.register(data), 0, packets, packet_bytes, 1 << 24, 0)
-        parts.append(Part(pair.group_address, data, sender.transmit(0)))
+        parts.append(WorkerShare(pair.group_address, data, sender.transmit(0)))
     return parts
 
 
 class _Gathering:
     """Workers on their parts of one buffer; what they gathered is checked, each time."""
 
-    def __init__(self, parts: list[Part], chunk_bytes: int, mode: str) -> None:
+    def __init__(self, parts: list[WorkerShare], chunk_bytes: int, mode: str) -> None:
         packet_bytes = min(chunk_bytes, PATH_MTU)
         sizes = [len(part.data) for part in parts]
         self.chunks = sum(sizes) // chunk_bytes
@@ -208,7 +208,7 @@ class _Gathering:
         return wall_ns * len(parts) / chunks, sum(one.cpu_ns for one in times) / chunks
 
 
-def _from_memory(parts: list[Part], chunk_bytes: int, mode: str) -> tuple[float, float]:
+def _from_memory(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tuple[float, float]:
     gathering = _Gathering(parts, chunk_bytes, mode)
 
     def attempt(rounds: int) -> tuple[float, float]:
@@ -237,7 +237,7 @@ class _UntilWhole:
         return False
 
 
-def _from_sockets(parts: list[Part], chunk_bytes: int, mode: str) -> tuple[float, float]:
+def _from_sockets(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tuple[float, float]:
     gathering = _Gathering(parts, chunk_bytes, mode)
 
     def attempt() -> tuple[float, float]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from weft.agents.collectives.dtypes import HALF_TYPES, Array, dtype_of, is_float
-from weft.agents.servers.sums import Reduction
+from weft.agents.servers.sums import ReductionKind
 from weft.base.errors import RunError, refuse
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def measure(
 
 def _row(dtype: str, op: str, ranks: int, attempt_ns: int) -> dict[str, Any]:
     slots = _slots(dtype, op, ranks)
-    reduction = Reduction(dtype, op)
+    reduction = ReductionKind(dtype, op)
     out = slots.out.view(np.uint8)
     addresses = [
         np.array([vector.ctypes.data for vector in vectors], np.int64) for vectors in slots.chunks

@@ -118,7 +118,7 @@ class Device:
 
 
 @dataclass
-class Row:
+class BenchmarkRow:
     """What is measured: frames of one kind through devices, and what comes of it."""
 
     what: str
@@ -181,7 +181,9 @@ class Generator:
     ) -> None:
         bare.generate(words, port, self._messages.headers, sinks, self._text, settings, self._time)
 
-    def run(self, row: Row, port: socket.socket, window: int, turn_s: float) -> dict[str, float]:
+    def run(
+        self, row: BenchmarkRow, port: socket.socket, window: int, turn_s: float
+    ) -> dict[str, float]:
         """Run one turn. RunError if nothing comes through."""
         for _ in range(ATTEMPTS):
             turn = self._run(row, port, window, turn_s)
@@ -190,7 +192,7 @@ class Generator:
         raise RunError(f"{row.what}, {row.traffic}, {row.frame_bytes} bytes: nothing comes through")
 
     def _run(
-        self, row: Row, port: socket.socket, window: int, turn_s: float
+        self, row: BenchmarkRow, port: socket.socket, window: int, turn_s: float
     ) -> dict[str, float] | None:
         self._messages.fill(frames(row.frame_bytes, row.destination))
         words = np.zeros(bare.G_WORDS, np.int64)
@@ -222,7 +224,7 @@ class Generator:
             "lost": lost,
         }
 
-    def _cpu(self, row: Row) -> int:
+    def _cpu(self, row: BenchmarkRow) -> int:
         return sum(device.cpu_ns() for device in row.devices)
 
 
@@ -286,7 +288,7 @@ class Bench:
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder = folder
         self.sizes = sizes
-        self.rows: list[Row] = []
+        self.rows: list[BenchmarkRow] = []
         self.devices: list[Device] = []
         self.skipped: list[str] = []
         self.fabric = compile_cached(
@@ -323,7 +325,9 @@ class Bench:
         run_batch("ip", rig("a"))
         command = python_command("weft.experiments.bench.switch_rows", "forward", "A1", "A2")
         device = self.add(Device("ceiling", command, _says_ready))
-        self.rows += [Row("ceiling", "unicast", size, "a", [device]) for size in self.sizes]
+        self.rows += [
+            BenchmarkRow("ceiling", "unicast", size, "a", [device]) for size in self.sizes
+        ]
 
     def switch(self, name: str, number: int, ports: list[dict[str, Any]]) -> dict[str, Any]:
         """Return a switch as the built-in switch's configuration has it."""
@@ -363,8 +367,10 @@ class Bench:
             unicast(self.names, 2) + replicated(self.names),
         )
         self.rows += [
-            *(Row(what, "unicast", size, letter, [device]) for size in self.sizes),
-            Row(what, "multicast to 4", 1400, letter, [device], copies=FANOUT, destination=_GROUP),
+            *(BenchmarkRow(what, "unicast", size, letter, [device]) for size in self.sizes),
+            BenchmarkRow(
+                what, "multicast to 4", 1400, letter, [device], copies=FANOUT, destination=_GROUP
+            ),
         ]
 
     def weft_more(self) -> None:
@@ -383,8 +389,8 @@ class Bench:
         for i in range(HOPS):
             load(f"hop{i}", 2 + i, self.address(f"hop{i}"), self.fabric, unicast(self.names, 2))
         self.rows += [
-            Row("weft", "12 tables", 1400, "c", [device]),
-            Row("weft", "patch links", 1400, "d", [device], hops=HOPS),
+            BenchmarkRow("weft", "12 tables", 1400, "c", [device]),
+            BenchmarkRow("weft", "patch links", 1400, "d", [device], hops=HOPS),
         ]
 
     def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
@@ -400,7 +406,7 @@ class Bench:
         self.load_fabric("bmv2", "bmv2", "e", device)
         device = self.bmv2_process("bmv2-twelve", 2, {1: "F1", 2: "F2"})
         load("bmv2-twelve", 2, self.address("bmv2-twelve"), self.twelve, [])
-        self.rows.append(Row("bmv2", "12 tables", 1400, "f", [device]))
+        self.rows.append(BenchmarkRow("bmv2", "12 tables", 1400, "f", [device]))
 
     def bmv2_chain(self) -> None:
         """Let four BMv2, one behind the other over veth pairs, be measured."""
@@ -414,7 +420,7 @@ class Bench:
             name = f"bmv2-hop{i}"
             devices.append(self.bmv2_process(name, 3 + i, {1: left, 2: right}))
             load(name, 3 + i, self.address(name), self.fabric, unicast(self.names, 2))
-        self.rows.append(Row("bmv2", "4 in a row", 1400, "h", devices, hops=HOPS))
+        self.rows.append(BenchmarkRow("bmv2", "4 in a row", 1400, "h", devices, hops=HOPS))
 
     def measure(self, rounds: int, turn_s: float) -> None:
         """Choose each row's window, then let all rows take turns."""

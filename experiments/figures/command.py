@@ -12,7 +12,7 @@ from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, RunError, refuse
 from weft.base.progress import Progress
-from weft.experiments.figures.kept import METRICS, Kept, Row, options_of
+from weft.experiments.figures.kept import METRICS, AlgorithmRow, Kept, options_of
 from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from weft.experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from weft.experiments.figures.reference import with_options
@@ -220,7 +220,7 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
     return found + [f"{kept.name}: {name} is run and not kept" for name in sorted(missing)]
 
 
-def _failures(row: Row, now: Row) -> list[str]:
+def _failures(row: AlgorithmRow, now: AlgorithmRow) -> list[str]:
     """Say which runs fail now and did not, or no longer do, of the seeds that both have."""
     changes = {True: "fails; it did not", False: "no longer fails"}
     return [
@@ -230,11 +230,11 @@ def _failures(row: Row, now: Row) -> list[str]:
     ]
 
 
-def _fails(row: Row, seed: int) -> bool:
+def _fails(row: AlgorithmRow, seed: int) -> bool:
     return (seed, "failed") in zip(row.seeds, row.verdicts, strict=True)
 
 
-def _changes(row: Row, now: Row, metric: str) -> list[str]:
+def _changes(row: AlgorithmRow, now: AlgorithmRow, metric: str) -> list[str]:
     """Return what has changed of a metric in the fresh runs that did not fail, in words."""
     values = row.values[metric]
     spread = Spread.of(values)
@@ -257,7 +257,7 @@ def _changes(row: Row, now: Row, metric: str) -> list[str]:
     return found
 
 
-def _named(row: Row) -> str:
+def _named(row: AlgorithmRow) -> str:
     return ", ".join((row.algorithm, *(f"{key} {value}" for key, value in row.options.items())))
 
 

@@ -59,7 +59,7 @@ COUNTS = ("retransmitted", "reordered", "queue-dropped")
 """Those that are whole numbers in each run."""
 
 
-class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The runs of one algorithm at one point: the same but for their seeds and repetitions."""
 
     algorithm: str
@@ -101,7 +101,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     processors: int
     """How many the machine had that emulated."""
-    rows: list[Row] = []
+    rows: list[AlgorithmRow] = []
 
     def write(self, folder: Path) -> Path:
         """Write ``NAME.json``. Raises OSError."""
@@ -179,19 +179,21 @@ def _model_bytes(run: Run) -> dict[str, int]:
         return {}
 
 
-def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = "") -> list[Row]:
+def rows_of(
+    runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = ""
+) -> list[AlgorithmRow]:
     """Return the rows of runs, each with what it cost in seconds, in order of appearance.
 
     Args:
         swept: options that tell points apart; ``seed`` does not.
-        source: as `Row.source`.
+        source: as `AlgorithmRow.source`.
     """
-    found: dict[str, Row] = {}
+    found: dict[str, AlgorithmRow] = {}
     for run, cost_s in runs:
         scenario = run.scenario
         options = options_of(scenario, swept, str(len(run.ranks)))
         key = json.dumps([run.algorithm, options])
-        row = found.setdefault(key, Row(run.algorithm, options, [], {}, []))
+        row = found.setdefault(key, AlgorithmRow(run.algorithm, options, [], {}, []))
         row.seeds.append(int(scenario.get("seed", 1)))
         for name, value in metrics_of(run).items():
             row.values.setdefault(name, []).append(value)
@@ -201,7 +203,7 @@ def rows_of(runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str
 
 
 def options_of(scenario: Mapping[str, Any], swept: Sequence[str], ranks: str) -> dict[str, str]:
-    """Return the same as `Row.options`, of a scenario's point."""
+    """Return the same as `AlgorithmRow.options`, of a scenario's point."""
     options = {name: _said(name, scenario) for name in swept if name != "seed"}
     return options | {"ranks": ranks, "world": str(scenario.get("world"))}
 

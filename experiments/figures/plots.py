@@ -26,7 +26,7 @@ from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.figures.kept import Kept, Row, check_metric, check_option
+from weft.experiments.figures.kept import AlgorithmRow, Kept, check_metric, check_option
 from weft.experiments.figures.tables import (
     END,
     blocks,
@@ -118,7 +118,7 @@ class PlotNote:
             over, under,
         )  # fmt: skip
 
-    def rows_of(self, kept: Kept) -> list[Row]:
+    def rows_of(self, kept: Kept) -> list[AlgorithmRow]:
         """Return the rows that the plot shows. Raises `InputError` for none."""
         rows = rows_with(self.shared, kept)
         if self.divides:
@@ -160,7 +160,7 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
     """Return what a plot shows. Raises `InputError`."""
     rows = note.rows_of(kept)
     axis, positions = _axis(note.x, [row.value(note.x) for row in rows])
-    found: dict[tuple[str, ...], dict[float, Row]] = {}
+    found: dict[tuple[str, ...], dict[float, AlgorithmRow]] = {}
     for row in rows:
         line = found.setdefault(tuple(row.value(option) for option in note.lines), {})
         x = positions[row.value(note.x)]
@@ -184,7 +184,7 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
     return Lines(axis, y_label, "bound", tuple(lines))
 
 
-def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, Row]) -> Line:
+def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, AlgorithmRow]) -> Line:
     xs = sorted(at)
     spreads = [Spread.of(at[x].values[note.metric]) for x in xs]
     known = [spread for spread in spreads if spread]  # `rows_of` has left no other
@@ -201,7 +201,7 @@ def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, Row
     )  # fmt: skip
 
 
-def _bound(note: PlotNote, row: Row) -> float | None:
+def _bound(note: PlotNote, row: AlgorithmRow) -> float | None:
     if not note.with_bound:
         return None
     if note.metric == "over-bound":

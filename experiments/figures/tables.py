@@ -28,7 +28,14 @@ from msgspec.structs import replace
 
 from weft.base.errors import refuse
 from weft.base.units import runs_of, shown
-from weft.experiments.figures.kept import COUNTS, TIMES, Kept, Row, check_metric, check_option
+from weft.experiments.figures.kept import (
+    COUNTS,
+    TIMES,
+    AlgorithmRow,
+    Kept,
+    check_metric,
+    check_option,
+)
 from weft.experiments.figures.measure import LONG_S
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import OPTIONS, field_of
@@ -167,14 +174,14 @@ def table(spec: TableSpec, kept: Kept) -> str:
         cells = [_cell(spec, rows, {**named, spec.columns: head}) for head in heads]
         lines.append(f"| {' | '.join((*map(_written, spec.rows, name), *cells))} |")
 
-    def has_range(row: Row) -> bool:
+    def has_range(row: AlgorithmRow) -> bool:
         return any(" to " in _figure(row, metric, divides=divides) for metric in spec.metrics)
 
     below = caption(kept, rows, spec.metrics, has_range, divides=divides)
     return "\n".join(lines) + f"\n\n{below}\n"
 
 
-def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list[Row]:
+def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list[AlgorithmRow]:
     """Return the rows that have one of the values of each option."""
     return [
         row
@@ -183,7 +190,7 @@ def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list
     ]
 
 
-def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]:
+def divided(rows: Sequence[AlgorithmRow], kept: Kept, over: str, under: str) -> list[AlgorithmRow]:
     """Return rows with their figures over (under) those of an algorithm at the same point, seed by
     seed; without its own, and with no figure where either run is not ``ok``.
 
@@ -193,7 +200,7 @@ def divided(rows: Sequence[Row], kept: Kept, over: str, under: str) -> list[Row]
     return [_divided(row, other, kept, bool(over)) for row in rows if row.algorithm != other]
 
 
-def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
+def _divided(row: AlgorithmRow, other: str, kept: Kept, is_over: bool) -> AlgorithmRow:
     found = [each for each in kept.rows if (each.algorithm, each.options) == (other, row.options)]
     refuse(not found, f"figures of {kept.name}: no {other!r} at {row.options}")
     its = found[0]
@@ -216,7 +223,7 @@ def _divided(row: Row, other: str, kept: Kept, is_over: bool) -> Row:
     )
 
 
-def _of_ok(row: Row, metric: str) -> list[float | None]:
+def _of_ok(row: AlgorithmRow, metric: str) -> list[float | None]:
     """Figures of the runs that may be compared; None for each of the others."""
     pairs = zip(row.values[metric], row.verdicts, strict=True)
     return [value if verdict == "ok" else None for value, verdict in pairs]
@@ -236,7 +243,7 @@ def _as_many(ones: list[T], others: list[T]) -> tuple[list[T], list[T]]:
     )
 
 
-def _value(row: Row, metric: str, name: str) -> str:
+def _value(row: AlgorithmRow, metric: str, name: str) -> str:
     return metric.replace("-", " ").replace("mib", "MiB") if name == METRIC else row.value(name)
 
 
@@ -246,7 +253,7 @@ def _written(option: str, value: str) -> str:
     return "by default" if unset else value
 
 
-def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
+def _cell(spec: TableSpec, rows: Sequence[AlgorithmRow], wanted: dict[str, str]) -> str:
     divides = bool(spec.over or spec.under)
     said = wanted.pop(METRIC, "")
     matching = [row for row in rows if row.is_like(wanted)]
@@ -269,7 +276,7 @@ def _cell(spec: TableSpec, rows: Sequence[Row], wanted: dict[str, str]) -> str:
     return ", ".join(told)
 
 
-def _figure(row: Row, metric: str, *, divides: bool) -> str:
+def _figure(row: AlgorithmRow, metric: str, *, divides: bool) -> str:
     refuse(
         metric not in row.values,
         f"figures of {row.algorithm}: no {metric} is kept: measure them anew",
@@ -296,9 +303,9 @@ def number(value: float) -> str:
 
 def caption(
     kept: Kept,
-    rows: Sequence[Row],
+    rows: Sequence[AlgorithmRow],
     metrics: Sequence[str],
-    has_range: Callable[[Row], bool],
+    has_range: Callable[[AlgorithmRow], bool],
     *,
     divides: bool,
 ) -> str:
@@ -322,7 +329,7 @@ def caption(
     return f"*`{kept.name}.toml`, {'; '.join(told)}; {sources}.*"
 
 
-def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
+def _doubts_of(rows: Sequence[AlgorithmRow], divides: bool) -> list[str]:
     """Return how many emulated runs are not ``ok``, in words; nothing where all are."""
     verdicts = [verdict for row in rows for verdict in row.verdicts]
     doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
@@ -338,7 +345,7 @@ def _doubts_of(rows: Sequence[Row], divides: bool) -> list[str]:
     return [f"{' and '.join(told)}, of {len(verdicts)}"]
 
 
-def _seeds_of(rows: Sequence[Row], metrics: Sequence[str], has_ranges: bool) -> str:
+def _seeds_of(rows: Sequence[AlgorithmRow], metrics: Sequence[str], has_ranges: bool) -> str:
     """Say under which seeds simulated runs were made, and why some have fewer."""
     seeds = sorted({seed for row in rows for seed in row.seeds})
     told = f"seeds {_ranges(seeds)}"
@@ -356,7 +363,7 @@ def _seeds_of(rows: Sequence[Row], metrics: Sequence[str], has_ranges: bool) -> 
     return told
 
 
-def is_exact(row: Row, metrics: Sequence[str]) -> bool:
+def is_exact(row: AlgorithmRow, metrics: Sequence[str]) -> bool:
     """Return whether all runs came to the same figures; not where one failed."""
     spreads = [Spread.of(row.values.get(metric, [])) for metric in metrics]
     return "failed" not in row.verdicts and all(

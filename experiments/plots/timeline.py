@@ -35,7 +35,7 @@ IDLE = "#dfe4ea"
 
 
 @dataclass(frozen=True)
-class Bar:
+class OperationBar:
     """One operation on one rank; times in ns from the common start."""
 
     collective: str
@@ -46,11 +46,11 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Row:
+class RankRow:
     """The bars of one rank."""
 
     rank: int
-    lanes: tuple[tuple[Bar, ...], ...]
+    lanes: tuple[tuple[OperationBar, ...], ...]
     """Bars by the place that they are drawn at: a collective has one lane, or more where its
     operations overlap."""
     idle: dict[str, tuple[tuple[int, int], ...]]
@@ -63,7 +63,7 @@ class Timeline:
     """The rows of one run."""
 
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[RankRow, ...]
     end_ns: int
 
 
@@ -86,16 +86,16 @@ def _timeline(summary: Summary, swept: Sequence[str]) -> Timeline:
     return Timeline(title, tuple(_row(summary, rank, end_ns) for rank in ranks), end_ns)
 
 
-def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
+def _row(summary: Summary, rank: RankResult, end_ns: int) -> RankRow:
     collective = str(summary.scenario["collective"])
     in_turn = any(each.in_turn for each in kinds_of(collective, summary.algorithm))
-    lanes: dict[str, list[list[Bar]]] = {}
+    lanes: dict[str, list[list[OperationBar]]] = {}
     latest: dict[str, int] = {}
     for place, (begun_ns, done_ns) in enumerate(rank.spans_ns):
         name, layer = operation_name(place) if collective == FSDP else (collective, place)
         begin_ns = min(max(begun_ns, latest.get(name, 0)), done_ns) if in_turn else begun_ns
         latest[name] = done_ns
-        bar = Bar(name, layer, begin_ns, done_ns)
+        bar = OperationBar(name, layer, begin_ns, done_ns)
         mine = lanes.setdefault(name, [])
         free = next((lane for lane in mine if lane[-1].end_ns <= begin_ns), None)
         if free is None:
@@ -103,10 +103,10 @@ def _row(summary: Summary, rank: RankResult, end_ns: int) -> Row:
         else:
             free.append(bar)
     idle = {name: gaps([bar for lane in of for bar in lane], end_ns) for name, of in lanes.items()}
-    return Row(rank.rank, tuple(tuple(lane) for of in lanes.values() for lane in of), idle)
+    return RankRow(rank.rank, tuple(tuple(lane) for of in lanes.values() for lane in of), idle)
 
 
-def gaps(bars: Sequence[Bar], end_ns: int) -> tuple[tuple[int, int], ...]:
+def gaps(bars: Sequence[OperationBar], end_ns: int) -> tuple[tuple[int, int], ...]:
     """Return the times before `end_ns` in which there is no bar."""
     ordered = sorted(bars, key=lambda bar: bar.begin_ns)
     done_ns = accumulate((bar.end_ns for bar in ordered), max, initial=0)
@@ -159,7 +159,9 @@ def _draw(axes: Axes, timeline: Timeline, unit_ns: int) -> None:
     axes.set_title(timeline.title, loc="left")
 
 
-def _draw_bar(axes: Axes, bar: Bar, y: float, height: float, unit_ns: int, end_ns: int) -> None:
+def _draw_bar(
+    axes: Axes, bar: OperationBar, y: float, height: float, unit_ns: int, end_ns: int
+) -> None:
     colour = _paints(bar.collective)[bar.layer % 2]
     span_ns = bar.end_ns - bar.begin_ns
     axes.barh(

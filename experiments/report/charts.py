@@ -44,7 +44,7 @@ PIXELS_AN_INCH = 72.0
 
 
 @dataclass(frozen=True)
-class Bar:
+class ChartBar:
     """One horizontal bar."""
 
     label: str
@@ -67,7 +67,7 @@ class Bar:
 def completion_times(summaries: Sequence[Summary]) -> Markup | None:
     """Draw bars against the bound, with single runs as points; None where no run has a time."""
     drawn = [
-        Bar(
+        ChartBar(
             label_of(each.algorithm),
             done,
             colour(each.algorithm),
@@ -109,7 +109,7 @@ def tier_bytes(summaries: Sequence[Summary]) -> Markup:
         if not any(size or model for _, size, model in figures):
             continue
         bars = [
-            Bar(
+            ChartBar(
                 label_of(algorithm),
                 size,
                 colour(algorithm),
@@ -129,7 +129,7 @@ def _against(measured: float, model: int) -> str:
 
 
 def _bars(
-    groups: Sequence[tuple[str, Sequence[Bar]]],
+    groups: Sequence[tuple[str, Sequence[ChartBar]]],
     unit: tuple[str, int],
     thickness: float,
     description: str,
@@ -165,7 +165,7 @@ def _bars(
         return _inline(axes, description, "chart")
 
 
-def _draw_bar(axes: Axes, bar: Bar, y: float, thickness: float, scale: float) -> None:
+def _draw_bar(axes: Axes, bar: ChartBar, y: float, thickness: float, scale: float) -> None:
     height = thickness - 2 * min(3.0, thickness * 0.12)
     middle = y + thickness / 2
     (drawn,) = axes.barh(middle, bar.value * scale, height, color=bar.colour)

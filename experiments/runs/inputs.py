@@ -29,7 +29,7 @@ from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
 from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
-from weft.experiments.theory.lanes import ALTERNATES, Assignment, assignment_of
+from weft.experiments.theory.lanes import ALTERNATES, PathAssignment, assignment_of
 from weft.switch.compiler import ProgramFiles
 from weft.topo.faults import LinkLoss
 from weft.topo.faults.schedule import known_from_start
@@ -228,7 +228,9 @@ def plan_of(
     )
 
 
-def _assignment(scenario: Scenario, algorithm: str, without: Collection[str] = ()) -> Assignment:
+def _assignment(
+    scenario: Scenario, algorithm: str, without: Collection[str] = ()
+) -> PathAssignment:
     """Return the paths of the flows as an operation starts, or around links that have failed
     since."""
     known = known_from_start(scenario.injected, scenario.network(), scenario.notice_delay_ns)

@@ -33,7 +33,7 @@ other, where nothing comes back."""
 
 
 @dataclass(frozen=True)
-class Assignment:
+class PathAssignment:
     """What is decided of the paths of a run's flows."""
 
     paths: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
@@ -52,7 +52,7 @@ def assignment_of(
     algorithm: str,
     known: frozenset[str] = frozenset(),
     failed: frozenset[str] = frozenset(),
-) -> Assignment:
+) -> PathAssignment:
     """Return the lanes between a scenario's hosts; none where the paths of its algorithm's flows
     are left to the switches or to the transport.
 
@@ -62,7 +62,7 @@ def assignment_of(
     """
     scheme = scheme_of(scenario.paths)
     if scheme.lanes == 1 and not scheme.assigned:
-        return Assignment()
+        return PathAssignment()
     network = scenario.network()
     steps = placed_steps(scenario, algorithm)
     paths = (
@@ -76,7 +76,7 @@ def assignment_of(
         left = ClosPaths.of(network, known | failed)
         pinned = {pair: _moved(pair, chosen, left) for pair, chosen in paths.items()}
     pins = _pins(ports, pinned) if scheme.assigned == "pins" else ()
-    return Assignment(paths, _both_ways(ports), pins, _most(paths))
+    return PathAssignment(paths, _both_ways(ports), pins, _most(paths))
 
 
 def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:

@@ -30,7 +30,7 @@ AHEAD_PER_LEVEL = 3
 
 
 @dataclass(frozen=True)
-class Tree:
+class TreePlace:
     """A rank's place in the tree of one half: parent and children as ranks."""
 
     parent: int | None
@@ -67,7 +67,8 @@ class DoubleBinaryTreeAllreduce(Pattern):
             request = replace(request, block_bytes=wanted)
         super().__init__(request, rank, size, path_mtu, buffer, output, halves)
         self._trees = [
-            Tree(*double_binary_tree(tree, rank, size), self._blocks.of(tree)) for tree in (0, 1)
+            TreePlace(*double_binary_tree(tree, rank, size), self._blocks.of(tree))
+            for tree in (0, 1)
         ]
         self._staged = staged_child(rank, size)
         inner = next((tree for tree in (0, 1) if self._trees[tree].children), 0)
@@ -110,7 +111,7 @@ class DoubleBinaryTreeAllreduce(Pattern):
         self._add(tree, place)
         return length, self._down(tree, place) if tree.parent is None else (self._up(tree, place),)
 
-    def _down(self, tree: Tree, block: int) -> Iterator[Write]:
+    def _down(self, tree: TreePlace, block: int) -> Iterator[Write]:
         """Yield what a block of the result that is there allows: it goes down, and a leaf's next
         block goes up."""
         for child in tree.children:
@@ -119,7 +120,7 @@ class DoubleBinaryTreeAllreduce(Pattern):
         if not tree.children and following in tree.blocks:
             yield self._up(tree, following)
 
-    def _up(self, tree: Tree, block: int) -> Write:
+    def _up(self, tree: TreePlace, block: int) -> Write:
         """This rank's sum of a block goes to its parent."""
         assert tree.parent is not None
         which = self._trees.index(tree)
@@ -132,7 +133,7 @@ class DoubleBinaryTreeAllreduce(Pattern):
             tree.parent, number, OUTPUT if tree.children else BUFFER, offset, length, target
         )
 
-    def _add(self, tree: Tree, block: int) -> None:
+    def _add(self, tree: TreePlace, block: int) -> None:
         offset, length = self._blocks.span(block)
         buffer, output = (memory[offset : offset + length] for memory in self.memories[:2])
         ranks = 0 if tree.parent is not None else self._size

@@ -28,7 +28,7 @@ WHOLE = 1 << 30
 
 
 @dataclass(frozen=True)
-class Area:
+class VectorArea:
     """Where blocks from a peer arrive: block b at its place in the vector plus `shift` bytes, with
     the number b + `number_shift`. `stage` counts the areas that are added before; `WHOLE` if what
     arrives is the result."""
@@ -41,13 +41,13 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Send:
+class BlockSend:
     """One block to be sent to an area of a peer, once it has reached a stage."""
 
     peer: int
     block: int
     stage: int
-    area: Area
+    area: VectorArea
 
 
 class HalvingDoublingAllreduce(Pattern):
@@ -105,7 +105,7 @@ class HalvingDoublingAllreduce(Pattern):
         start = place >> round_ << round_
         return range(self._blocks.of(start).start, self._blocks.of(start + (1 << round_) - 1).stop)
 
-    def _areas_of(self, rank: int) -> list[Area]:
+    def _areas_of(self, rank: int) -> list[VectorArea]:
         """Return the areas in the order in which a rank adds them; then those of the result.
 
         The result's come first in the staging memory, in one vector; each of the others has its own
@@ -114,20 +114,20 @@ class HalvingDoublingAllreduce(Pattern):
         folding, place = self._folding, self._folding.place(rank)
         everything = range(self._blocks.total)
         if place is None:
-            return [Area(rank + 1, everything, 0, 0, WHOLE)]
+            return [VectorArea(rank + 1, everything, 0, 0, WHOLE)]
         sums = [(rank - 1, everything)] if place < folding.pairs else []
         rounds = range(folding.rounds)
         partners = {k: folding.rank(place ^ 1 << k) for k in rounds}
         sums += [(partners[k], self._range(place, k)) for k in reversed(rounds)]
         results = [(partners[k], self._range(place ^ 1 << k, k)) for k in rounds]
-        areas: list[Area] = []
+        areas: list[VectorArea] = []
         number, offset = 0, self._vector_bytes
         for stage, (peer, blocks) in enumerate(sums):
             begin, end = self._bytes_of(blocks)
-            areas.append(Area(peer, blocks, offset - begin, number - blocks.start, stage))
+            areas.append(VectorArea(peer, blocks, offset - begin, number - blocks.start, stage))
             number, offset = number + len(blocks), offset + end - begin
         for peer, blocks in results:
-            areas.append(Area(peer, blocks, 0, number - blocks.start, WHOLE))
+            areas.append(VectorArea(peer, blocks, 0, number - blocks.start, WHOLE))
             number += len(blocks)
         return areas
 
@@ -137,7 +137,7 @@ class HalvingDoublingAllreduce(Pattern):
         offset, length = self._blocks.span(blocks[-1])
         return self._blocks.span(blocks[0])[0], offset + length
 
-    def _sends(self) -> Iterator[Send]:
+    def _sends(self) -> Iterator[BlockSend]:
         """Yield all that this rank sends, in order."""
         folding, place, rank = self._folding, self._place, self._rank
         if place is None:
@@ -154,15 +154,15 @@ class HalvingDoublingAllreduce(Pattern):
         if place < folding.pairs:
             yield from self._sends_to(rank - 1, held, WHOLE)
 
-    def _sends_to(self, peer: int, blocks: Sequence[int], stage: int) -> Iterator[Send]:
+    def _sends_to(self, peer: int, blocks: Sequence[int], stage: int) -> Iterator[BlockSend]:
         area = next(
             area
             for area in self._areas_of(peer)
             if area.peer == self._rank and (area.stage == WHOLE) == (stage == WHOLE)
         )
-        return (Send(peer, block, stage, area) for block in tuple(blocks))
+        return (BlockSend(peer, block, stage, area) for block in tuple(blocks))
 
-    def _take(self, area: Area, block: int) -> None:
+    def _take(self, area: VectorArea, block: int) -> None:
         """Put a block that has arrived where it belongs, and add what that allows."""
         if area.stage == WHOLE:
             if self._place is not None:
@@ -176,7 +176,7 @@ class HalvingDoublingAllreduce(Pattern):
             self._early.remove((self._stages[block], block))
             self._add(self._areas[self._stages[block]], block)
 
-    def _add(self, area: Area, block: int) -> None:
+    def _add(self, area: VectorArea, block: int) -> None:
         offset, length = self._blocks.span(block)
         start = offset + area.shift
         arrived = self.memories[STAGING][start : start + length]

@@ -30,7 +30,7 @@ from weft.agents.collectives.barrier import DisseminationBarrier, rounds
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.fetch import FetchRing
-from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
@@ -211,9 +211,9 @@ class MulticastOperation(Operation):
         self._subgroups.detach()
         self._expect_no_more()
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         others = sum(self._shards) - self._shards[self._communicator.rank]
-        return Report(
+        return OperationReport(
             phases_ns=self._clock.durations(now_ns),
             received_bytes=others - self._subgroups.missing_bytes,
             chunks_multicast=self._subgroups.received,

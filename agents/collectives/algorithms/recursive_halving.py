@@ -24,7 +24,7 @@ BUFFER, STAGING, OUTPUT = range(3)
 
 
 @dataclass(frozen=True)
-class Area:
+class PartArea:
     """Where a peer's part arrives: bytes [begin, end) of the contribution, at `offset` of the
     memory that the peer writes, in blocks numbered from `first` on."""
 
@@ -41,7 +41,7 @@ class Area:
 
 
 @dataclass(frozen=True)
-class Send:
+class PartSend:
     """Bytes [begin, end) of the sum so far go to a peer."""
 
     peer: int
@@ -78,7 +78,9 @@ class RecursiveHalvingReduceScatter(Pattern):
         """Where the sum so far is: its memory, and what to take off a place in the contribution."""
         self._steps = deque(self._program())
         self.targets = {
-            step.peer for step in self._steps if isinstance(step, Send) and step.end > step.begin
+            step.peer
+            for step in self._steps
+            if isinstance(step, PartSend) and step.end > step.begin
         }
 
     def window(self, peer: int) -> int:
@@ -94,7 +96,7 @@ class RecursiveHalvingReduceScatter(Pattern):
                 return length, self.begin()
         raise ProtocolError(f"an RDMA WRITE announced block {block}; its writer has no area here")
 
-    def _areas_of(self, rank: int) -> list[Area]:
+    def _areas_of(self, rank: int) -> list[PartArea]:
         """Return the areas in the order in which a rank adds them."""
         folding, place, ends = self._folding, self._folding.place(rank), self._ends
         if place is None:
@@ -105,19 +107,19 @@ class RecursiveHalvingReduceScatter(Pattern):
                 mine = folding.ranks(place, round_)
                 partner = folding.rank(place ^ 1 << round_)
                 parts.append((partner, ends[mine.start], ends[mine.stop]))
-        areas: list[Area] = []
+        areas: list[PartArea] = []
         offset = first = 0
         for peer, begin, end in parts:
             blocks = -(-(end - begin) // self._block_bytes)
-            areas.append(Area(peer, begin, end, offset, first, blocks))
+            areas.append(PartArea(peer, begin, end, offset, first, blocks))
             offset, first = offset + end - begin, first + blocks
         return areas
 
-    def _program(self) -> Iterator[Send | int]:
+    def _program(self) -> Iterator[PartSend | int]:
         """Yield what this rank does, in order: sends, and the adding of areas by their number."""
         folding, place, ends, rank = self._folding, self._place, self._ends, self._rank
         if place is None:
-            yield Send(rank + 1, 0, ends[-1])
+            yield PartSend(rank + 1, 0, ends[-1])
             return
         paired = place < folding.pairs
         if paired:
@@ -125,17 +127,17 @@ class RecursiveHalvingReduceScatter(Pattern):
         for index, round_ in enumerate(reversed(range(folding.rounds))):
             partner = place ^ 1 << round_
             theirs = folding.ranks(partner, round_)
-            yield Send(folding.rank(partner), ends[theirs.start], ends[theirs.stop])
+            yield PartSend(folding.rank(partner), ends[theirs.start], ends[theirs.stop])
             yield index + paired
         if paired:
-            yield Send(rank - 1, ends[rank - 1], ends[rank])
+            yield PartSend(rank - 1, ends[rank - 1], ends[rank])
 
     def begin(self) -> Iterable[Write]:
         """Add the areas that have become whole, in their order, and send what that allows."""
         sends: list[Iterator[Write]] = []
         while self._steps:
             step = self._steps[0]
-            if isinstance(step, Send):
+            if isinstance(step, PartSend):
                 sends.append(self._writes(step, *self._sum))
             elif self._left[step]:
                 break
@@ -145,7 +147,7 @@ class RecursiveHalvingReduceScatter(Pattern):
             self._steps.popleft()
         return itertools.chain.from_iterable(sends)
 
-    def _add(self, area: Area, whole: bool) -> None:
+    def _add(self, area: PartArea, whole: bool) -> None:
         memory, base = self._sum
         arrived = self.memories[STAGING][area.offset : area.offset + area.size]
         before = self.memories[memory][area.begin - base : area.end - base]
@@ -155,7 +157,7 @@ class RecursiveHalvingReduceScatter(Pattern):
             begin, end = self._ends[self._rank : self._rank + 2]
             self.memories[OUTPUT][:] = arrived[begin - area.begin : end - area.begin]
 
-    def _writes(self, send: Send, memory: int, base: int) -> Iterator[Write]:
+    def _writes(self, send: PartSend, memory: int, base: int) -> Iterator[Write]:
         area = next(area for area in self._areas_of(send.peer) if area.peer == self._rank)
         for place in range(area.blocks):
             start = place * self._block_bytes

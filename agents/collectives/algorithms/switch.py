@@ -12,8 +12,8 @@ sign, so each rank's is off by at most 2**(e + L - 31), and
 
 An average is off by a P-th of the first term and that half unit. Results are the same on all ranks,
 bit for bit, and from run to run. int32 is exact as long as no sum of some ranks' values leaves the
-range; one that does stays at its end and is counted in `Report.blocks_saturated`. Blocks are V
-values that follow each other in the vector (of a Reduce-Scatter: in one shard).
+range; one that does stays at its end and is counted in `OperationReport.blocks_saturated`. Blocks
+are V values that follow each other in the vector (of a Reduce-Scatter: in one shard).
 """
 
 from collections.abc import Mapping
@@ -31,7 +31,7 @@ from weft.agents.collectives.algorithms.switch_model import (
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import is_float
 from weft.agents.collectives.names import SWITCH_DTYPES
-from weft.agents.collectives.operation import Operation, Report, Ticket
+from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
@@ -110,7 +110,7 @@ class SwitchOperation(Operation):
         if not self.done:
             self._pair.stop("an operation was given up")
 
-    def report(self, now_ns: int) -> Report:
+    def report(self, now_ns: int) -> OperationReport:
         report = super().report(now_ns)
         reduction = self._reduction
         if reduction is not None:
