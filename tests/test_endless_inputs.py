@@ -12,6 +12,7 @@ from tests.cli_support import WEFT, start
 
 from weft.base.errors import InputError
 from weft.experiments.bench.switch_rows import TWELVE_TABLES
+from weft.experiments.figures.kept import Kept
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.options import load_toml
 from weft.experiments.scenario.scenario import Scenario
@@ -32,6 +33,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "test.stf": read_test,
     "program.json": lambda path: load_program(path, [], {}),
     "switches.json": read_config,
+    "figures.json": Kept.read,
 }
 
 
@@ -62,6 +64,16 @@ def test_a_file_without_an_end_is_an_input_error_that_names_it(
         READERS[name](tmp_path / name)
     assert REASON[kind] in str(failure.value)
     assert name in str(failure.value)
+
+
+@pytest.mark.parametrize("content", ["[" * 200_000, "a = " + "[" * 200_000, '{"a":' * 200_000])
+@pytest.mark.parametrize("name", [name for name in READERS if name != "program.json"])
+def test_a_file_that_is_nested_too_deeply_is_an_input_error_that_names_it(
+    tmp_path: Path, name: str, content: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=name):
+        READERS[name](tmp_path / name)
 
 
 @pytest.mark.parametrize("kind", REASON)

@@ -118,7 +118,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a file that `write` wrote. Raises `InputError`."""
         try:
             document = json.loads(files.read_text(path, MOST_BYTES))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             raise InputError(f"figures {str(path)!r} cannot be read: {reason}") from None
         known = isinstance(document, dict) and document.pop("schema", None) == SCHEMA

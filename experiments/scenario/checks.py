@@ -4,7 +4,9 @@ Each function takes what is asked and returns it with what follows, or raises `I
 """
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_type_hints
+
+import msgspec
 
 from weft.agents.collectives.names import ALGORITHMS, FLOWS
 from weft.base.errors import InputError, did_you_mean, refuse
@@ -42,11 +44,22 @@ from weft.topo.fabric_program import fabric_macros
 from weft.topo.switch_kinds import RATE_BPS, check_kind
 
 
+def check_types(asked: Asked) -> None:
+    """Raise `InputError` for the first value that is not of its field's type, if there is one."""
+    for field, hint in get_type_hints(Asked).items():
+        value = getattr(asked, field)
+        try:
+            msgspec.convert(value, hint)
+        except msgspec.ValidationError:
+            kind = hint.__name__ if type(hint) is type else hint
+            raise InputError(f"{field} {shown(value)} is of a wrong type: it is {kind}") from None
+
+
 def check_choices(asked: Asked) -> None:
     """Check every option that is one of some names."""
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
-        if row.choices and value not in (None, row.default):
+        if row.choices and value != row.default:
             choose(name, value, row.choices)
 
 

@@ -65,9 +65,9 @@ MAX_HOSTS = 8192
 takes minutes."""
 
 
-def choose(name: str, value: str, choices: Collection[str]) -> None:
+def choose(name: str, value: object, choices: Collection[str]) -> None:
     """Raise `InputError` for a value that is not among the choices, in which "" is "none"."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         hint = did_you_mean(str(value), choices)
         known = ", ".join(choice or "none" for choice in choices)
         raise InputError(f"{name} {shown(value)} is unknown{hint}: choose from {known}")

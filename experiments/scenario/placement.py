@@ -66,7 +66,7 @@ def place(
     elif order == "random":
         random.Random(f"placement {seed}").shuffle(ranks)
     refuse(
-        len(ranks) % jobs,
+        jobs < 1 or len(ranks) % jobs,
         f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
         f"divisor of {len(ranks)}",
     )

@@ -1,6 +1,6 @@
 """What is run, made of what is asked: everything is checked, and what was left out is filled in."""
 
-from weft.base.errors import refuse
+from weft.base.errors import WeftError, refuse
 from weft.base.units import parse_probability, shown
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
@@ -15,6 +15,16 @@ from weft.topo.worlds.emulated.outages import check_emulated
 def resolve(asked: Asked) -> Asked:
     """Return what is asked with all defaults filled in. Raises `InputError` for what makes no
     sense."""
+    try:
+        return _resolved(asked)
+    except WeftError:
+        raise
+    except Exception:
+        checks.check_types(asked)
+        raise
+
+
+def _resolved(asked: Asked) -> Asked:
     checks.check_choices(asked)
     asked = checks.with_notice(asked)
     asked = checks.with_algorithms(asked)

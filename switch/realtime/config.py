@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from weft.base import documents
 from weft.base.errors import InputError, refuse
 from weft.base.files import read_text
 
@@ -70,7 +71,7 @@ def read_config(path: Path) -> Config:
     """Read a configuration from a file; raises ``InputError``."""
     try:
         document = json.loads(read_text(path, MOST_BYTES))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"{path}: {error}") from None
     return config_of(document, str(path))
 
@@ -81,9 +82,9 @@ def config_of(document: Any, source: str) -> Config:
     Raises ``InputError``.
     """
     try:
-        config = msgspec.convert(document, Config)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{source} is no configuration of switches: {error}") from error
+        config = documents.read(Config, document)
+    except documents.Damage as damage:
+        raise InputError(f"{source} is no configuration of switches: {damage}") from None
     for switch in config.switches:
         _check_ports(switch)
     _check_patches(config.switches)
