@@ -236,8 +236,11 @@ class Endpoint:
     def _index_of(self, region: MemoryRegion) -> int:
         """Return the row of a region; TransportMisuse if it is not registered here."""
         index = region.rkey & at.KEY_INDEX_MASK
-        if self._registered.get(index) is not region:
-            raise TransportMisuse(f"the memory region with key {region.rkey:#x} is not registered")
+        refuse(
+            self._registered.get(index) is not region,
+            f"the memory region with key {region.rkey:#x} is not registered",
+            TransportMisuse,
+        )
         return index
 
     def memory_of(self, region: MemoryRegion, offset: int, length: int) -> int:

@@ -116,10 +116,11 @@ class ReceiveWorker:
         TransportMisuse if another sink has that operation, or its chunks do not fit a slot.
         """
         attached = self._sinks[group].get(sink.operation)
-        if attached is not None and attached is not sink:
-            raise TransportMisuse(
-                f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
-            )
+        refuse(
+            attached is not None and attached is not sink,
+            f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already",
+            TransportMisuse,
+        )
         refuse(
             not (not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes),
             f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"

@@ -266,8 +266,9 @@ def _send(ring: Datagrams) -> None:
             sent = send_many(
                 sender.fileno(), ring.address, first, count, messages.headers, UDP_PORT, False
             )
-            if sent < 0:
-                raise MachineError(f"multicast on the loopback interface: {os.strerror(-sent)}")
+            refuse(
+                sent < 0, f"multicast on the loopback interface: {os.strerror(-sent)}", MachineError
+            )
             first += sent
 
 

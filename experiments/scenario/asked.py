@@ -1,7 +1,5 @@
 """What is asked of a run: the table of all options, a row for each field."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
@@ -135,7 +133,7 @@ def _check_oversubscription(name: str, value: float, low: float, high: float) ->
     )
 
 
-def _by_algorithm(name: str) -> Callable[[Asked], bool]:
+def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
     """Return whether an algorithm that is asked for goes by an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
 
@@ -146,7 +144,7 @@ def _of_algorithms(name: str) -> str:
     return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
 
 
-def _is_model_step(asked: Asked) -> bool:
+def _is_model_step(asked: "Asked") -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
 
@@ -785,7 +783,7 @@ class Asked:
         """Whether reduction servers sum."""
         return any(each.serves for each in self.kinds())
 
-    def kinds(self) -> Iterator[Algorithm]:
+    def kinds(self) -> Iterator["Algorithm"]:
         """Yield the algorithms as objects: of FSDP those of which it consists."""
         from weft.experiments.scenario.kinds import kinds_of
 

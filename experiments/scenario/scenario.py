@@ -4,8 +4,6 @@ A scenario comes from the command line, from a TOML file with the same options, 
 is plain data that never changes; `Scenario.network` says which network it means.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -61,7 +59,7 @@ class Scenario(Asked):
         """The bytes that each rank contributes, in order of ranks (`shard_sizes_of`)."""
         return shard_sizes_of(self, self.ranks)
 
-    def flow_graph(self, algorithm: str) -> FlowGraph:
+    def flow_graph(self, algorithm: str) -> "FlowGraph":
         """Return what a workload of flows sends."""
         return flow_graph_of(self, algorithm, self.ranks)
 
@@ -95,12 +93,12 @@ class Scenario(Asked):
         """How long after a link went down, or came back, the controller knows it; None: never."""
         return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
 
-    def each_seed(self) -> list[Scenario]:
+    def each_seed(self) -> list["Scenario"]:
         """Return the scenario with each of its seeds, which still names them all; itself if it has
         one."""
         return [replace(self, seed=seed) for seed in self.seeds] or [self]
 
-    def part(self, collective: str, algorithm: str, **changes: Any) -> Scenario:
+    def part(self, collective: str, algorithm: str, **changes: Any) -> "Scenario":
         """Return the scenario of another collective on the same network, with the default of each
         option that it does not heed."""
         it = Asked(collective, algorithms=(algorithm,))

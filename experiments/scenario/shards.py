@@ -1,7 +1,5 @@
 """How many bytes each rank contributes, and the flows of a workload."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from weft.agents.collectives.names import FLOWS, VECTORS
@@ -39,7 +37,7 @@ def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
     return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
 
 
-def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> FlowGraph:
+def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
     """Return the flows of a workload between so many ranks. Raises `InputError` where the workload
     makes none."""
     from weft.experiments.workloads.load import WorkloadOptions, graph_of

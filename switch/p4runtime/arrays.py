@@ -79,8 +79,11 @@ def write_cells(
     device: Device, kind: int, array: Array, message: Any, write: Callable[[int], None]
 ) -> None:
     """Write the cells that a message means, which is only allowed to MODIFY. Raises Refusal."""
-    if kind != MODIFY:
-        raise invalid(f"a {array.kind} can only be modified, neither inserted nor deleted")
+    refuse(
+        kind != MODIFY,
+        f"a {array.kind} can only be modified, neither inserted nor deleted",
+        invalid,
+    )
     cells = indices(array, message)
 
     def write_all() -> None:

@@ -183,8 +183,7 @@ class Streams:
         """
         if isinstance(request, Malformed):
             raise request.refusal()
-        if outbox.full:
-            raise exhausted("the client does not read its stream")
+        refuse(outbox.full, "the client does not read its stream", exhausted)
         kind = request.WhichOneof("update")
         if kind == "arbitration":
             self._arbitrate(client, request.arbitration)
@@ -201,8 +200,11 @@ class Streams:
             raise unimplemented(f"{kind or 'an empty message'}: not supported by this switch")
         with self._lock:
             primary = self._arbitration.is_primary(client)
-        if not primary:
-            raise denied("only the primary may send this; send a MasterArbitrationUpdate first")
+        refuse(
+            not primary,
+            "only the primary may send this; send a MasterArbitrationUpdate first",
+            denied,
+        )
         with self._device.lock:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)
