@@ -10,11 +10,11 @@ Five verbs for whoever drives it, one more for whoever uses it:
 
 Operations may run at the same time. All ranks start them in the same order.
 
-An operation ends within `Request.limit_ns` of its start on each rank (longer by what others' data
-may take that run beside it), in success or in an error that names the rank and what it was waited
-for. A rank that dies is found out much earlier: who
-waits for it probes it every 0.5 s, and the transport gives up a peer that acknowledges nothing
-for 2.0 to 2.3 s (`TransportOptions`). A rank that fails tells its peers, and they tell theirs, so
+An operation ends on each rank within `Request.limit_ns` of its start, and within what the data of
+operations that run beside it may take. It ends in success, or in an error that names the rank that
+was waited for, and what was expected of it. A rank that dies is found much earlier: the ranks that
+wait for it probe it every 0.5 s, and the transport gives up a peer that acknowledges nothing for
+2.0 to 2.3 s (`TransportOptions`). A rank that fails tells its peers, and they tell theirs, so
 every rank knows of it, by name, within 3 s. After a failure the agent starts nothing more.
 """
 

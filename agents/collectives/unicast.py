@@ -324,8 +324,8 @@ def combine(request: Request, one: Bytes, other: Bytes, out: Bytes, *, ranks: in
     Half types are added in their own type. Integers wrap around.
 
     Args:
-        ranks: if `out` is the whole reduction then, the ranks that it is of: an average is divided
-            by them. 0 if more is to come.
+        ranks: the number of ranks whose data `out` holds, where it is the whole reduction then: an
+            average is divided by it. 0 where more data is to come.
     """
     kind = dtype_of(request.dtype)
     total = out.view(kind)

@@ -76,7 +76,7 @@ class Terms:
         """Make the terms of bytes that a peer has sent.
 
         Raises:
-            ProtocolError: they are no terms, or no operation has such.
+            ProtocolError: the bytes do not encode terms, or encode terms that no operation can have.
         """
         refuse(
             not (len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8)),

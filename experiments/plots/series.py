@@ -91,7 +91,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Panels:
-    """All of a plot of bars."""
+    """Everything that a plot of bars is drawn from."""
 
     x_label: str
     y_label: str

@@ -271,7 +271,7 @@ def emulate(
     notes: list[str],
     folder: Path | None = None,
 ) -> None:
-    """Run points whose networks are the same (`network_key`) on one, one after the other.
+    """Run points that can share a network (`network_key`), one after the other on the same one.
 
     Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
     its run has the error, and fewer lists than points are there. `folder`: for a trace, if a

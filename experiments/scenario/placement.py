@@ -23,7 +23,7 @@ class Placement:
 
 
 def servers_on_leaf(servers: int, leaves: int) -> int:
-    """Return the most dedicated servers that one leaf has, where they are spread over all."""
+    """Return how many dedicated servers a leaf has at most when all are spread over the leaves."""
     return -(-servers // leaves)
 
 

@@ -1,6 +1,6 @@
 """``weft switch``: one built-in switch on interfaces of this namespace, until it is told to end.
 
-Its traces are what every packet goes through, as lines while it happens.
+It writes traces while it runs: a line for each step that a packet goes through.
 """
 
 from __future__ import annotations

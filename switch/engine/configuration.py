@@ -30,7 +30,7 @@ class Configuration:
     """Whether the arrays of this program are in place."""
 
     def begin(self, pipeline: Pipeline, contents: Contents) -> None:
-        """Take another program, whose arrays are yet to be put in place."""
+        """Take another program. Its arrays are put in place later."""
         self.pipeline, self.contents, self.running = pipeline, contents, False
 
     def program(self) -> Program:

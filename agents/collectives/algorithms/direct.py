@@ -69,12 +69,12 @@ class Exchange:
 
 
 class DirectAlltoall(Pattern):
-    """One rank's part: its vector's part d goes to rank d, where the parts of all ranks follow each
-    other.
+    """Runs one rank's part: part d of its vector goes to rank d, which holds the parts that all ranks
+    have for it one after the other.
 
     Args:
         buffer: this rank's vector; only read.
-        output: of as many parts of this rank's size as there are ranks.
+        output: as many parts as there are ranks, each of the size of this rank's.
     """
 
     def __init__(

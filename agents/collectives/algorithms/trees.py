@@ -239,7 +239,7 @@ class PipelinedRing(Tree):
         return np.arange(ranks - 1, dtype=np.int64)
 
     def least_bytes(self, task: Task) -> int:
-        """Return N, and P - 2 blocks."""
+        """Return N bytes for each operation, and P - 2 blocks to fill the pipeline."""
         return task.operations * int(task.sizes.max()) + (task.ranks - 2) * task.block
 
 
