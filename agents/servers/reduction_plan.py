@@ -76,7 +76,7 @@ class Terms:
         """Make the terms of bytes that a peer has sent.
 
         Raises:
-            ProtocolError: the bytes do not encode terms, or encode terms that no operation can have.
+            ProtocolError: the bytes encode no terms, or terms that no operation can have.
         """
         refuse(
             not (len(data) >= _HEAD.size and (not (len(data) - _HEAD.size) % 8)),

@@ -69,8 +69,8 @@ class Exchange:
 
 
 class DirectAlltoall(Pattern):
-    """Runs one rank's part: part d of its vector goes to rank d, which holds the parts that all ranks
-    have for it one after the other.
+    """Runs one rank's part: part d of its vector goes to rank d, where the parts of all ranks
+    follow each other.
 
     Args:
         buffer: this rank's vector; only read.
