@@ -1,4 +1,5 @@
-"""How long a process has been given, on a machine that may be slow or have much else to do.
+"""What the kernel tells of a process, and how long one has been given, on a machine that may be
+slow or have much else to do.
 
 A limit by the clock means little there: a minute's compiling is any time by the clock. So a process
 that works uses up its limit by the processor time that it gets, and one that does not work by the

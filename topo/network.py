@@ -213,10 +213,8 @@ class Topology:
     def host(self, key: int | str) -> Host:
         """Return the host of that rank or name; raise InputError if there is none."""
         if isinstance(key, int):
-            refuse(
-                not 0 <= key < len(self.hosts),
-                f"no rank {key}: the ranks are 0 to {len(self.hosts) - 1}",
-            )
+            if not 0 <= key < len(self.hosts):
+                raise InputError(f"no rank {key}: the ranks are 0 to {len(self.hosts) - 1}")
             return self.hosts[key]
         node = self.nodes.get(key)
         if not isinstance(node, Host):

@@ -7,7 +7,6 @@ words only; a struct, tuple or header is its fields one after the other.
 from collections.abc import Iterator
 from typing import Any
 
-from weft.base.errors import refuse
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info_objects import MOST_BITS
 from weft.switch.p4runtime.refusals import invalid, unimplemented
@@ -98,11 +97,8 @@ def _decode_translated(name: str, types: Any, message: Any, what: str) -> int:
 
 def _width(spec: Any) -> int:
     """Return the bits of a ``bit<W>`` or ``int<W>`` in a P4Info."""
-    refuse(
-        not 0 < spec.bitwidth <= MOST_BITS,
-        f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}",
-        invalid,
-    )
+    if not 0 < spec.bitwidth <= MOST_BITS:
+        raise invalid(f"P4Info: bit width {spec.bitwidth}; it is 1 to {MOST_BITS}")
     return int(spec.bitwidth)
 
 
@@ -119,7 +115,8 @@ def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
 
 
 def _check_depth(depth: int) -> None:
-    refuse(depth > MOST_DEPTH, f"P4Info: a type within more than {MOST_DEPTH} others", invalid)
+    if depth > MOST_DEPTH:
+        raise invalid(f"P4Info: a type within more than {MOST_DEPTH} others")
 
 
 def _encode_bits(spec: Any, word: int) -> bytes:
@@ -129,7 +126,8 @@ def _encode_bits(spec: Any, word: int) -> bytes:
 
 
 def _named(known: Any, name: str) -> Any:
-    refuse(name not in known, f"P4Info: type_info has no type {name!r}", invalid)
+    if name not in known:
+        raise invalid(f"P4Info: type_info has no type {name!r}")
     return known[name]
 
 

@@ -85,12 +85,13 @@ def write_group(device: Device, kind: int, message: Any) -> None:
         refuse_mixing(device, profile)
         device.control.insert_group(group)
     else:
-        for old in device.control.groups(group.profile):
-            refuse(
-                old.group_id == group.group_id and old.max_size != group.max_size,
-                f"{what}: max_size cannot change from {old.max_size} to {group.max_size}",
-                invalid,
-            )
+        sizes = {old.group_id: old.max_size for old in device.control.groups(group.profile)}
+        old_size = sizes.get(group.group_id, group.max_size)
+        refuse(
+            old_size != group.max_size,
+            f"{what}: max_size cannot change from {old_size} to {group.max_size}",
+            invalid,
+        )
         device.control.modify_group(group)
     device.notes.groups.pop((profile.name, group.group_id), None)
     if watched:
@@ -118,15 +119,14 @@ def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) 
     ``members`` are messages with ``weight``. Raises Refusal: INVALID_ARGUMENT for a weight,
     RESOURCE_EXHAUSTED for the size.
     """
-    total = 0
-    for member in members:
-        refuse(member.weight <= 0, f"{what}: weight {member.weight}; a weight is above 0", invalid)
-        refuse(
-            profile.max_member_weight and member.weight > profile.max_member_weight,
-            f"{what}: weight {member.weight}; a member's is at most {profile.max_member_weight}",
-            invalid,
-        )
-        total += member.weight
+    weights = [member.weight for member in members]
+    least, most, total = min(weights, default=1), max(weights, default=0), sum(weights)
+    refuse(least <= 0, f"{what}: weight {least}; a weight is above 0", invalid)
+    refuse(
+        profile.max_member_weight and most > profile.max_member_weight,
+        f"{what}: weight {most}; a member's is at most {profile.max_member_weight}",
+        invalid,
+    )
     refuse(
         profile.by_members and limit and len(members) > limit,
         f"{what}: {len(members)} members; the limit is {limit}",
