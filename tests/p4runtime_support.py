@@ -20,7 +20,7 @@ from weft.base.cache import CHECKOUT
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
-from weft.switch.p4runtime.streams import Outbox
+from weft.switch.p4runtime.streams import ClientOutbox
 
 EVERY_ENTITY = CHECKOUT / "tests" / "programs" / "every_entity.p4"
 EVERY_NOTICE = CHECKOUT / "tests" / "programs" / "every_notice.p4"
@@ -281,6 +281,6 @@ GROUP = r"""packet_replication_engine_entry {{ multicast_group_entry {{ multicas
     replicas {{ port: "\x02" instance: 1 }} replicas {{ port: "\x03" instance: 1 }} }} }}"""
 
 
-def taken(outbox: Outbox) -> list[Any]:
+def taken(outbox: ClientOutbox) -> list[Any]:
     """Take all messages that wait in an outbox, and return them."""
     return [outbox.get() for _ in range(len(outbox._waiting))]

@@ -35,8 +35,8 @@ from weft.switch.p4runtime.received import (
     MOST_ELEMENTS,
     MOST_MESSAGE_BYTES,
     MOST_P4INFO_BYTES,
-    Batch,
     Malformed,
+    RequestBatch,
     batch_parser,
 )
 from weft.switch.p4runtime.refusals import MOST_MESSAGE, Refusal, fitting, not_found
@@ -413,7 +413,7 @@ def test_a_large_batch_ends_where_another_client_or_program_comes(
         else:
             switch.stub.SetForwardingPipelineConfig(config)
 
-    batch = Batch(request, _Interrupted(request.updates, at, happen))
+    batch = RequestBatch(request, _Interrupted(request.updates, at, happen))
     with pytest.raises(LocalError, match=f"{at} of {2 * at} updates failed") as caught:
         answered(switch.service.write)(batch)
     assert f"number {at + 1} is the first: {code}: {message}" in caught.value.details()

@@ -41,7 +41,7 @@ from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info import DataPlane
 from weft.switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
 from weft.switch.p4runtime.server import P4RuntimeServer, unless_stalled
-from weft.switch.p4runtime.streams import MAX_WAITING, MAX_WAITING_BYTES, Outbox, Streams
+from weft.switch.p4runtime.streams import MAX_WAITING, MAX_WAITING_BYTES, ClientOutbox, Streams
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
 
@@ -252,7 +252,7 @@ def test_what_waits_for_a_client_that_does_not_read_is_bounded(
 
 
 def test_messages_come_in_their_order_from_any_thread() -> None:
-    outbox = Outbox()
+    outbox = ClientOutbox()
     taken: list[Any] = []
     thread = threading.Thread(target=lambda: taken.extend(outbox.get() for _ in range(100)))
     thread.start()

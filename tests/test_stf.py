@@ -20,12 +20,12 @@ from weft.switch.compiler import compile_cached
 from weft.switch.stf import Report, read_test, run_test
 from weft.switch.stf.reader import RULES, parse_test
 from weft.switch.stf.report import Output, compare_port
-from weft.switch.stf.statements import Expect, Packet, Place
+from weft.switch.stf.statements import Expect, SendPacket, TextPlace
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "tests" / "stf"
 PROGRAM = FOLDER / "every_command.p4"
-NOWHERE = Place("t.stf", 1, 1, "")
+NOWHERE = TextPlace("t.stf", 1, 1, "")
 
 
 @lru_cache(maxsize=4)
@@ -234,7 +234,7 @@ frames = st.lists(st.binary(min_size=1, max_size=3), max_size=6)
 def test_frames_are_as_expected_exactly_if_all_digits_that_are_given_are(
     sent: Sequence[bytes], data: st.DataObject
 ) -> None:
-    packet = Packet(NOWHERE, 0, b"")
+    packet = SendPacket(NOWHERE, 0, b"")
     outputs = [Output(1, frame, packet) for frame in sent]
     expected = []
     for frame in sent:

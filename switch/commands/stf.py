@@ -19,7 +19,7 @@ MOST_JSON_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StfOutcome:
     """A test's report, or what is wrong with its file."""
 
     file: str
@@ -52,7 +52,7 @@ def run_tests(
     compiled: bool,
     strict: bool,
     trace: bool = False,
-) -> list[Outcome]:
+) -> list[StfOutcome]:
     """Run tests one after the other, each on a switch of its own.
 
     Raises:
@@ -67,20 +67,20 @@ def run_tests(
         except ProgramError as error:
             raise InputError(f"{program}: {error}") from None
         except InputError as error:
-            outcomes.append(Outcome(str(test), None, str(error)))
+            outcomes.append(StfOutcome(str(test), None, str(error)))
         else:
-            outcomes.append(Outcome(str(test), report))
+            outcomes.append(StfOutcome(str(test), report))
     return outcomes
 
 
-def exit_status(outcomes: Sequence[Outcome]) -> int:
+def exit_status(outcomes: Sequence[StfOutcome]) -> int:
     """Return 0 if all expectations hold, 1 if some do not, 2 if a file is wrong."""
     if any(outcome.report is None for outcome in outcomes):
         return 2
     return 0 if all(outcome.report and outcome.report.passed for outcome in outcomes) else 1
 
 
-def print_json(program: Path, outcomes: Sequence[Outcome]) -> None:
+def print_json(program: Path, outcomes: Sequence[StfOutcome]) -> None:
     """Print everything as one JSON document."""
     document = {
         "program": str(program),
@@ -91,7 +91,7 @@ def print_json(program: Path, outcomes: Sequence[Outcome]) -> None:
     sys.stdout.write("\n")
 
 
-def print_text(outcomes: Sequence[Outcome], console: Console, errors: Console) -> None:
+def print_text(outcomes: Sequence[StfOutcome], console: Console, errors: Console) -> None:
     """Print a line for each test, and what is wrong with it."""
 
     def say(text: str, style: str = "", to: Console = console) -> None:

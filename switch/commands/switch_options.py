@@ -96,7 +96,7 @@ class SwitchOptions:
         return self.queues.get(port) or self.queues.get(None, {})
 
 
-class _Parser(argparse.ArgumentParser):
+class _OptionParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         raise InputError(f"switch: {message}; 'weft switch --help' lists the options")
 
@@ -146,7 +146,7 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser("weft switch", description=DESCRIPTION, allow_abbrev=False)
+    parser = _OptionParser("weft switch", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("program", nargs="*", metavar="PROGRAM.p4|PROGRAM.json")
     for flags, meaning in OPTIONS:
         parser.add_argument(*flags.split(), **meaning)

@@ -5,7 +5,7 @@ an operation is brought into its type's range at once (docs/JSON_format.md of be
 """
 
 from weft.switch.compiler import constants
-from weft.switch.compiler.ir import Choice, Expression, Number, OperatorCall, Truth, is_truth
+from weft.switch.compiler.ir import Choice, LoweredExpression, Number, OperatorCall, Truth, is_truth
 from weft.switch.compiler.types import BitType, BoolType, IntType, Type, base_type
 
 _WRAPPING = ("+", "-", "*", "<<")
@@ -15,7 +15,7 @@ def mask_of(width: int) -> int:
     return (1 << width) - 1
 
 
-def truth(node: Expression) -> Expression:
+def truth(node: LoweredExpression) -> LoweredExpression:
     """Return a number as a truth value."""
     if is_truth(node):
         return node
@@ -27,7 +27,7 @@ def truth(node: Expression) -> Expression:
     return OperatorCall("d2b", None, node)
 
 
-def number(node: Expression) -> Expression:
+def number(node: LoweredExpression) -> LoweredExpression:
     """Return a truth value as a number."""
     if not is_truth(node):
         return node
@@ -39,7 +39,7 @@ def number(node: Expression) -> Expression:
     return OperatorCall("b2d", None, node)
 
 
-def negate(node: Expression) -> Expression:
+def negate(node: LoweredExpression) -> LoweredExpression:
     """Return the logical not of a truth value."""
     match node:
         case Truth():
@@ -49,7 +49,7 @@ def negate(node: Expression) -> Expression:
     return OperatorCall("not", None, node)
 
 
-def both(left: Expression, right: Expression) -> Expression:
+def both(left: LoweredExpression, right: LoweredExpression) -> LoweredExpression:
     """Return the logical and of two truth values."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
@@ -57,7 +57,7 @@ def both(left: Expression, right: Expression) -> Expression:
     return OperatorCall("and", left, right)
 
 
-def either(left: Expression, right: Expression) -> Expression:
+def either(left: LoweredExpression, right: LoweredExpression) -> LoweredExpression:
     """Return the logical or of two truth values."""
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Truth):
@@ -65,7 +65,7 @@ def either(left: Expression, right: Expression) -> Expression:
     return OperatorCall("or", left, right)
 
 
-def wrapped(node: Expression, kind: Type) -> Expression:
+def wrapped(node: LoweredExpression, kind: Type) -> LoweredExpression:
     """Bring a number into the range of a fixed-width type."""
     kind = base_type(kind)
     if isinstance(node, Number):
@@ -78,7 +78,7 @@ def wrapped(node: Expression, kind: Type) -> Expression:
     return node
 
 
-def unary(operator: str, operand: Expression, kind: Type) -> Expression:
+def unary(operator: str, operand: LoweredExpression, kind: Type) -> LoweredExpression:
     """Return ``-``, ``~`` or ``+`` of a number."""
     if isinstance(operand, Number):
         return Number(constants.unary(operator, operand.value, kind))
@@ -91,8 +91,8 @@ def unary(operator: str, operand: Expression, kind: Type) -> Expression:
 
 
 def binary(
-    operator: str, left: Expression, right: Expression, kind: Type, right_kind: Type
-) -> Expression:
+    operator: str, left: LoweredExpression, right: LoweredExpression, kind: Type, right_kind: Type
+) -> LoweredExpression:
     """Apply a P4 operator to numbers; `kind` is the left operand's type."""
     if isinstance(left, Number) and isinstance(right, Number):
         value = constants.binary(operator, left.value, right.value, kind, right_kind)
@@ -118,14 +118,16 @@ def binary(
     return wrapped(result, kind) if operator in _WRAPPING else result
 
 
-def concatenate(left: Expression, right: Expression, kind: Type, right_kind: Type) -> Expression:
+def concatenate(
+    left: LoweredExpression, right: LoweredExpression, kind: Type, right_kind: Type
+) -> LoweredExpression:
     low_width = getattr(base_type(right_kind), "width", 0)
     if isinstance(base_type(right_kind), IntType):
         right = OperatorCall("&", right, Number(mask_of(low_width)))
     return OperatorCall("|", OperatorCall("<<", left, Number(low_width)), right)
 
 
-def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
+def slice_of(node: LoweredExpression, high: int, low: int, kind: Type) -> LoweredExpression:
     """Return ``node[high:low]``."""
     if isinstance(node, Number):
         return Number((node.value >> low) & mask_of(high - low + 1))
@@ -140,20 +142,22 @@ def slice_of(node: Expression, high: int, low: int, kind: Type) -> Expression:
 
 
 def insert_slice(
-    node: Expression, value: Expression, high: int, low: int, kind: Type
-) -> Expression:
+    node: LoweredExpression, value: LoweredExpression, high: int, low: int, kind: Type
+) -> LoweredExpression:
     """Return `node` with the bits `high` to `low` replaced by `value`."""
     bare = base_type(kind)
     kept = mask_of(getattr(bare, "width", 0)) ^ (mask_of(high - low + 1) << low)
     if isinstance(value, Number):
-        moved: Expression = Number(value.value << low)
+        moved: LoweredExpression = Number(value.value << low)
     else:
         moved = OperatorCall("<<", value, Number(low)) if low else value
     result = OperatorCall("|", OperatorCall("&", node, Number(kept)), moved)
     return wrapped(result, kind) if isinstance(bare, IntType) else result
 
 
-def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) -> Expression:
+def moving_slice(
+    node: LoweredExpression, begin: LoweredExpression, width: int, kind: Type
+) -> LoweredExpression:
     """Return ``node[begin +: width]``; bits beyond those of `node` are 0."""
     bare = base_type(kind)
     if isinstance(bare, IntType):
@@ -162,8 +166,12 @@ def moving_slice(node: Expression, begin: Expression, width: int, kind: Type) ->
 
 
 def insert_moving_slice(
-    node: Expression, value: Expression, begin: Expression, width: int, kind: Type
-) -> Expression:
+    node: LoweredExpression,
+    value: LoweredExpression,
+    begin: LoweredExpression,
+    width: int,
+    kind: Type,
+) -> LoweredExpression:
     """Return `node` with `width` bits from bit `begin` on replaced, as far as it has them."""
     bare = base_type(kind)
     full = Number(mask_of(getattr(bare, "width", 0)))
@@ -173,7 +181,7 @@ def insert_moving_slice(
     return wrapped(result, kind) if isinstance(bare, IntType) else result
 
 
-def cast(node: Expression, source: Type, target: Type) -> Expression:
+def cast(node: LoweredExpression, source: Type, target: Type) -> LoweredExpression:
     """Return ``(target) node``."""
     left, right = base_type(source), base_type(target)
     if isinstance(right, BoolType):
@@ -189,7 +197,9 @@ def cast(node: Expression, source: Type, target: Type) -> Expression:
     return node
 
 
-def choose(condition: Expression, then: Expression, otherwise: Expression) -> Expression:
+def choose(
+    condition: LoweredExpression, then: LoweredExpression, otherwise: LoweredExpression
+) -> LoweredExpression:
     if isinstance(condition, Truth):
         return then if condition.value else otherwise
     return Choice(condition, then, otherwise)

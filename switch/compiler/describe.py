@@ -29,7 +29,7 @@ def _member_text(node: syntax.MemberAccess) -> str:
     return name[1:] if name.startswith(".") else f"{source_text(node.base)}.{name}"
 
 
-def _call_text(node: syntax.Call) -> str:
+def _call_text(node: syntax.CallExpression) -> str:
     if isinstance(node.callee, syntax.MemberAccess) and node.callee.name == "isValid":
         return f"{source_text(node.callee.base)}.$valid$"  # as p4c and BMv2 have it
     arguments = ("_" if item.value is None else source_text(item.value) for item in node.arguments)
@@ -45,12 +45,12 @@ _TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
     ),
     syntax.IntegerLiteral: lambda node: format(node.value, _base_of(node)),
     syntax.BooleanLiteral: lambda node: "true" if node.value else "false",
-    syntax.Call: _call_text,
+    syntax.CallExpression: _call_text,
     syntax.Unary: lambda node: f"{node.operator}{source_text(node.operand)}",
     syntax.Binary: lambda node: (
         f"{source_text(node.left)} {node.operator} {source_text(node.right)}"
     ),
-    syntax.Cast: lambda node: source_text(node.operand),
+    syntax.CastExpression: lambda node: source_text(node.operand),
     syntax.Conditional: lambda node: (
         f"{source_text(node.condition)} ? {source_text(node.then)} : {source_text(node.otherwise)}"
     ),
@@ -77,6 +77,6 @@ def _base_of(node: syntax.Expression) -> str:
             return _base_of(node.declaration.value)
         case syntax.Binary():
             return _base_of(node.left)
-        case syntax.Cast() | syntax.Unary():
+        case syntax.CastExpression() | syntax.Unary():
             return _base_of(node.operand)
     return "d"

@@ -16,22 +16,22 @@ from weft.switch.compiler.types import Type
 
 
 @dataclass(frozen=True)
-class Expression:
+class LoweredExpression:
     """What a value is computed from; its operands are expressions, too."""
 
 
 @dataclass(frozen=True)
-class Number(Expression):
+class Number(LoweredExpression):
     value: int
 
 
 @dataclass(frozen=True)
-class Truth(Expression):
+class Truth(LoweredExpression):
     value: bool
 
 
 @dataclass(frozen=True)
-class Field(Expression):
+class HeaderField(LoweredExpression):
     """A field of a header instance; its name may be ``$valid$``."""
 
     header: str
@@ -39,7 +39,7 @@ class Field(Expression):
 
 
 @dataclass(frozen=True)
-class LastField(Expression):
+class LastField(LoweredExpression):
     """A field of the last valid header of a stack."""
 
     stack: str
@@ -47,7 +47,7 @@ class LastField(Expression):
 
 
 @dataclass(frozen=True)
-class LastUnionField(Expression):
+class LastUnionField(LoweredExpression):
     """A field of a member of the last valid union of a stack."""
 
     stack: str
@@ -56,7 +56,7 @@ class LastUnionField(Expression):
 
 
 @dataclass(frozen=True)
-class NextUnion(Expression):
+class NextUnion(LoweredExpression):
     """A member of the next union of a stack, to extract to."""
 
     stack: str
@@ -64,20 +64,20 @@ class NextUnion(Expression):
 
 
 @dataclass(frozen=True)
-class ElementField(Expression):
+class ElementField(LoweredExpression):
     """A field, by its offset, of a header that is only known when the packet is there."""
 
-    header: Expression
+    header: LoweredExpression
     offset: int
 
 
 @dataclass(frozen=True)
-class ActionParameter(Expression):
+class ActionParameter(LoweredExpression):
     index: int
 
 
 @dataclass(frozen=True)
-class Lookahead(Expression):
+class Lookahead(LoweredExpression):
     """Bits of the packet not yet parsed (parsers only)."""
 
     offset: int
@@ -85,7 +85,7 @@ class Lookahead(Expression):
 
 
 @dataclass(frozen=True)
-class Reference(Expression):
+class Reference(LoweredExpression):
     """A named object: `kind` is header, header_stack, header_union, counter_array and so on."""
 
     kind: str
@@ -93,27 +93,27 @@ class Reference(Expression):
 
 
 @dataclass(frozen=True)
-class OperatorCall(Expression):
+class OperatorCall(LoweredExpression):
     operator: str
-    left: Expression | None
-    right: Expression
+    left: LoweredExpression | None
+    right: LoweredExpression
 
 
 @dataclass(frozen=True)
-class Choice(Expression):
-    condition: Expression
-    then: Expression
-    otherwise: Expression
+class Choice(LoweredExpression):
+    condition: LoweredExpression
+    then: LoweredExpression
+    otherwise: LoweredExpression
 
 
 @dataclass(frozen=True)
-class Text(Expression):
+class Text(LoweredExpression):
     value: str
 
 
 @dataclass(frozen=True)
-class Vector(Expression):
-    items: tuple[Expression, ...]
+class Vector(LoweredExpression):
+    items: tuple[LoweredExpression, ...]
 
 
 TRUTH_OPERATORS = frozenset(
@@ -121,7 +121,7 @@ TRUTH_OPERATORS = frozenset(
 )
 
 
-def is_truth(node: Expression) -> bool:
+def is_truth(node: LoweredExpression) -> bool:
     """Return whether an expression gives a truth value rather than a number."""
     match node:
         case OperatorCall():
@@ -131,14 +131,14 @@ def is_truth(node: Expression) -> bool:
     return isinstance(node, Truth)
 
 
-_OPERANDS: dict[type[Expression], Callable[[Any], Sequence[Expression | None]]] = {
+_OPERANDS: dict[type[LoweredExpression], Callable[[Any], Sequence[LoweredExpression | None]]] = {
     OperatorCall: lambda node: (node.left, node.right),
     Choice: lambda node: (node.condition, node.then, node.otherwise),
     ElementField: lambda node: (node.header,),
 }
 
 
-def operands(node: Expression) -> list[Expression]:
+def operands(node: LoweredExpression) -> list[LoweredExpression]:
     """Return the expressions that an expression is computed from."""
     given = _OPERANDS.get(type(node))
     return [] if given is None else [item for item in given(node) if item is not None]
@@ -152,13 +152,13 @@ class Do:
     """A primitive of BMv2 (or, in a parser, an operation)."""
 
     operation: str
-    operands: tuple[Expression, ...]
+    operands: tuple[LoweredExpression, ...]
     span: Span = NOWHERE
 
 
 @dataclass
 class Branch:
-    condition: Expression
+    condition: LoweredExpression
     then: "list[Code]"
     otherwise: "list[Code]"
     span: Span = NOWHERE
@@ -226,14 +226,14 @@ class HeaderType:
 
 
 @dataclass
-class Header:
+class HeaderInstance:
     name: str
     header_type: str
     metadata: bool = False
 
 
 @dataclass
-class Stack:
+class HeaderStack:
     name: str
     element_type: str
     elements: list[str]
@@ -241,7 +241,7 @@ class Stack:
 
 
 @dataclass
-class Union_:
+class HeaderUnion:
     name: str
     union_type: str
     members: list[str]
@@ -273,20 +273,20 @@ class Resource(Object):
 
 
 @dataclass
-class Counter(Resource):
+class LoweredCounter(Resource):
     """Counters, as many as its size says."""
 
 
 @dataclass
-class Meter(Resource):
+class LoweredMeter(Resource):
     """Meters, as many as its size says."""
 
-    result: Field | None = None
+    result: HeaderField | None = None
     """The field into which a direct meter is read."""
 
 
 @dataclass
-class Register(Object):
+class LoweredRegister(Object):
     size: int = 0
     type: Type | None = None
 
@@ -295,27 +295,27 @@ class Register(Object):
 class ActionProfile(Object):
     size: int = 0
     algorithm: str | None = None  # selectors
-    inputs: list[Field] | None = None
+    inputs: list[HeaderField] | None = None
     tables: list[str] = field(default_factory=list)
     pipeline: str = ""
 
 
 @dataclass
-class ValueSet(Object):
+class LoweredValueSet(Object):
     size: int = 0
-    fields: "list[Parameter]" = field(default_factory=list)
+    fields: "list[LoweredParameter]" = field(default_factory=list)
     is_used: bool = False  # by a state that packets may reach
 
 
 @dataclass
-class Digest(Object):
+class LoweredDigest(Object):
     id: int = 0
     type: Type | None = None
-    fields: list[Field] = field(default_factory=list)
+    fields: list[HeaderField] = field(default_factory=list)
 
 
 @dataclass
-class Parameter:
+class LoweredParameter:
     name: str
     type: Type
     width: int
@@ -323,8 +323,8 @@ class Parameter:
 
 
 @dataclass
-class Action(Object):
-    parameters: list[Parameter] = field(default_factory=list)
+class LoweredAction(Object):
+    parameters: list[LoweredParameter] = field(default_factory=list)
     body: list[Code] = field(default_factory=list)
     hidden: bool = False
     is_global: bool = False  # declared outside of controls
@@ -332,10 +332,10 @@ class Action(Object):
 
 
 @dataclass
-class Key:
+class LoweredKey:
     name: str
     match_kind: str
-    target: Field
+    target: HeaderField
     width: int
     type: Type
     annotations: list[Any] = field(default_factory=list)
@@ -345,18 +345,18 @@ class Key:
 class ActionChoice:
     """One of a table's actions."""
 
-    action: Action
+    action: LoweredAction
     annotations: list[Any] = field(default_factory=list)
     implicit: bool = False  # NoAction, of a table that names no default action
 
 
 @dataclass
-class Entry:
+class LoweredEntry:
     """An entry of a table. Each of its `keys` is, by match kind, a value or a pair of value and
     prefix length, value and mask, or low and high."""
 
     keys: list[Any]
-    action: Action
+    action: LoweredAction
     arguments: list[int]
     priority: int
     constant: bool
@@ -366,18 +366,18 @@ class Entry:
 
 @dataclass
 class LoweredTable(Object):
-    keys: list[Key] = field(default_factory=list)
+    keys: list[LoweredKey] = field(default_factory=list)
     actions: list[ActionChoice] = field(default_factory=list)
-    default_action: Action | None = None
+    default_action: LoweredAction | None = None
     default_arguments: list[int] = field(default_factory=list)
     default_constant: bool = False
-    entries: list[Entry] = field(default_factory=list)
+    entries: list[LoweredEntry] = field(default_factory=list)
     """The entries in the order in which they are matched."""
     entries_constant: bool = False
     size: int = 1024
     profile: ActionProfile | None = None
     counter: Resource | None = None
-    meter: Meter | None = None
+    meter: LoweredMeter | None = None
     support_timeout: bool = False
     hidden: bool = False
 
@@ -406,20 +406,20 @@ class TableNode:
 @dataclass
 class ConditionNode:
     name: str
-    condition: Expression
+    condition: LoweredExpression
     true_next: str | None
     false_next: str | None
     span: Span = NOWHERE
 
 
-Node = TableNode | ConditionNode
+PipelineNode = TableNode | ConditionNode
 
 
 @dataclass
-class Pipeline:
+class LoweredPipeline:
     name: str
     first: str | None = None
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[PipelineNode] = field(default_factory=list)
 
 
 @dataclass
@@ -434,10 +434,10 @@ class TransitionCase:
 
 
 @dataclass
-class State:
+class ParseState:
     name: str
     operations: list[Do] = field(default_factory=list)
-    key: list[tuple[Expression, int]] = field(default_factory=list)
+    key: list[tuple[LoweredExpression, int]] = field(default_factory=list)
     cases: list[TransitionCase] = field(default_factory=list)
 
 
@@ -445,7 +445,7 @@ class State:
 class Calculation:
     name: str
     algorithm: str
-    inputs: Sequence[tuple[Expression, int]]
+    inputs: Sequence[tuple[LoweredExpression, int]]
     with_payload: bool = False
     span: Span = NOWHERE
 
@@ -453,9 +453,9 @@ class Calculation:
 @dataclass
 class Checksum:
     name: str
-    target: Field
+    target: HeaderField
     calculation: str
-    condition: Expression
+    condition: LoweredExpression
     verify: bool
     update: bool
     span: Span = NOWHERE
@@ -466,28 +466,28 @@ class LoweredProgram:
     """A whole program for BMv2's simple_switch."""
 
     header_types: list[HeaderType] = field(default_factory=list)
-    headers: list[Header] = field(default_factory=list)
-    stacks: list[Stack] = field(default_factory=list)
+    headers: list[HeaderInstance] = field(default_factory=list)
+    stacks: list[HeaderStack] = field(default_factory=list)
     union_types: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
-    unions: list[Union_] = field(default_factory=list)
-    aliases: list[tuple[str, Field]] = field(default_factory=list)
+    unions: list[HeaderUnion] = field(default_factory=list)
+    aliases: list[tuple[str, HeaderField]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     enums: list[tuple[str, list[str]]] = field(default_factory=list)
-    states: list[State] = field(default_factory=list)
-    value_sets: list[ValueSet] = field(default_factory=list)
+    states: list[ParseState] = field(default_factory=list)
+    value_sets: list[LoweredValueSet] = field(default_factory=list)
     deparser: list[str] = field(default_factory=list)
     deparser_code: list[Do] = field(default_factory=list)
-    counters: list[Counter] = field(default_factory=list)
-    meters: list[Meter] = field(default_factory=list)
-    registers: list[Register] = field(default_factory=list)
+    counters: list[LoweredCounter] = field(default_factory=list)
+    meters: list[LoweredMeter] = field(default_factory=list)
+    registers: list[LoweredRegister] = field(default_factory=list)
     profiles: list[ActionProfile] = field(default_factory=list)
-    digests: list[Digest] = field(default_factory=list)
-    field_lists: list[tuple[int, list[Field]]] = field(default_factory=list)
+    digests: list[LoweredDigest] = field(default_factory=list)
+    field_lists: list[tuple[int, list[HeaderField]]] = field(default_factory=list)
     calculations: list[Calculation] = field(default_factory=list)
     checksums: list[Checksum] = field(default_factory=list)
-    actions: list[Action] = field(default_factory=list)
-    called_actions: list[Action] = field(default_factory=list)  # called directly, so in line
-    pipelines: list[Pipeline] = field(default_factory=list)
+    actions: list[LoweredAction] = field(default_factory=list)
+    called_actions: list[LoweredAction] = field(default_factory=list)  # called directly, so in line
+    pipelines: list[LoweredPipeline] = field(default_factory=list)
     calls_extern_functions: bool = False  # in a control
     controller_headers: list[Any] = field(default_factory=list)
     package_annotations: list[Any] = field(default_factory=list)

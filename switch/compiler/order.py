@@ -23,11 +23,11 @@ _OPERANDS: dict[type[syntax.Expression], Callable[[Any], list[syntax.Expression]
     syntax.ListExpression: lambda node: node.items,
     syntax.RecordExpression: lambda node: [value for _, value in node.fields],
     syntax.Unary: lambda node: [node.operand],
-    syntax.Cast: lambda node: [node.operand],
+    syntax.CastExpression: lambda node: [node.operand],
     syntax.Binary: lambda node: [node.left, node.right],
     syntax.Conditional: lambda node: [node.condition, node.then, node.otherwise],
     syntax.RangeKeyset: lambda node: [node.low, node.high],
-    syntax.Call: lambda node: [
+    syntax.CallExpression: lambda node: [
         node.callee, *(item.value for item in node.arguments if item.value is not None)
     ],
 }  # fmt: skip
@@ -47,7 +47,7 @@ def is_static(node: syntax.Expression) -> bool:
             if isinstance(declaration, syntax.Parameter):
                 return not declaration.direction
             return not isinstance(declaration, syntax.Variable)
-        case syntax.Call():
+        case syntax.CallExpression():
             return node.target.kind in ("constructor", "builtin")
     return all(is_static(item) for item in operands(node))
 
@@ -70,7 +70,7 @@ class Effects:
         known = self._known.get(id(node))
         if known is None:
             acts = (
-                isinstance(node, syntax.Call)
+                isinstance(node, syntax.CallExpression)
                 and node.target.kind in _ACTING
                 and node.target.name not in _HARMLESS
             )

@@ -12,17 +12,17 @@ from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.parse.tokens import RawToken
 from weft.switch.compiler.types import VOID, Bindings, Type
 
-Value = int | bool | str | tuple[Any, ...]
+KnownValue = int | bool | str | tuple[Any, ...]
 """A value known at compile time: enum members and errors by name, lists as tuples."""
 
 
 @dataclass(eq=False)
-class Node:
+class SyntaxNode:
     span: Span
 
 
 @dataclass(eq=False)
-class Annotation(Node):
+class Annotation(SyntaxNode):
     """``@name``, ``@name(...)`` or ``@name[...]``; `body` holds the tokens inside the brackets."""
 
     name: str
@@ -34,7 +34,7 @@ class Annotation(Node):
 
 
 @dataclass(eq=False)
-class TypeReference(Node):
+class TypeReference(SyntaxNode):
     """A type, as it is written."""
 
 
@@ -68,9 +68,9 @@ class TupleTypeReference(TypeReference):
 
 
 @dataclass(eq=False)
-class Expression(Node):
+class Expression(SyntaxNode):
     type: Type | None = field(default=None, init=False)  # checker
-    constant: Value | None = field(default=None, init=False)  # checker
+    constant: KnownValue | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -103,7 +103,7 @@ class StringLiteral(Expression):
 class Name(Expression):
     name: str
     absolute: bool = False
-    declaration: Node | None = field(default=None, init=False)  # checker
+    declaration: SyntaxNode | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
@@ -178,7 +178,7 @@ class Conditional(Expression):
 
 
 @dataclass(eq=False)
-class Cast(Expression):
+class CastExpression(Expression):
     """A cast; one that the checker inserted has no `reference`."""
 
     reference: TypeReference | None
@@ -186,7 +186,7 @@ class Cast(Expression):
 
 
 @dataclass(eq=False)
-class Argument(Node):
+class Argument(SyntaxNode):
     """An argument of a call; its `value` is None for ``_``."""
 
     name: str | None
@@ -194,7 +194,7 @@ class Argument(Node):
 
 
 @dataclass(eq=False)
-class Call(Expression):
+class CallExpression(Expression):
     callee: Expression
     type_arguments: list[TypeReference]
     arguments: list[Argument]
@@ -213,7 +213,7 @@ class Target:
 
     kind: str
     name: str
-    declaration: Node | None = None
+    declaration: SyntaxNode | None = None
     base: Expression | None = None
     parameters: "list[Parameter]" = field(default_factory=list)
     parameter_types: list[Type] = field(default_factory=list)
@@ -234,19 +234,19 @@ def name_of(node: Expression) -> str:
     return node.name if isinstance(node, Name) else ""
 
 
-def children(node: Any) -> Iterator[Node]:
+def children(node: Any) -> Iterator[SyntaxNode]:
     """Yield the nodes directly inside a node."""
     for value in vars(node).values():
         match value:
-            case Node():
+            case SyntaxNode():
                 yield value
             case list() | dict():
                 for item in value if isinstance(value, list) else value.values():
                     parts = item if isinstance(item, tuple) else (item,)
-                    yield from (part for part in parts if isinstance(part, Node))
+                    yield from (part for part in parts if isinstance(part, SyntaxNode))
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """Yield a node and all nodes inside it, but not the declarations that names refer to."""
     waiting = [node]
     while waiting:
@@ -291,14 +291,14 @@ class TupleKeyset(Expression):
 
 
 @dataclass(eq=False)
-class Statement(Node):
+class Statement(SyntaxNode):
     """A statement; a declaration may stand among statements, too."""
 
 
 @dataclass(eq=False)
 class Block(Statement):
     annotations: list[Annotation]
-    statements: list[Node]
+    statements: list[SyntaxNode]
 
 
 @dataclass(eq=False)
@@ -312,14 +312,14 @@ class Assignment(Statement):
 
 @dataclass(eq=False)
 class CallStatement(Statement):
-    call: Call
+    call: CallExpression
 
 
 @dataclass(eq=False)
 class If(Statement):
     condition: Expression
-    then: Node
-    otherwise: Node | None
+    then: SyntaxNode
+    otherwise: SyntaxNode | None
 
 
 @dataclass(eq=False)
@@ -348,7 +348,7 @@ class Continue(Statement):
 
 
 @dataclass(eq=False)
-class SwitchCase(Node):
+class SwitchCase(SyntaxNode):
     label: Expression
     body: Block | None
 
@@ -363,10 +363,10 @@ class SwitchStatement(Statement):
 class For(Statement):
     """``for (initial; condition; update) body``."""
 
-    initial: list[Node]
+    initial: list[SyntaxNode]
     condition: Expression
-    update: list[Node]
-    body: Node
+    update: list[SyntaxNode]
+    body: SyntaxNode
 
 
 @dataclass(eq=False)
@@ -375,14 +375,14 @@ class ForIn(Statement):
 
     variable: "Variable"
     collection: Expression
-    body: Node
+    body: SyntaxNode
 
 
 # Declarations
 
 
 @dataclass(eq=False)
-class Declaration(Node):
+class Declaration(SyntaxNode):
     annotations: list[Annotation]
     name: str
     name_span: Span
@@ -412,24 +412,24 @@ class Parameter(Declaration):
 class Instantiation(Declaration):
     reference: TypeReference
     arguments: list[Argument]
-    initializer: list[Node]
-    call: Call | None = field(default=None, init=False)  # checker
+    initializer: list[SyntaxNode]
+    call: CallExpression | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
-class ValueSet(Declaration):
+class ValueSetDeclaration(Declaration):
     reference: TypeReference
     size: Expression
 
 
 @dataclass(eq=False)
-class Action(Declaration):
+class ActionDeclaration(Declaration):
     parameters: list[Parameter]
     body: Block
 
 
 @dataclass(eq=False)
-class Prototype(Node):
+class Prototype(SyntaxNode):
     name: str
     name_span: Span
     returns: TypeReference | None
@@ -479,7 +479,7 @@ class BlockType(Declaration):
 
 @dataclass(eq=False)
 class ParserState(Declaration):
-    statements: list[Node]
+    statements: list[SyntaxNode]
     transition: "Transition | None"
 
     def next_states(self) -> list[str]:
@@ -493,14 +493,14 @@ class ParserState(Declaration):
 
 
 @dataclass(eq=False)
-class SelectCase(Node):
+class SelectCase(SyntaxNode):
     keyset: Expression
     state: str
     state_span: Span
 
 
 @dataclass(eq=False)
-class Transition(Node):
+class Transition(SyntaxNode):
     """``transition state;``, or a select if `cases` is not None."""
 
     state: str | None
@@ -509,7 +509,7 @@ class Transition(Node):
 
 
 @dataclass(eq=False)
-class Parser(BlockType):
+class ParserDeclaration(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     states: list[ParserState]
@@ -529,7 +529,7 @@ class Parser(BlockType):
 
 
 @dataclass(eq=False)
-class Control(BlockType):
+class ControlDeclaration(BlockType):
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     body: Block
@@ -565,12 +565,12 @@ class Typedef(Declaration):
 
 
 @dataclass(eq=False)
-class ErrorDeclaration(Node):
+class ErrorDeclaration(SyntaxNode):
     members: list[tuple[str, Span]]
 
 
 @dataclass(eq=False)
-class MatchKindDeclaration(Node):
+class MatchKindDeclaration(SyntaxNode):
     members: list[tuple[str, Span]]
 
 
@@ -578,7 +578,7 @@ class MatchKindDeclaration(Node):
 
 
 @dataclass(eq=False)
-class KeyElement(Node):
+class KeyElement(SyntaxNode):
     expression: Expression
     match_kind: str
     match_kind_span: Span
@@ -586,16 +586,16 @@ class KeyElement(Node):
 
 
 @dataclass(eq=False)
-class ActionReference(Node):
+class ActionReference(SyntaxNode):
     """An action's name with arguments, of which some may be missing. The checker resolves the
     call."""
 
-    call: Call
+    call: CallExpression
     annotations: list[Annotation] = field(default_factory=list)
 
 
 @dataclass(eq=False)
-class Entry(Node):
+class Entry(SyntaxNode):
     is_constant: bool
     priority: Expression | None
     keyset: Expression
@@ -604,7 +604,7 @@ class Entry(Node):
 
 
 @dataclass(eq=False)
-class Property(Node):
+class Property(SyntaxNode):
     annotations: list[Annotation]
     name: str
     is_constant: bool
@@ -621,7 +621,9 @@ class TableDeclaration(Declaration):
     has_actions: bool = field(default=False, init=False)
     repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
-    no_action: Action | None = field(default=None, init=False)  # checker: what NoAction is there
+    no_action: ActionDeclaration | None = field(
+        default=None, init=False
+    )  # checker: what NoAction is there
 
     def listed(self, name: str) -> ActionReference | None:
         """Return an action of this name among those of the table."""
@@ -632,5 +634,5 @@ class TableDeclaration(Declaration):
 class SourceProgram:
     """A program. `broken` holds the names whose declarations did not parse."""
 
-    declarations: list[Node]
+    declarations: list[SyntaxNode]
     broken: set[str] = field(default_factory=set)

@@ -53,7 +53,7 @@ class Client:
 
 
 @dataclass
-class _Role:
+class _RoleClients:
     clients: list[Client] = field(default_factory=list)
     highest: int | None = None
 
@@ -88,7 +88,7 @@ class Arbitration:
 
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id
-        self._roles: dict[RoleKey, _Role] = {"": _Role()}
+        self._roles: dict[RoleKey, _RoleClients] = {"": _RoleClients()}
 
     def update(self, client: Client, message: Any) -> list[Notice]:
         """Take a client's ``MasterArbitrationUpdate``.
@@ -98,7 +98,7 @@ class Arbitration:
         """
         key = role_key(message.role.name, message.role.id)
         self._check(client, key, message)
-        role = self._roles.setdefault(key, _Role())
+        role = self._roles.setdefault(key, _RoleClients())
         election_id = None
         if message.HasField("election_id"):
             election_id = election_number(message.election_id)
@@ -164,7 +164,7 @@ class Arbitration:
         """Return the primaries of all roles that have one."""
         return [role.primary for role in self._roles.values() if role.primary is not None]
 
-    def _notices(self, role: _Role, clients: list[Client]) -> list[Notice]:
+    def _notices(self, role: _RoleClients, clients: list[Client]) -> list[Notice]:
         primary = role.primary
         others = _NO_PRIMARY if primary is None else _BACKUP
         notices = []
@@ -201,7 +201,7 @@ class Arbitration:
 
 
 @dataclass(frozen=True)
-class Scope:
+class RoleScope:
     """What a role may reach; the default role, whose name is empty, may reach everything."""
 
     name: str = ""
@@ -221,7 +221,7 @@ class Scope:
         return not self.name or self.owns(role_of(info, kind, message))
 
 
-FULL = Scope()
+FULL = RoleScope()
 
 _OBJECTS = {
     "table_entry": ("table_id", "tables"),

@@ -14,7 +14,7 @@ from weft.switch.engine.control import CounterCell, MeterConfig, MeterCounts
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.p4info_objects import Array, Meter, Register
+from weft.switch.p4runtime.p4info_objects import ArrayInfo, MeterInfo, RegisterInfo
 from weft.switch.p4runtime.refusals import exhausted, invalid, out_of_range, unimplemented
 
 Cell = TypeVar("Cell")
@@ -30,7 +30,7 @@ _THREE_COLOUR = p4info_pb2.MeterSpec.SINGLE_RATE_THREE_COLOR
 _COLOURS = ("green", "yellow", "red")
 
 
-def indices(array: Array, message: Any) -> range:
+def indices(array: ArrayInfo, message: Any) -> range:
     """Return the cells that a message means: the one with its index, or all if it has no index.
 
     Raises Refusal: INVALID_ARGUMENT below 0, OUT_OF_RANGE above the last, RESOURCE_EXHAUSTED for
@@ -46,7 +46,7 @@ def indices(array: Array, message: Any) -> range:
     return range(index, index + 1)
 
 
-def all_cells(array: Array) -> range:
+def all_cells(array: ArrayInfo) -> range:
     """Return all cells of an array; RESOURCE_EXHAUSTED if they are too many to be meant
     together."""
     refuse(
@@ -76,7 +76,7 @@ def encode_cell(cell: CounterCell) -> Any:
 
 
 def write_cells(
-    device: Device, kind: int, array: Array, message: Any, write: Callable[[int], None]
+    device: Device, kind: int, array: ArrayInfo, message: Any, write: Callable[[int], None]
 ) -> None:
     """Write the cells that a message means, which is only allowed to MODIFY. Raises Refusal."""
     refuse(
@@ -94,7 +94,7 @@ def write_cells(
 
 
 def cells_of(
-    array: Array,
+    array: ArrayInfo,
     array_id: int,
     query: Any,
     read_one: Callable[[str, int], Cell],
@@ -169,7 +169,7 @@ def read_registers(device: Device, query: Any) -> Iterator[Any]:
             yield entry
 
 
-def _scalar(device: Device, register: Register) -> Register:
+def _scalar(device: Device, register: RegisterInfo) -> RegisterInfo:
     if not is_scalar(register.type_spec, device.info.message.type_info):
         raise unimplemented(f"{register.label}: cells that are not one number")
     return register
@@ -181,7 +181,7 @@ def _scalar(device: Device, register: Register) -> Register:
 UNUSED: MeterCounts = (CounterCell(0, 0), CounterCell(0, 0), CounterCell(0, 0))
 
 
-def check_reset(meter: Meter, message: Any, field: str) -> bool:
+def check_reset(meter: MeterInfo, message: Any, field: str) -> bool:
     """Return whether a write sets the counters of each colour back to 0; it can set them to nothing
     else.
 
@@ -205,7 +205,7 @@ def encode_counts(counts: MeterCounts | None) -> Any:
     )
 
 
-def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
+def decode_config(meter: MeterInfo, message: Any, field: str) -> MeterConfig | None:
     """Return the ``MeterConfig`` in a field of a message, None if it is not set.
 
     Raises Refusal (INVALID_ARGUMENT) if it does not suit the type of the meter.
@@ -231,7 +231,7 @@ def decode_config(meter: Meter, message: Any, field: str) -> MeterConfig | None:
     return MeterConfig(given.cir, given.cburst, given.pir, given.pburst + given.eburst)
 
 
-def encode_config(meter: Meter, config: MeterConfig | None) -> Any:
+def encode_config(meter: MeterInfo, config: MeterConfig | None) -> Any:
     """Return a ``MeterConfig`` message as the client wrote it; None for None."""
     if config is None:
         return None

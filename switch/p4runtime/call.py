@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, Protocol
 
 
-class Call(Protocol):
+class RpcCall(Protocol):
     """A call that is being answered: gRPC's ``ServicerContext`` is one."""
 
     def code(self) -> Any:
@@ -21,7 +21,7 @@ class Call(Protocol):
         """End the call with a ``grpc.StatusCode`` and its message, by raising an exception."""
 
 
-class StreamCall(Call, Protocol):
+class StreamCall(RpcCall, Protocol):
     """A call whose client may go while it is answered."""
 
     def add_callback(self, callback: Callable[[], None]) -> bool:

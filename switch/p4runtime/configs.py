@@ -11,7 +11,7 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
-from weft.switch.p4runtime.device import Config, Device, Notes, Staged
+from weft.switch.p4runtime.device import Device, Notes, PipelineConfig, StagedConfig
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.received import bmv2_json
 from weft.switch.p4runtime.refusals import Refusal, invalid, not_found
@@ -60,12 +60,12 @@ def set_config(device: Device, request: Any) -> None:
         case _:
             device.switch.load_program(text, load="save")
             if action == _SET.VERIFY_AND_SAVE:
-                device.staged = Staged(config, stand_in(device.switch, text, config.info))
+                device.staged = StagedConfig(config, stand_in(device.switch, text, config.info))
             else:
                 _commit(device, config)
 
 
-def _commit(device: Device, config: Config) -> None:
+def _commit(device: Device, config: PipelineConfig) -> None:
     """Let the program run that the switch has saved; nothing has been written to it."""
     device.switch.commit_program()
     reconcile.free_entries(device.switch, config.info)
@@ -106,7 +106,7 @@ def stand_in(control: SwitchControl, bmv2_json: str, info: ProgramInfo) -> Switc
     return made
 
 
-def _reconcile(device: Device, config: Config, text: str) -> None:
+def _reconcile(device: Device, config: PipelineConfig, text: str) -> None:
     """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit the
     program."""
     trial = stand_in(device.switch, text, config.info)
@@ -128,10 +128,12 @@ def _reconcile(device: Device, config: Config, text: str) -> None:
     reconcile.give_back(device.switch, writes)
 
 
-def _read_config(device: Device, message: Any) -> tuple[Config, str]:
+def _read_config(device: Device, message: Any) -> tuple[PipelineConfig, str]:
     text, program = _program(message)
     try:
-        return Config(message, ProgramInfo(message.p4info, program, device.translations)), text
+        return PipelineConfig(
+            message, ProgramInfo(message.p4info, program, device.translations)
+        ), text
     except Refusal:
         _read_program.cache_clear()
         raise

@@ -96,7 +96,7 @@ class Notes:
 
 
 @dataclass(frozen=True)
-class Config:
+class PipelineConfig:
     """A forwarding pipeline config: the message as it came, and what its P4Info says."""
 
     message: Any
@@ -104,14 +104,14 @@ class Config:
 
 
 @dataclass
-class Staged:
+class StagedConfig:
     """A config that was saved and waits for COMMIT.
 
     ``control`` is a switch of its own that runs the saved program and forwards nothing: what is
     written meanwhile is checked against it, read from it, and replayed on COMMIT.
     """
 
-    config: Config
+    config: PipelineConfig
     control: SwitchControl
     notes: Notes = field(default_factory=Notes)
     updates: list[bytes] = field(default_factory=list)
@@ -131,8 +131,8 @@ class Device:
         self.switch = control
         self.device_id = device_id
         self.lock = TurnLock()
-        self.running: Config | None = None
-        self.staged: Staged | None = None
+        self.running: PipelineConfig | None = None
+        self.staged: StagedConfig | None = None
         self.translations = Translations()
         self.running_notes = Notes()
         self._deferred: list[Callable[[], None]] | None = None

@@ -21,7 +21,7 @@ from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
-from weft.switch.p4runtime.p4info_objects import Profile
+from weft.switch.p4runtime.p4info_objects import ProfileInfo
 from weft.switch.p4runtime.refusals import exhausted, invalid
 
 MAX_GROUP_SIZE = 4096
@@ -98,7 +98,7 @@ def write_group(device: Device, kind: int, message: Any) -> None:
         device.notes.groups[profile.name, group.group_id] = deepcopy(message)
 
 
-def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
+def _check_max_size(what: str, max_size: int, profile: ProfileInfo) -> None:
     limit = profile.max_group_size
     refuse(
         max_size < 0 or (limit and max_size > limit),
@@ -112,7 +112,7 @@ def _check_max_size(what: str, max_size: int, profile: Profile) -> None:
     )
 
 
-def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) -> None:
+def check_size(what: str, members: Sequence[Any], profile: ProfileInfo, limit: int) -> None:
     """Raise Refusal unless all weights are right and the size is within ``limit`` (0 is the
     switch's limit).
 
@@ -136,7 +136,7 @@ def check_size(what: str, members: Sequence[Any], profile: Profile, limit: int) 
     refuse(total > limit, f"{what}: weights sum to {total}; the limit is {limit}", exhausted)
 
 
-def check_one_shot(what: str, actions: Sequence[Any], profile: Profile) -> None:
+def check_one_shot(what: str, actions: Sequence[Any], profile: ProfileInfo) -> None:
     """Do as ``check_size``, but raise INVALID_ARGUMENT beyond the P4Info's ``max_group_size``."""
     limit = profile.max_group_size
     size = len(actions) if profile.by_members else sum(max(one.weight, 0) for one in actions)
@@ -169,7 +169,7 @@ def _watched(device: Device, what: str, member: Any) -> int | None:
     return port
 
 
-def refuse_mixing(device: Device, profile: Profile, who: str = "") -> None:
+def refuse_mixing(device: Device, profile: ProfileInfo, who: str = "") -> None:
     """Raise INVALID_ARGUMENT if a selector has one-shot action sets, and so takes no members or
     groups.
 

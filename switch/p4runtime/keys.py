@@ -14,13 +14,19 @@ from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info import ProgramInfo
-from weft.switch.p4runtime.p4info_objects import Field, MatchKind, Param, TableInfo, ValueSet
+from weft.switch.p4runtime.p4info_objects import (
+    MatchField,
+    MatchKind,
+    Param,
+    TableInfo,
+    ValueSetInfo,
+)
 from weft.switch.p4runtime.refusals import already_exists, denied, exhausted, invalid, listed
 
 _SCOPES = p4info_pb2.ActionRef
 
 
-def decode_keys(table: TableInfo | ValueSet, messages: Any) -> tuple[Key, ...]:
+def decode_keys(table: TableInfo | ValueSetInfo, messages: Any) -> tuple[Key, ...]:
     """Return the key of an entry or member, one ``Key`` a field in the order of the table or set.
 
     Raises Refusal (INVALID_ARGUMENT, OUT_OF_RANGE) that names the table and the field.
@@ -30,7 +36,7 @@ def decode_keys(table: TableInfo | ValueSet, messages: Any) -> tuple[Key, ...]:
 
 
 def by_id(
-    what: str, part: str, parts: Sequence[Field | Param], messages: Any, identifier: str
+    what: str, part: str, parts: Sequence[MatchField | Param], messages: Any, identifier: str
 ) -> dict[int, Any]:
     """Return messages about the parts of something by the ids of these parts.
 
@@ -50,7 +56,7 @@ def by_id(
     return given
 
 
-def _decode_key(table: TableInfo | ValueSet, field: Field, message: Any) -> Key:
+def _decode_key(table: TableInfo | ValueSetInfo, field: MatchField, message: Any) -> Key:
     what = f"{table.label}, key field {field.name}"
     kind = field.kind
     ones = (1 << field.width) - 1
@@ -103,7 +109,7 @@ def _decode_key(table: TableInfo | ValueSet, field: Field, message: Any) -> Key:
             return Range(low, high)
 
 
-def encode_keys(table: TableInfo | ValueSet, keys: tuple[Key, ...]) -> list[Any]:
+def encode_keys(table: TableInfo | ValueSetInfo, keys: tuple[Key, ...]) -> list[Any]:
     """Return the fields of a key that do not match everything, each as a ``FieldMatch``."""
     messages = []
     for field, key in zip(table.fields, keys, strict=True):

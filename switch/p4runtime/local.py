@@ -12,9 +12,9 @@ import grpc
 from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
-from weft.switch.p4runtime.call import Call
+from weft.switch.p4runtime.call import RpcCall
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.received import Batch
+from weft.switch.p4runtime.received import RequestBatch
 from weft.switch.p4runtime.server import Service, guarded
 
 
@@ -41,7 +41,7 @@ class LocalError(grpc.RpcError):
 
 
 class _LocalCall:
-    """A call within the process, as a `Call`."""
+    """A call within the process, as an `RpcCall`."""
 
     _code: Any = None
     _metadata: tuple[tuple[str, Any], ...] = ()
@@ -73,11 +73,11 @@ class LocalSwitch:
         self.device_id = device_id
         self.service = service = Service(Device(control, device_id))
 
-        def write(request: Any, call: Call) -> Any:
-            return service.write(Batch(request, request.updates), call)
+        def write(request: Any, call: RpcCall) -> Any:
+            return service.write(RequestBatch(request, request.updates), call)
 
-        def read(request: Any, call: Call) -> list[Any]:
-            parts = service.read(Batch(request, request.entities), call)
+        def read(request: Any, call: RpcCall) -> list[Any]:
+            parts = service.read(RequestBatch(request, request.entities), call)
             return [p4runtime_pb2.ReadResponse.FromString(part) for part in parts]
 
         self.stub = SimpleNamespace(
@@ -92,7 +92,7 @@ class LocalSwitch:
         """Open a stream, take part in the arbitration, and return the client and the answer to
         it."""
 
-        def enter(request: Any, call: Call) -> tuple[Client, Any]:
+        def enter(request: Any, call: RpcCall) -> tuple[Client, Any]:
             client, outbox = self.service.streams.open()
             try:
                 self.service.streams.take_one(client, outbox, request)
@@ -112,7 +112,7 @@ class LocalSwitch:
         self.service.streams.close(client)
 
 
-def answered(behaviour: Callable[[Any, Call], Any]) -> Callable[..., Any]:
+def answered(behaviour: Callable[[Any, RpcCall], Any]) -> Callable[..., Any]:
     """Return a call that returns its answer, or raises the error of its status."""
 
     def call(request: Any, timeout: float | None = None, wait_for_ready: bool = False) -> Any:

@@ -138,14 +138,14 @@ def digest_lists(device: Device, now_ns: int, epoch_ns: int) -> Iterator[tuple[s
 
 
 @dataclass(frozen=True)
-class Message:
+class RoleMessage:
     """A ``StreamMessageResponse``, and the role whose primary it is for; empty for all roles."""
 
     role: str
     response: Any
 
 
-def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
+def collect(device: Device, now_ns: int, epoch_ns: int) -> list[RoleMessage]:
     """Return what is to be told at ``now_ns`` of any clock; ``epoch_ns`` is the time since 1970."""
     events = device.switch.take_events()
     if device.running is None:
@@ -157,7 +157,9 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
             case PacketIn():
                 packet = unpack(device.running.info.packet_headers.get("packet_in"), event.frame)
                 if packet is not None:
-                    messages.append(Message("", p4runtime_pb2.StreamMessageResponse(packet=packet)))
+                    messages.append(
+                        RoleMessage("", p4runtime_pb2.StreamMessageResponse(packet=packet))
+                    )
             case DigestEvent():
                 device.running_notes.digests.learn(event.digest, event.values, now_ns)
             case IdleTimeout():
@@ -166,7 +168,7 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[Message]:
     return [
         *messages,
         *_idle_notifications(device, idle, now_ns, epoch_ns),
-        *(Message(*one) for one in digest_lists(device, now_ns, epoch_ns)),
+        *(RoleMessage(*one) for one in digest_lists(device, now_ns, epoch_ns)),
     ]
 
 
@@ -197,7 +199,7 @@ def _idle_again(device: Device, now_ns: int) -> list[TableEntry]:
 
 def _idle_notifications(
     device: Device, entries: Iterable[TableEntry], now_ns: int, epoch_ns: int
-) -> list[Message]:
+) -> list[RoleMessage]:
     """Return a message for each table that has idle entries, with all of these."""
     found: dict[str, list[Any]] = {}
     tables = device.running_info.tables.by_name
@@ -212,7 +214,7 @@ def _idle_notifications(
             notes.idle[entry_id] = now_ns + entry.idle_timeout_ns
     told = p4runtime_pb2.IdleTimeoutNotification
     return [
-        Message(
+        RoleMessage(
             tables[name].role,
             p4runtime_pb2.StreamMessageResponse(
                 idle_timeout_notification=told(timestamp=epoch_ns, table_entry=messages)

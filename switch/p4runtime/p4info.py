@@ -9,20 +9,20 @@ from weft.base.errors import refuse
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.p4info_objects import (
     KINDS,
-    Action,
-    Array,
-    Digest,
-    Field,
+    ActionInfo,
+    ArrayInfo,
+    DigestInfo,
+    MatchField,
     MatchKind,
-    Meter,
+    MeterInfo,
     Objects,
     PacketHeader,
     Param,
-    Profile,
-    Register,
+    ProfileInfo,
+    RegisterInfo,
     TableInfo,
     Translations,
-    ValueSet,
+    ValueSetInfo,
 )
 from weft.switch.p4runtime.refusals import Refusal, invalid, listed
 
@@ -131,19 +131,20 @@ class ProgramInfo:
         self.tables = Objects("table", (self._table(t, counters, meters) for t in message.tables))
         self.profiles = Objects("action profile", map(_profile, message.action_profiles))
         self.counters = Objects(
-            "counter", (Array(*_identity(one.preamble), one.size) for one in message.counters)
+            "counter", (ArrayInfo(*_identity(one.preamble), one.size) for one in message.counters)
         )
         self.meters = Objects("meter", (_meter(meter, meter.size) for meter in message.meters))
         self.registers = Objects(
             "register",
             (
-                Register(*_identity(one.preamble), one.size, one.type_spec)
+                RegisterInfo(*_identity(one.preamble), one.size, one.type_spec)
                 for one in message.registers
             ),
         )
         self.value_sets = Objects("value set", map(self._value_set, message.value_sets))
         self.digests = Objects(
-            "digest", (Digest(*_identity(one.preamble), one.type_spec) for one in message.digests)
+            "digest",
+            (DigestInfo(*_identity(one.preamble), one.type_spec) for one in message.digests),
         )
         self.packet_headers = self._packet_headers()
         self._profile_tables: dict[int, list[TableInfo]] = {}
@@ -161,7 +162,7 @@ class ProgramInfo:
                 invalid,
             )
 
-    def tables_of(self, profile: Profile) -> list[TableInfo]:
+    def tables_of(self, profile: ProfileInfo) -> list[TableInfo]:
         """Return the tables that an action profile implements."""
         return self._profile_tables.get(profile.id, [])
 
@@ -170,7 +171,7 @@ class ProgramInfo:
     def _type(self, what: str, message: Any, data_width: int) -> Any:
         return self._translations.value_type(what, message, self.message.type_info, data_width)
 
-    def _action(self, message: Any) -> Action:
+    def _action(self, message: Any) -> ActionInfo:
         name = message.preamble.name
         widths = self._data_plane.actions.get(name, ())
         params = (
@@ -185,9 +186,9 @@ class ProgramInfo:
             )
             for position, param in enumerate(message.params)
         )
-        return Action(message.preamble.id, name, _numbered(f"action {name}", params))
+        return ActionInfo(message.preamble.id, name, _numbered(f"action {name}", params))
 
-    def _field(self, what: str, match: Any, data_width: int) -> Field:
+    def _field(self, what: str, match: Any, data_width: int) -> MatchField:
         kind = KINDS.get(match.match_type)
         if kind is None:
             raise invalid(
@@ -201,9 +202,11 @@ class ProgramInfo:
             f"matched by {kind.value}",
             invalid,
         )
-        return Field(match.id, match.name, value_type, kind)
+        return MatchField(match.id, match.name, value_type, kind)
 
-    def _table(self, message: Any, counters: set[int], meters: Mapping[int, Meter]) -> TableInfo:
+    def _table(
+        self, message: Any, counters: set[int], meters: Mapping[int, MeterInfo]
+    ) -> TableInfo:
         name = message.preamble.name
         widths = self._data_plane.tables.get(name, ())
         fields = (
@@ -224,10 +227,10 @@ class ProgramInfo:
             direct_meter=meters.get(min(resources & set(meters), default=0)),
         )
 
-    def _value_set(self, message: Any) -> ValueSet:
+    def _value_set(self, message: Any) -> ValueSetInfo:
         what = f"value set {message.preamble.name}"
         fields = (self._field(what, match, match.bitwidth) for match in message.match)
-        return ValueSet(*_identity(message.preamble), _numbered(what, fields), message.size)
+        return ValueSetInfo(*_identity(message.preamble), _numbered(what, fields), message.size)
 
     def _packet_headers(self) -> dict[str, PacketHeader]:
         headers: dict[str, PacketHeader] = {}
@@ -254,7 +257,7 @@ class ProgramInfo:
         return headers
 
 
-_Part = TypeVar("_Part", Field, Param)
+_Part = TypeVar("_Part", MatchField, Param)
 
 
 def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
@@ -287,9 +290,9 @@ def _identity(preamble: Any) -> tuple[int, str, str]:
     return preamble.id, preamble.name, _role(preamble)
 
 
-def _profile(message: Any) -> Profile:
+def _profile(message: Any) -> ProfileInfo:
     by_members = message.WhichOneof("selector_size_semantics") == "sum_of_members"
-    return Profile(
+    return ProfileInfo(
         *_identity(message.preamble),
         message.with_selector,
         max(message.max_group_size, 0),
@@ -298,8 +301,8 @@ def _profile(message: Any) -> Profile:
     )
 
 
-def _meter(message: Any, size: int) -> Meter:
-    return Meter(*_identity(message.preamble), size, message.spec.type)
+def _meter(message: Any, size: int) -> MeterInfo:
+    return MeterInfo(*_identity(message.preamble), size, message.spec.type)
 
 
 def _check_program(message: Any, data_plane: DataPlane) -> None:

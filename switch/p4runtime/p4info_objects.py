@@ -198,7 +198,7 @@ class Param:
 
 
 @dataclass(frozen=True)
-class Field(Param):
+class MatchField(Param):
     """A key field of a table or value set."""
 
     kind: MatchKind
@@ -210,7 +210,7 @@ class Field(Param):
 
 
 @dataclass(frozen=True)
-class Action:
+class ActionInfo:
     """An action, with its parameters in the order of the source."""
 
     id: int
@@ -219,7 +219,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class Resource:
+class ObjectInfo:
     """Something that clients write or read by its id; with an empty ``role`` every role may."""
 
     kind: ClassVar[str]
@@ -236,11 +236,11 @@ class Resource:
 
 
 @dataclass(frozen=True)
-class TableInfo(Resource):
+class TableInfo(ObjectInfo):
     """A table."""
 
     kind = "table"
-    fields: tuple[Field, ...]
+    fields: tuple[MatchField, ...]
     scopes: Mapping[int, int]
     """P4Info's ActionRef.Scope of each of its actions, by the action's id."""
     profile_id: int
@@ -251,7 +251,7 @@ class TableInfo(Resource):
     ages: bool
     direct_counter: int
     """The id of its direct counter, 0 if it has none."""
-    direct_meter: "Meter | None"
+    direct_meter: "MeterInfo | None"
 
     @property
     def by_priority(self) -> bool:
@@ -269,7 +269,7 @@ class TableInfo(Resource):
 
 
 @dataclass(frozen=True)
-class Profile(Resource):
+class ProfileInfo(ObjectInfo):
     """An action profile, or with ``selector`` an action selector.
 
     A ``max_group_size`` of 0 is unset. With ``by_members`` sizes count members, each of a weight up
@@ -284,7 +284,7 @@ class Profile(Resource):
 
 
 @dataclass(frozen=True)
-class Array(Resource):
+class ArrayInfo(ObjectInfo):
     """An indirect counter, with cells from 0 to ``size - 1``."""
 
     kind = "counter"
@@ -292,7 +292,7 @@ class Array(Resource):
 
 
 @dataclass(frozen=True)
-class Meter(Array):
+class MeterInfo(ArrayInfo):
     """An indirect meter, or with ``size`` 0 a direct one; ``type`` is a ``MeterSpec.Type``."""
 
     kind = "meter"
@@ -300,7 +300,7 @@ class Meter(Array):
 
 
 @dataclass(frozen=True)
-class Register(Array):
+class RegisterInfo(ArrayInfo):
     """A register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
 
     kind = "register"
@@ -308,16 +308,16 @@ class Register(Array):
 
 
 @dataclass(frozen=True)
-class ValueSet(Resource):
+class ValueSetInfo(ObjectInfo):
     """A parser value set, which has at most ``size`` members of these fields."""
 
     kind = "value set"
-    fields: tuple[Field, ...]
+    fields: tuple[MatchField, ...]
     size: int
 
 
 @dataclass(frozen=True)
-class Digest(Resource):
+class DigestInfo(ObjectInfo):
     """A digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
 
     kind = "digest"
@@ -341,7 +341,17 @@ class PacketHeader:
         return (sum(self.widths) + 7) // 8
 
 
-_T = TypeVar("_T", Action, TableInfo, Profile, Array, Meter, Register, ValueSet, Digest)
+_T = TypeVar(
+    "_T",
+    ActionInfo,
+    TableInfo,
+    ProfileInfo,
+    ArrayInfo,
+    MeterInfo,
+    RegisterInfo,
+    ValueSetInfo,
+    DigestInfo,
+)
 
 
 class Objects(dict[int, _T]):

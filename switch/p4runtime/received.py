@@ -88,7 +88,7 @@ def bmv2_json(device_config: bytes) -> bytes:
     return found
 
 
-Parser = Callable[[bytes], Any]
+MessageParser = Callable[[bytes], Any]
 
 
 class Elements(Sized, Protocol):
@@ -98,7 +98,7 @@ class Elements(Sized, Protocol):
 
 
 @dataclass(frozen=True)
-class Batch:
+class RequestBatch:
     """A Write or Read: ``head`` is the request without its elements, which are updates or
     queries."""
 
@@ -119,7 +119,7 @@ class Malformed:
         return invalid(f"malformed protobuf: {type(self.error).__name__} {self.error}".rstrip())
 
 
-def parser(kind: Any, most_bytes: int = MOST_MESSAGE_BYTES) -> Parser:
+def parser(kind: Any, most_bytes: int = MOST_MESSAGE_BYTES) -> MessageParser:
     """Return a parser of one kind of messages."""
 
     def parse(data: bytes) -> Any:
@@ -129,12 +129,12 @@ def parser(kind: Any, most_bytes: int = MOST_MESSAGE_BYTES) -> Parser:
     return _never_raising(parse)
 
 
-def batch_parser(kind: Any, field: str) -> Parser:
-    """Return a parser that makes a `Batch` of a request whose ``field`` repeats."""
+def batch_parser(kind: Any, field: str) -> MessageParser:
+    """Return a parser that makes a `RequestBatch` of a request whose ``field`` repeats."""
     descriptor = kind.DESCRIPTOR.fields_by_name[field]
     element: Any = getattr(p4runtime_pb2, descriptor.message_type.name)
 
-    def parse(data: bytes) -> Batch:
+    def parse(data: bytes) -> RequestBatch:
         head = []
         count = after = 0
         for number, _, start, end in fields(data):
@@ -151,12 +151,14 @@ def batch_parser(kind: Any, field: str) -> Parser:
                     )
         rest = b"".join(head)
         _check(f"this request without its {field}", len(rest), MOST_MESSAGE_BYTES)
-        return Batch(kind.FromString(rest), _Elements(data, descriptor.number, element, count))
+        return RequestBatch(
+            kind.FromString(rest), _RepeatedField(data, descriptor.number, element, count)
+        )
 
     return _never_raising(parse)
 
 
-def config_parser() -> Parser:
+def config_parser() -> MessageParser:
     """Return a parser of requests to set a pipeline config."""
     kind = p4runtime_pb2.SetForwardingPipelineConfigRequest
     config = kind.DESCRIPTOR.fields_by_name["config"]
@@ -176,7 +178,7 @@ def config_parser() -> Parser:
 
 
 @dataclass(frozen=True)
-class _Elements:
+class _RepeatedField:
     """The messages of a repeated field; each is made of its bytes when its turn comes."""
 
     data: bytes
@@ -199,7 +201,7 @@ def _check(what: str, size: int, most: int) -> None:
         raise exhausted(f"{what} has {size} bytes; {most} is the limit")
 
 
-def _never_raising(parse: Parser) -> Parser:
+def _never_raising(parse: MessageParser) -> MessageParser:
     """Return a parser that returns `Malformed` where another raises an error.
 
     gRPC would log a traceback for what a client did wrong.

@@ -10,10 +10,10 @@ from google.rpc import code_pb2
 from weft.base.errors import refuse
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime import arrays, groups, keys, notifications, tables
-from weft.switch.p4runtime.arbitration import FULL, Scope
+from weft.switch.p4runtime.arbitration import FULL, RoleScope
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import Outcomes
-from weft.switch.p4runtime.received import Batch, Elements, Malformed
+from weft.switch.p4runtime.received import Elements, Malformed, RequestBatch
 from weft.switch.p4runtime.refusals import (
     Refusal,
     as_refusal,
@@ -76,27 +76,27 @@ _WRITE = p4runtime_pb2.WriteRequest
 
 
 @dataclass(frozen=True)
-class Part:
+class BatchPart:
     """Some updates of a Write, to be applied while the lock is held."""
 
     atomicity: int
     updates: Elements
 
 
-def parts(batch: Batch) -> Iterator[Part]:
+def parts(batch: RequestBatch) -> Iterator[BatchPart]:
     """Yield a Write in parts; others may have their turn between these."""
     updates = batch.elements
     if batch.head.atomicity != _WRITE.CONTINUE_ON_ERROR or len(updates) <= UPDATES_AT_ONCE:
-        yield Part(batch.head.atomicity, updates)
+        yield BatchPart(batch.head.atomicity, updates)
         return
     left = iter(updates)
     while some := list(islice(left, UPDATES_AT_ONCE)):
-        yield Part(batch.head.atomicity, some)
+        yield BatchPart(batch.head.atomicity, some)
 
 
-def write(device: Device, request: Any, role: Scope = FULL) -> Outcomes:
-    """Apply the updates of a `Part`, or of a WriteRequest, in order, publish them as one version,
-    and return one outcome per update.
+def write(device: Device, request: Any, role: RoleScope = FULL) -> Outcomes:
+    """Apply the updates of a `BatchPart`, or of a WriteRequest, in order, publish them as one
+    version, and return one outcome per update.
 
     With ROLLBACK_ON_ERROR and DATAPLANE_ATOMIC all updates take effect or none, packets see all at
     once, and where one fails the others are ABORTED. Raises Refusal where not even the first update
@@ -126,7 +126,7 @@ def write(device: Device, request: Any, role: Scope = FULL) -> Outcomes:
 
 
 def _write_all_or_none(
-    device: Device, updates: Elements, role: Scope, done: list[bytes]
+    device: Device, updates: Elements, role: RoleScope, done: list[bytes]
 ) -> Outcomes:
     control = device.control
     snapshot, notes = control.snapshot(), device.notes.copy()
@@ -152,7 +152,7 @@ def _write_all_or_none(
     return outcomes
 
 
-def _outcome(device: Device, update: Any, role: Scope, done: list[bytes]) -> Refusal | None:
+def _outcome(device: Device, update: Any, role: RoleScope, done: list[bytes]) -> Refusal | None:
     """Apply an update, and return why it failed, or None.
 
     An update that COMMIT is to carry out again is added to ``done``.
@@ -168,7 +168,7 @@ def _outcome(device: Device, update: Any, role: Scope, done: list[bytes]) -> Ref
     return None
 
 
-def write_one(device: Device, update: Any, role: Scope = FULL) -> None:
+def write_one(device: Device, update: Any, role: RoleScope = FULL) -> None:
     """Apply one update without publishing it. Raises Refusal or the engine's errors."""
     kind = update.entity.WhichOneof("entity")
     message = getattr(update.entity, kind) if kind else None
@@ -182,7 +182,7 @@ def write_one(device: Device, update: Any, role: Scope = FULL) -> None:
     WRITERS[kind](device, update.type, message)
 
 
-def read(device: Device, queries: Elements, role: Scope = FULL) -> tuple[list[bytes], Outcomes]:
+def read(device: Device, queries: Elements, role: RoleScope = FULL) -> tuple[list[bytes], Outcomes]:
     """Return serialised responses with what queries select, and one outcome per query.
 
     Responses are serialised at once, as a large counter's entities take fifty times the memory as

@@ -29,15 +29,15 @@ from weft.switch.engine.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address
-from weft.switch.p4runtime.arbitration import Arbitration, Scope, role_key
-from weft.switch.p4runtime.call import Call, StreamCall
+from weft.switch.p4runtime.arbitration import Arbitration, RoleScope, role_key
+from weft.switch.p4runtime.call import RpcCall, StreamCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.outcomes import DETAILS_METADATA, Outcomes
 from weft.switch.p4runtime.received import (
     MAX_REQUEST_BYTES,
-    Batch,
     Malformed,
-    Parser,
+    MessageParser,
+    RequestBatch,
     batch_parser,
     config_parser,
     parser,
@@ -197,7 +197,7 @@ class Service:
     def handlers(self) -> Any:
         """Return the service in the form in which gRPC takes it."""
 
-        def unary(behaviour: Callable[[Any, Call], Any], parse: Parser) -> Any:
+        def unary(behaviour: Callable[[Any, RpcCall], Any], parse: MessageParser) -> Any:
             return grpc.unary_unary_rpc_method_handler(guarded(behaviour), parse, _serialise)
 
         return grpc.method_handlers_generic_handler(
@@ -222,10 +222,10 @@ class Service:
             },
         )
 
-    def write(self, batch: Batch, context: Call) -> Any:
+    def write(self, batch: RequestBatch, context: RpcCall) -> Any:
         request = batch.head
         requests.check_device(self.device, request.device_id)
-        scope = Scope(str(role_key(request.role, request.role_id)))
+        scope = RoleScope(str(role_key(request.role, request.role_id)))
         outcomes = Outcomes()
         info = None
         for part in requests.parts(batch):
@@ -248,16 +248,18 @@ class Service:
             _abort_batch(context, "updates", outcomes)
         return p4runtime_pb2.WriteResponse()
 
-    def read(self, batch: Batch, context: Call) -> Iterator[bytes]:
+    def read(self, batch: RequestBatch, context: RpcCall) -> Iterator[bytes]:
         request = batch.head
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
-            responses, outcomes = requests.read(self.device, batch.elements, Scope(request.role))
+            responses, outcomes = requests.read(
+                self.device, batch.elements, RoleScope(request.role)
+            )
         yield from unless_stalled(responses, context.cancel)
         if outcomes.failed:
             _abort_batch(context, "queries", outcomes)
 
-    def set_config(self, request: Any, context: Call) -> Any:
+    def set_config(self, request: Any, context: RpcCall) -> Any:
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             self.streams.check_primary(request)
@@ -268,12 +270,12 @@ class Service:
             configs.set_config(self.device, request)
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
-    def get_config(self, request: Any, context: Call) -> Any:
+    def get_config(self, request: Any, context: RpcCall) -> Any:
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             return configs.get_config(self.device, request)
 
-    def capabilities(self, request: Any, context: Call) -> Any:
+    def capabilities(self, request: Any, context: RpcCall) -> Any:
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 
@@ -301,23 +303,23 @@ def unless_stalled(
             watch.cancel()
 
 
-def _abort(context: Call, error: Exception) -> NoReturn:
+def _abort(context: RpcCall, error: Exception) -> NoReturn:
     refusal = as_refusal(error)
     if refusal.code == code_pb2.INTERNAL:
         _log.error("P4Runtime request failed", exc_info=error)
     context.abort(_STATUS[refusal.code], fitting(refusal.message, MOST_MESSAGE))
 
 
-def _abort_batch(context: Call, what: str, outcomes: Outcomes) -> None:
+def _abort_batch(context: RpcCall, what: str, outcomes: Outcomes) -> None:
     status = outcomes.status(what)
     context.set_trailing_metadata(((DETAILS_METADATA, status.SerializeToString()),))
     context.abort(grpc.StatusCode.UNKNOWN, status.message)
 
 
-def guarded(behaviour: Callable[[Any, Call], Any]) -> Callable[[Any, Call], Any]:
+def guarded(behaviour: Callable[[Any, RpcCall], Any]) -> Callable[[Any, RpcCall], Any]:
     """Return a handler that answers a malformed request, and an error, with a status."""
 
-    def answer(request: Any, context: Call) -> Any:
+    def answer(request: Any, context: RpcCall) -> Any:
         with _refusals(context, request):
             return behaviour(request, context)
 
@@ -337,7 +339,7 @@ def guarded_stream(
 
 
 @contextlib.contextmanager
-def _refusals(context: Call, request: Any) -> Iterator[None]:
+def _refusals(context: RpcCall, request: Any) -> Iterator[None]:
     """End the call with the status of whatever is wrong with the request, or goes wrong inside the
     block."""
     try:

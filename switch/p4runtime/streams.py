@@ -9,10 +9,10 @@ from typing import Any
 from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import notifications
-from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, Scope
+from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, RoleScope
 from weft.switch.p4runtime.call import StreamCall
 from weft.switch.p4runtime.device import Device
-from weft.switch.p4runtime.notifications import Message, acknowledge, pack
+from weft.switch.p4runtime.notifications import RoleMessage, acknowledge, pack
 from weft.switch.p4runtime.received import Malformed
 from weft.switch.p4runtime.refusals import (
     MOST_MESSAGE,
@@ -37,7 +37,7 @@ MOST_ECHO_BYTES = 4096
 """A faulty packet that is larger than this is not sent back with the error."""
 
 
-class Outbox:
+class ClientOutbox:
     """The messages that wait to be sent to one client, which may read slowly or never, in order.
 
     None among them ends the stream, and a `Refusal` ends it with that status. Thread-safe; bounded
@@ -99,7 +99,7 @@ class Streams:
         self._in_order = threading.Lock()
         """Held by one change of the arbitration at a time, until all clients have been told of
         it."""
-        self._outboxes: dict[Client, Outbox] = {}
+        self._outboxes: dict[Client, ClientOutbox] = {}
 
     def check_primary(self, request: Any) -> None:
         """Raise Refusal unless a request comes from the primary of its role."""
@@ -122,13 +122,13 @@ class Streams:
         finally:
             self.close(client)
 
-    def open(self) -> tuple[Client, Outbox]:
+    def open(self) -> tuple[Client, ClientOutbox]:
         """Begin a stream, and return its client and what waits for that client.
 
         Raises Refusal if there are too many streams.
         """
         client = Client()
-        outbox = Outbox()
+        outbox = ClientOutbox()
         with self._lock:
             refuse(
                 len(self._outboxes) >= MAX_STREAMS,
@@ -158,16 +158,16 @@ class Streams:
         self.tell_primaries(messages)
         return due_ns
 
-    def tell_primaries(self, messages: Iterable[Message]) -> None:
+    def tell_primaries(self, messages: Iterable[RoleMessage]) -> None:
         """Give messages to the primaries of their roles; a client that does not read loses them."""
         with self._lock:
             for message, client in product(messages, self._arbitration.primaries()):
                 outbox = self._outboxes.get(client)
-                owns = Scope(str(client.role)).owns(message.role)
+                owns = RoleScope(str(client.role)).owns(message.role)
                 if owns and outbox is not None and not outbox.full:
                     outbox.put(message.response)
 
-    def _take(self, client: Client, outbox: Outbox, requests: Iterator[Any]) -> None:
+    def _take(self, client: Client, outbox: ClientOutbox, requests: Iterator[Any]) -> None:
         end: Refusal | None = None
         try:
             for request in requests:
@@ -176,7 +176,7 @@ class Streams:
             end = error if isinstance(error, Refusal) else None
         outbox.put(end)
 
-    def take_one(self, client: Client, outbox: Outbox, request: Any) -> None:
+    def take_one(self, client: Client, outbox: ClientOutbox, request: Any) -> None:
         """Take one message of a stream, and put answers into outboxes.
 
         Raises the Refusal that ends the stream.

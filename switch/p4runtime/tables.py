@@ -41,11 +41,11 @@ from weft.switch.p4runtime.keys import (
     encode_action,
     encode_keys,
 )
-from weft.switch.p4runtime.p4info_objects import Profile, TableInfo
+from weft.switch.p4runtime.p4info_objects import ProfileInfo, TableInfo
 from weft.switch.p4runtime.reconcile import restored
 from weft.switch.p4runtime.refusals import denied, invalid
 
-Identity = tuple[str, tuple[Key, ...], int]
+EntryIdentity = tuple[str, tuple[Key, ...], int]
 """The table, key and priority of an entry other than the default entry."""
 
 
@@ -74,7 +74,9 @@ def write_table_entry(device: Device, kind: int, message: Any) -> None:
         _put(device, table, kind, entry_id, message)
 
 
-def _put(device: Device, table: TableInfo, kind: int, entry_id: Identity, message: Any) -> None:
+def _put(
+    device: Device, table: TableInfo, kind: int, entry_id: EntryIdentity, message: Any
+) -> None:
     """Insert or modify an entry with all that comes with it; a wrong message changes nothing."""
     control = device.control
     name, keys, priority = entry_id
@@ -117,7 +119,7 @@ def _profile_name(device: Device, table: TableInfo) -> str:
     return device.info.profiles.find(table.profile_id).name
 
 
-def _identity(table: TableInfo, message: Any) -> Identity:
+def _identity(table: TableInfo, message: Any) -> EntryIdentity:
     """Return the table, key and priority of the entry that a message means; raises Refusal."""
     keys = decode_keys(table, message.match)
     if table.by_priority and message.priority <= 0:
@@ -150,10 +152,10 @@ def _check_resources(table: TableInfo, message: Any) -> None:
             raise invalid(f"{table.label}: {what} has no idle timeout")
 
 
-Resources = tuple[CounterCell | None, MeterConfig | None, bool]
+ResourceValues = tuple[CounterCell | None, MeterConfig | None, bool]
 
 
-def _resources(table: TableInfo, message: Any) -> Resources:
+def _resources(table: TableInfo, message: Any) -> ResourceValues:
     """Return what a message sets an entry's direct counter and meter to, and whether it sets the
     meter's counters back to 0."""
     cell = decode_cell(table.label, message, "counter_data")
@@ -165,7 +167,7 @@ def _resources(table: TableInfo, message: Any) -> Resources:
 
 
 def _write_resources(
-    device: Device, table: TableInfo, entry_id: EntryId, resources: Resources, *, fresh: bool
+    device: Device, table: TableInfo, entry_id: EntryId, resources: ResourceValues, *, fresh: bool
 ) -> None:
     cell, config, reset = resources
     if cell is not None:
@@ -248,7 +250,9 @@ def _decode_target(device: Device, table: TableInfo, message: Any) -> Target:
     return target
 
 
-def _decode_one_shot(device: Device, table: TableInfo, profile: Profile, message: Any) -> OneShot:
+def _decode_one_shot(
+    device: Device, table: TableInfo, profile: ProfileInfo, message: Any
+) -> OneShot:
     info = device.info
     if device.control.members(profile.name):
         raise invalid(
@@ -403,7 +407,7 @@ def _encode_target(
 
 # -- direct counters and meters as entities of their own -------------------------------------------
 
-Resource = Literal["counter", "meter"]
+DirectResource = Literal["counter", "meter"]
 
 
 def write_direct_counter(device: Device, kind: int, message: Any) -> None:
@@ -450,7 +454,9 @@ def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
         )
 
 
-def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[TableInfo, EntryId]:
+def _existing(
+    device: Device, what: DirectResource, kind: int, message: Any
+) -> tuple[TableInfo, EntryId]:
     """Return the table and the entry that a write means; NOT_FOUND if there is no such entry."""
     if kind != MODIFY:
         raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
@@ -463,7 +469,9 @@ def _existing(device: Device, what: Resource, kind: int, message: Any) -> tuple[
     return table, entry_id
 
 
-def _chosen(device: Device, what: Resource, message: Any) -> Iterator[tuple[TableInfo, EntryId]]:
+def _chosen(
+    device: Device, what: DirectResource, message: Any
+) -> Iterator[tuple[TableInfo, EntryId]]:
     """Yield the entries that a query means; NOT_FOUND if it has a match that no entry has."""
     for table in device.info.tables.chosen(message.table_id):
         if message.table_id:

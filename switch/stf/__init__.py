@@ -5,7 +5,7 @@ The format is that of p4c's BMv2 runner, with a few additions; docs/p4.md descri
 """
 
 from weft.switch.stf.reader import read_test
-from weft.switch.stf.report import Failure, Report
+from weft.switch.stf.report import Report, StfFailure
 from weft.switch.stf.run import run_test
 
-__all__ = ["Failure", "Report", "read_test", "run_test"]
+__all__ = ["Report", "StfFailure", "read_test", "run_test"]

@@ -24,14 +24,14 @@ from weft.switch.engine.control import (
 from weft.switch.engine.program import Cells
 from weft.switch.engine.state import SwitchControl
 from weft.switch.stf.names import resolve
-from weft.switch.stf.statements import Check, Command, Value, Word, number_of
+from weft.switch.stf.statements import CheckCell, Command, StfValue, StfWord, number_of
 from weft.switch.stf.tables import Tables
 
 Item = TypeVar("Item")
 
 
 @dataclass
-class Replication:
+class ReplicationState:
     """The nodes, groups and sessions of a switch; `apply` brings them there.
 
     Nodes, whose handles begin with 0, are copies to ports; groups are made of nodes; a session
@@ -190,7 +190,7 @@ def holds(got: int, comparison: str, wanted: int) -> bool:
     return _COMPARISONS[comparison](got, wanted)
 
 
-class _Cells:
+class _CellArrays:
     """A program's counters, registers or meters: arrays of cells, and direct ones.
 
     A direct counter or meter has a cell for each entry of its table. The *place* of a cell is what
@@ -208,16 +208,16 @@ class _Cells:
             if entry.get("is_direct")
         }
 
-    def find(self, word: Word) -> str:
+    def find(self, word: StfWord) -> str:
         """Return the array that a name means."""
         return resolve(word, self.kind, dict.fromkeys([*self.sizes, *self.direct]))
 
-    def read(self, name: str, index: Word | Value) -> Any:
+    def read(self, name: str, index: StfWord | StfValue) -> Any:
         """Return what a cell has; the cell is named by its number, or by its entry's number or
         name."""
         return self._access("read", name)(*self._place(name, index))
 
-    def write(self, name: str, index: Word | Value | None, value: Any) -> None:
+    def write(self, name: str, index: StfWord | StfValue | None, value: Any) -> None:
         """Set a cell, or with ``index`` None all cells of an array."""
         places = self._places(name) if index is None else [self._place(name, index)]
         for place in places:
@@ -228,7 +228,7 @@ class _Cells:
         access: Callable[..., Any] = getattr(self.tables.control.values, f"{verb}_{kind}")
         return access
 
-    def _place(self, name: str, index: Word | Value) -> tuple[Any, ...]:
+    def _place(self, name: str, index: StfWord | StfValue) -> tuple[Any, ...]:
         if name not in self.direct:
             return name, number_of(index)
         return _place_of(
@@ -250,20 +250,20 @@ class Arrays:
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables
-        self.replication = Replication(tables.control)
+        self.replication = ReplicationState(tables.control)
         program = tables.program
         self.cells = {
-            "counter": _Cells("counter", program.counters, tables),
-            "register": _Cells("register", program.registers, tables),
-            "meter": _Cells("meter", program.meters, tables),
+            "counter": _CellArrays("counter", program.counters, tables),
+            "register": _CellArrays("register", program.registers, tables),
+            "meter": _CellArrays("meter", program.meters, tables),
         }
 
-    def check(self, check: Check) -> tuple[str, int]:
+    def check(self, check: CheckCell) -> tuple[str, int]:
         """Return what a check reads, in words, and the value of it."""
         cells = self.cells[check.kind]
         name = cells.find(check.array)
         got: CounterCell | int = cells.read(name, check.index)
-        index = check.index.value if isinstance(check.index, Value) else check.index.text
+        index = check.index.value if isinstance(check.index, StfValue) else check.index.text
         what = f"{check.kind} {name}({index})"
         if isinstance(got, int):
             return what, got
@@ -321,7 +321,7 @@ class Arrays:
         return said or ""
 
 
-def _said(kind: str, name: str, index: Word | Value, got: Any) -> str:
+def _said(kind: str, name: str, index: StfWord | StfValue, got: Any) -> str:
     """Return in words what a cell has."""
     if kind == "counter":
         return f"counter {name} is {got.packets} packets, {got.bytes} bytes"

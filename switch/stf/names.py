@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from weft.base.errors import refuse
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
 from weft.switch.engine.program import Action, KeyField, Program, Table
-from weft.switch.stf.statements import Argument, Call, Match, Value, Word
+from weft.switch.stf.statements import Match, StfArgument, StfCall, StfValue, StfWord
 
 _ELEMENT = re.compile(r"(.*)\$([0-9]+)(.*)")
 
 
-def resolve(word: Word, kind: str, names: Iterable[str], where: str = "the program") -> str:
+def resolve(word: StfWord, kind: str, names: Iterable[str], where: str = "the program") -> str:
     """Return the one name that a word stands for; raises `InputError`."""
     known = list(names)
     if word.text in known:
@@ -38,17 +38,17 @@ def resolve(word: Word, kind: str, names: Iterable[str], where: str = "the progr
     raise word.place.error(f"{where} has no {kind} {word.text!r}{hint}; it has: {listed}")
 
 
-def find_table(program: Program, word: Word) -> Table:
+def find_table(program: Program, word: StfWord) -> Table:
     """Return the table that a name means; raises `InputError`."""
     by_name = {table.name: table for table in program.tables.values()}
     return by_name[resolve(word, "table", by_name)]
 
 
-def action_call(actions: Sequence[Action], call: Call, where: str) -> ActionCall:
+def action_call(actions: Sequence[Action], call: StfCall, where: str) -> ActionCall:
     """Return an action with its parameters in order; raises `InputError`."""
     by_name = {action.name: action for action in actions}
     action = by_name[resolve(call.name, "action", by_name, where)]
-    given: dict[str, Value] = {}
+    given: dict[str, StfValue] = {}
     for place, argument in enumerate(call.arguments):
         name = _parameter(action, argument, place)
         refuse(
@@ -56,7 +56,7 @@ def action_call(actions: Sequence[Action], call: Call, where: str) -> ActionCall
             f"parameter {name!r} of action {action.name!r} is given twice",
             argument.value.place.error,
         )
-        if isinstance(argument.value, Word):
+        if isinstance(argument.value, StfWord):
             raise argument.value.place.error(
                 f"parameter {name!r} of action {action.name!r} is a number, not a name"
             )
@@ -80,7 +80,7 @@ def _parameters(action: Action) -> str:
     return ", ".join(f"{name} ({width} bits)" for name, width in pairs) or "none"
 
 
-def _parameter(action: Action, argument: Argument, place: int) -> str:
+def _parameter(action: Action, argument: StfArgument, place: int) -> str:
     if argument.name is None:
         if place < len(action.parameters):
             return action.parameters[place]
@@ -95,7 +95,7 @@ def _parameter(action: Action, argument: Argument, place: int) -> str:
     )
 
 
-def _fitting(value: Value, width: int, what: str) -> int:
+def _fitting(value: StfValue, width: int, what: str) -> int:
     refuse(value.wildcard_bits, f"{what} takes no '*'", value.place.error)
     refuse(
         value.value >> width,
@@ -106,7 +106,7 @@ def _fitting(value: Value, width: int, what: str) -> int:
     return value.value
 
 
-def find_key(table: Table, word: Word) -> int:
+def find_key(table: Table, word: StfWord) -> int:
     """Return the place of the field of a table's key that a name means; raises `InputError`."""
     names = [key.name for key in table.keys]
     text = word.text

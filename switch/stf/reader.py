@@ -16,7 +16,7 @@ from lark import Lark, Token, UnexpectedCharacters, UnexpectedEOF, UnexpectedTok
 from weft.base.errors import InputError
 from weft.base.files import read_text, told_as_input
 from weft.switch.stf.build import build
-from weft.switch.stf.statements import Place, Statement, Test
+from weft.switch.stf.statements import StfStatement, Test, TextPlace
 
 RULES = {
     "add": "add",
@@ -99,7 +99,7 @@ class _Raw:
     """A statement's text from its first word, which is blanked out, to the next statement."""
 
     keyword: str
-    place: Place
+    place: TextPlace
     text: str
 
 
@@ -113,7 +113,7 @@ def read_test(path: Path) -> Test:
 def parse_test(text: str, file: str) -> Test:
     """Return the statements of a test; raises `InputError` with all that is wrong."""
     lines = text.split("\n")
-    statements: list[Statement] = []
+    statements: list[StfStatement] = []
     wrong: list[str] = []
     for raw in _split(lines, file, wrong):
         try:
@@ -129,7 +129,7 @@ def parse_test(text: str, file: str) -> Test:
 
 
 def _split(lines: list[str], file: str, wrong: list[str]) -> Iterator[_Raw]:
-    keyword, place, kept = "", Place(file, 1, 1, ""), list[str]()
+    keyword, place, kept = "", TextPlace(file, 1, 1, ""), list[str]()
     for number, line in enumerate(lines, 1):
         code = _COMMENT.sub(lambda found: found[0] if found[0][0] == '"' else "", line)
         code = re.sub(r"\\\s*$", "", code)
@@ -139,12 +139,14 @@ def _split(lines: list[str], file: str, wrong: list[str]) -> Iterator[_Raw]:
             if keyword:
                 yield _Raw(keyword, place, "\n".join(kept))
             keyword = word
-            place = Place(file, number, first.start(1) + 1, line, len(word))
+            place = TextPlace(file, number, first.start(1) + 1, line, len(word))
             kept = [" " * first.end() + code[first.end() :]]
         elif keyword:
             kept.append(code)
         elif code.strip():
-            at = Place(file, number, len(code) - len(code.lstrip()) + 1, line, len(code.split()[0]))
+            at = TextPlace(
+                file, number, len(code) - len(code.lstrip()) + 1, line, len(code.split()[0])
+            )
             wrong.append(at.describe(_not_a_statement(code.split()[0])))
     if keyword:
         yield _Raw(keyword, place, "\n".join(kept))
@@ -171,10 +173,10 @@ def _grammar() -> Lark:
     )
 
 
-def _parse(raw: _Raw, lines: list[str], file: str) -> Statement:
-    def place(token: Token) -> Place:
+def _parse(raw: _Raw, lines: list[str], file: str) -> StfStatement:
+    def place(token: Token) -> TextPlace:
         line = raw.place.line + (token.line or 1) - 1
-        return Place(file, line, token.column or 1, lines[line - 1], max(len(token), 1))
+        return TextPlace(file, line, token.column or 1, lines[line - 1], max(len(token), 1))
 
     def fail(line: int, column: int, found: str, expected: set[str]) -> NoReturn:
         at = raw.place.line + line - 1
@@ -188,7 +190,7 @@ def _parse(raw: _Raw, lines: list[str], file: str) -> Statement:
         message += f"; expected {wanted}" if wanted else ""
         if first and line > 1:
             message += f", or a statement: {found!r} is none"
-        raise Place(file, at, column, lines[at - 1], length).error(message)
+        raise TextPlace(file, at, column, lines[at - 1], length).error(message)
 
     try:
         tree = _grammar().parse(raw.text, start=RULES[raw.keyword])

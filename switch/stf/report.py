@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from weft.switch.stf.statements import Expect, Packet, Place
+from weft.switch.stf.statements import Expect, SendPacket, TextPlace
 
 BYTES_PER_ROW = 16
 ROWS_AROUND = 1
@@ -63,12 +63,12 @@ def _spaced(digits: str) -> str:
 
 
 @dataclass(frozen=True)
-class Failure:
+class StfFailure:
     """An expectation that does not hold. ``kind``: differs, missing, unexpected, counter,
     register, engine."""
 
     kind: str
-    place: Place
+    place: TextPlace
     message: str
     port: int | None = None
     difference: Difference | None = None
@@ -112,10 +112,10 @@ class Failure:
 
 
 @dataclass(frozen=True)
-class Path:
+class PacketPath:
     """What a packet of the test went through, with all that was made of it, as text."""
 
-    place: Place
+    place: TextPlace
     text: str
 
 
@@ -127,10 +127,10 @@ class Report:
     file: str
     packets: int = 0
     expectations: int = 0
-    failures: list[Failure] = field(default_factory=list)
+    failures: list[StfFailure] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    paths: list[Path] = field(default_factory=list)
+    paths: list[PacketPath] = field(default_factory=list)
 
     @property
     def passed(self) -> bool:
@@ -159,7 +159,7 @@ class Output:
 
     port: int
     frame: bytes
-    cause: Packet
+    cause: SendPacket
     path: str = ""
 
 
@@ -176,13 +176,15 @@ def difference(expect: Expect, frame: bytes) -> Difference | None:
     return None
 
 
-def compare_port(port: int, expected: Sequence[Expect], outputs: Sequence[Output]) -> list[Failure]:
+def compare_port(
+    port: int, expected: Sequence[Expect], outputs: Sequence[Output]
+) -> list[StfFailure]:
     """Return everything that is not as expected at a port."""
     failures = []
     for number, (expect, output) in enumerate(_pairs(expected, outputs), 1):
         if expect is None and output is not None:
             failures.append(
-                Failure(
+                StfFailure(
                     "unexpected",
                     output.cause.place,
                     f"an unexpected packet of {len(output.frame)} bytes left at port {port}",
@@ -193,7 +195,7 @@ def compare_port(port: int, expected: Sequence[Expect], outputs: Sequence[Output
             )
         elif expect is not None and output is None:
             failures.append(
-                Failure("missing", expect.place, f"no packet left at port {port} for this", port)
+                StfFailure("missing", expect.place, f"no packet left at port {port} for this", port)
             )
         elif expect is not None and output is not None:
             found = difference(expect, output.frame)
@@ -202,7 +204,9 @@ def compare_port(port: int, expected: Sequence[Expect], outputs: Sequence[Output
     return failures
 
 
-def _differs(port: int, number: int, expect: Expect, output: Output, found: Difference) -> Failure:
+def _differs(
+    port: int, number: int, expect: Expect, output: Output, found: Difference
+) -> StfFailure:
     wanted_bytes, got_bytes = (len(found.expected) + 1) // 2, len(output.frame)
     if found.digit >= len(found.got):
         what = f"is too short: {got_bytes} bytes, expected are at least {wanted_bytes}"
@@ -210,7 +214,7 @@ def _differs(port: int, number: int, expect: Expect, output: Output, found: Diff
         what = f"is too long: {got_bytes} bytes, expected are exactly {wanted_bytes}"
     else:
         what = f"differs at byte {found.byte_offset}"
-    return Failure(
+    return StfFailure(
         "differs",
         expect.place,
         f"packet {number} at port {port} {what} (sent by line {output.cause.place.line})",

@@ -12,20 +12,20 @@ from weft.switch.engine.trace_text import packets_text
 from weft.switch.engine.tracer import Tracer
 from weft.switch.stf import commands
 from weft.switch.stf.build import MOST_PORT
-from weft.switch.stf.report import Failure, Output, Path, Report, compare_port
+from weft.switch.stf.report import Output, PacketPath, Report, StfFailure, compare_port
 from weft.switch.stf.statements import (
     Add,
-    Check,
+    CheckCell,
     Command,
     Expect,
     NewGroup,
     NewMember,
     NoPacket,
-    Packet,
     Remove,
     RemoveEntry,
+    SendPacket,
     SetDefault,
-    Statement,
+    StfStatement,
     Test,
     Wait,
 )
@@ -51,15 +51,15 @@ def run_test(
     case: the test is run once more for it. Raises `InputError` for a test that does not fit the
     program, or a program that cannot be loaded.
     """
-    report = _Run(test, bmv2_json, compiled, strict, trace).report()
+    report = _TestRun(test, bmv2_json, compiled, strict, trace).report()
     if report.failures and not trace:
-        again = _Run(test, bmv2_json, False, strict, True).report()
+        again = _TestRun(test, bmv2_json, False, strict, True).report()
         if [each.message for each in again.failures] == [each.message for each in report.failures]:
             report.failures = again.failures
     return report
 
 
-class _Run:
+class _TestRun:
     """A switch, and what a test has done to it so far."""
 
     def __init__(
@@ -86,20 +86,20 @@ class _Run:
         self.changed = True
         self.broken = False
         """Whether packets multiplied without end, and the rest of the test is left out."""
-        self.last: Packet | None = None
+        self.last: SendPacket | None = None
         self.silent: list[NoPacket] = []
-        self.does: dict[type[Statement], Callable[[Any], None]] = {
+        self.does: dict[type[StfStatement], Callable[[Any], None]] = {
             Add: self.tables.add,
             SetDefault: self.tables.set_default,
             Remove: self.tables.remove,
             RemoveEntry: self.tables.remove_entry,
             NewMember: self.tables.new_member,
             NewGroup: self.tables.new_group,
-            Packet: self._send,
+            SendPacket: self._send,
             Expect: self.expected.append,
             NoPacket: self._expect_nothing,
             Wait: self._wait,
-            Check: self._check,
+            CheckCell: self._check,
             Command: self._command,
         }
 
@@ -116,7 +116,7 @@ class _Run:
                 )
             except ControlError as error:
                 raise statement.place.error(str(error)) from None
-            if not isinstance(statement, (Packet, Expect, NoPacket, Wait)):
+            if not isinstance(statement, (SendPacket, Expect, NoPacket, Wait)):
                 self.changed = True
         self._compare()
         self.result.failures.sort(key=lambda failure: failure.place.line)
@@ -124,7 +124,7 @@ class _Run:
 
     # -- packets
 
-    def _send(self, packet: Packet) -> None:
+    def _send(self, packet: SendPacket) -> None:
         self.control.publish()
         self.now_ns += SETTLE_NS if self.changed else PACKET_GAP_NS
         self.changed = False
@@ -138,7 +138,7 @@ class _Run:
             self.broken = isinstance(error, RunError)
             reason = str(error) if isinstance(error, WeftError) else repr(error)
             self.result.failures.append(
-                Failure(
+                StfFailure(
                     "engine",
                     packet.place,
                     f"the switch failed on this packet: {reason}",
@@ -146,7 +146,7 @@ class _Run:
                 )
             )
 
-    def _collect(self, packet: Packet) -> None:
+    def _collect(self, packet: SendPacket) -> None:
         """Take what leaves the switch until nothing is under way."""
         until = self.now_ns
         while True:
@@ -164,17 +164,17 @@ class _Run:
                 return
             until = max(deadline, until)
 
-    def _note_path(self, packet: Packet) -> None:
+    def _note_path(self, packet: SendPacket) -> None:
         """Keep what the packet went through, for the report and for the frames that came of it."""
         if self.tracer is not None:
             text = packets_text(self.decoder.feed(self.tracer.take()))
-            self.result.paths.append(Path(packet.place, text))
+            self.result.paths.append(PacketPath(packet.place, text))
             self.outputs = [
                 replace(output, path=text) if output.cause is packet else output
                 for output in self.outputs
             ]
 
-    def _path_before(self, failure: Failure) -> Failure:
+    def _path_before(self, failure: StfFailure) -> StfFailure:
         """Return a failure, with the path of the packet sent last before it if a packet is
         missing."""
         earlier = [one for one in self.result.paths if one.place.line < failure.place.line]
@@ -187,7 +187,7 @@ class _Run:
         for output in self.outputs:
             if output.cause is self.last:
                 self.result.failures.append(
-                    Failure(
+                    StfFailure(
                         "unexpected",
                         statement.place,
                         f"the packet of line {output.cause.place.line} left at port {output.port}",
@@ -204,7 +204,7 @@ class _Run:
         named = {
             statement.port
             for statement in self.test.statements
-            if isinstance(statement, (Packet, Expect))
+            if isinstance(statement, (SendPacket, Expect))
         }
         seen = {output.port for output in self.outputs}
         self.result.expectations += len(self.expected)
@@ -232,11 +232,11 @@ class _Run:
         if note:
             self.result.notes.append(f"{command.place.file}:{command.place.line}: {note}")
 
-    def _check(self, check: Check) -> None:
+    def _check(self, check: CheckCell) -> None:
         self.result.expectations += 1
         what, got = self.arrays.check(check)
         if check.comparison is None:
             self.result.notes.append(f"{check.place.file}:{check.place.line}: {what} is {got}")
         elif not commands.holds(got, check.comparison, check.value):
             message = f"{what} is {got}, expected {check.comparison} {check.value}"
-            self.result.failures.append(Failure(check.kind, check.place, message))
+            self.result.failures.append(StfFailure(check.kind, check.place, message))

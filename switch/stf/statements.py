@@ -6,7 +6,7 @@ from weft.base.errors import InputError, refuse
 
 
 @dataclass(frozen=True)
-class Place:
+class TextPlace:
     """A stretch of a test's text; lines and columns are counted from 1."""
 
     file: str
@@ -32,15 +32,15 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Word:
+class StfWord:
     """A name as written, without quotes."""
 
     text: str
-    place: Place
+    place: TextPlace
 
 
 @dataclass(frozen=True)
-class Value:
+class StfValue:
     """A number: its value (wildcard digits are 0), and the mask of the digits that were written.
 
     ``digits_bits`` is the number of bits that the digits stand for, or None for a decimal number or
@@ -51,12 +51,12 @@ class Value:
     mask: int
     digits_bits: int | None
     wildcard_bits: int
-    place: Place
+    place: TextPlace
 
 
-def number_of(index: Word | Value) -> int:
+def number_of(index: StfWord | StfValue) -> int:
     """Return the number that a value is; raises `InputError` for a name, and for wildcards."""
-    if isinstance(index, Word):
+    if isinstance(index, StfWord):
         raise index.place.error(f"{index.text!r} is a name: a number is needed here")
     refuse(index.wildcard_bits, "a number without wildcards is needed here", index.place.error)
     return index.value
@@ -66,73 +66,73 @@ def number_of(index: Word | Value) -> int:
 class Match:
     """One field of a key: a value alone, or with a prefix length, a mask or an upper bound."""
 
-    name: Word
-    value: Value
+    name: StfWord
+    value: StfValue
     prefix_length: int | None = None
-    mask: Value | None = None
-    high: Value | None = None
+    mask: StfValue | None = None
+    high: StfValue | None = None
 
 
 @dataclass(frozen=True)
-class Argument:
+class StfArgument:
     """An argument of an action, named or in its place; a word as value is the name of a handle."""
 
-    name: Word | None
-    value: Value | Word
+    name: StfWord | None
+    value: StfValue | StfWord
 
 
 @dataclass(frozen=True)
-class Call:
+class StfCall:
     """An action with its arguments."""
 
-    name: Word
-    arguments: tuple[Argument, ...]
+    name: StfWord
+    arguments: tuple[StfArgument, ...]
 
 
 @dataclass(frozen=True)
-class Statement:
+class StfStatement:
     """Something that a test does or expects."""
 
-    place: Place
+    place: TextPlace
 
 
 @dataclass(frozen=True)
-class Add(Statement):
+class Add(StfStatement):
     """Insert a table entry, and call it ``handle``."""
 
-    table: Word
+    table: StfWord
     priority: int | None
     matches: tuple[Match, ...]
-    call: Call
+    call: StfCall
     handle: str | None
 
 
 @dataclass(frozen=True)
-class SetDefault(Statement):
+class SetDefault(StfStatement):
     """Set a table's default action."""
 
-    table: Word
-    call: Call
+    table: StfWord
+    call: StfCall
 
 
 @dataclass(frozen=True)
-class Remove(Statement):
+class Remove(StfStatement):
     """Remove an entry by the name that it was given, or with None all that the test added."""
 
-    handle: Word | None
+    handle: StfWord | None
 
 
 @dataclass(frozen=True)
-class RemoveEntry(Statement):
+class RemoveEntry(StfStatement):
     """Remove an entry by its key."""
 
-    table: Word
+    table: StfWord
     priority: int | None
     matches: tuple[Match, ...]
 
 
 @dataclass(frozen=True)
-class Packet(Statement):
+class SendPacket(StfStatement):
     """Send a frame to a port."""
 
     port: int
@@ -140,7 +140,7 @@ class Packet(Statement):
 
 
 @dataclass(frozen=True)
-class Expect(Statement):
+class Expect(StfStatement):
     """Expect a frame at a port: hex digits with ``*`` for any digit, or None for any frame.
 
     With ``exact`` the frame must not be longer than that.
@@ -152,56 +152,56 @@ class Expect(Statement):
 
 
 @dataclass(frozen=True)
-class NoPacket(Statement):
+class NoPacket(StfStatement):
     """Expect that the frame that was sent last leaves nowhere."""
 
 
 @dataclass(frozen=True)
-class Wait(Statement):
+class Wait(StfStatement):
     """Let time pass."""
 
     seconds: int
 
 
 @dataclass(frozen=True)
-class Check(Statement):
+class CheckCell(StfStatement):
     """Compare a cell of a counter or register; without ``comparison`` it is only read.
 
     ``kind`` is counter or register, ``counted`` what of a counter is compared: packets or bytes.
     """
 
     kind: str
-    array: Word
-    index: Word | Value
+    array: StfWord
+    index: StfWord | StfValue
     counted: str
     comparison: str | None
     value: int
 
 
 @dataclass(frozen=True)
-class NewMember(Statement):
+class NewMember(StfStatement):
     """Create a member of an action profile."""
 
-    profile: Word
-    call: Call
+    profile: StfWord
+    call: StfCall
     handle: str | None
 
 
 @dataclass(frozen=True)
-class NewGroup(Statement):
+class NewGroup(StfStatement):
     """Create a group of an action selector."""
 
-    profile: Word
+    profile: StfWord
     handle: str | None
 
 
 @dataclass(frozen=True)
-class Command(Statement):
+class Command(StfStatement):
     """A command of BMv2's command line: its name, the object that it is about, and numbers."""
 
     command: str
-    target: Word | None
-    numbers: tuple[Value | Word, ...] = ()
+    target: StfWord | None
+    numbers: tuple[StfValue | StfWord, ...] = ()
     rates: tuple[tuple[float, int], ...] = ()
 
 
@@ -212,4 +212,4 @@ class Test:
     __test__ = False  # to pytest
 
     file: str
-    statements: tuple[Statement, ...]
+    statements: tuple[StfStatement, ...]

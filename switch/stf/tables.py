@@ -19,15 +19,15 @@ from weft.switch.engine.state import SwitchControl
 from weft.switch.stf.names import action_call, find_table, keys_of, resolve
 from weft.switch.stf.statements import (
     Add,
-    Call,
     NewGroup,
     NewMember,
-    Place,
     Remove,
     RemoveEntry,
     SetDefault,
-    Value,
-    Word,
+    StfCall,
+    StfValue,
+    StfWord,
+    TextPlace,
 )
 
 LOWEST_BMV2_PRIORITY = 10_000
@@ -93,7 +93,7 @@ class Tables:
         self.added = [item for item in self.added if item != entry]
         self.handles = {name: item for name, item in self.handles.items() if item != entry}
 
-    def entry(self, handle: Word) -> TableEntry:
+    def entry(self, handle: StfWord) -> TableEntry:
         """Return the entry of a name, which may begin with ``$``."""
         found = self.handles.get(handle.text.lstrip("$"))
         if found is None:
@@ -101,10 +101,10 @@ class Tables:
             raise handle.place.error(f"no entry is called {handle.text!r}; named are: {known}")
         return found
 
-    def numbered_entry(self, table: Table, index: Word | Value) -> TableEntry:
+    def numbered_entry(self, table: Table, index: StfWord | StfValue) -> TableEntry:
         """Return an entry by its name or number; the program's come first, then those added, in
         order."""
-        if isinstance(index, Word):
+        if isinstance(index, StfWord):
             return self.entry(index)
         entries = self.control.entries(table.name)
         refuse(
@@ -116,7 +116,7 @@ class Tables:
 
     # -- targets
 
-    def _target(self, table: Table, call: Call) -> Target:
+    def _target(self, table: Table, call: StfCall) -> Target:
         if table.profile is None:
             return action_call(table.actions, call, f"table {table.name!r}")
         profile = table.profile.name
@@ -128,7 +128,7 @@ class Tables:
         target = action_call(table.actions, call, f"table {table.name!r}")
         return MemberTarget(self._own_member(profile, target))
 
-    def _number(self, call: Call, named: dict[str, tuple[str, int]], profile: str) -> int:
+    def _number(self, call: StfCall, named: dict[str, tuple[str, int]], profile: str) -> int:
         what = call.name.text
         refuse(
             len(call.arguments) != 1,
@@ -145,7 +145,7 @@ class Tables:
 
     # -- action profiles
 
-    def _profile(self, word: Word) -> str:
+    def _profile(self, word: StfWord) -> str:
         return resolve(
             word, "action profile", [profile.name for profile in self.program.profiles.values()]
         )
@@ -178,7 +178,9 @@ class Tables:
         if statement.handle is not None:
             self.groups[statement.handle] = (profile, number)
 
-    def regroup(self, word: Word, member: Word | Value, group: Word | Value, join: bool) -> None:
+    def regroup(
+        self, word: StfWord, member: StfWord | StfValue, group: StfWord | StfValue, join: bool
+    ) -> None:
         """Let a member join a group, or leave it."""
         profile = self._profile(word)
         member_id = _numbered(member, self.members, profile, "member") + 1
@@ -196,9 +198,9 @@ class Tables:
 
 
 def _numbered(
-    index: Word | Value, named: dict[str, tuple[str, int]], profile: str, what: str
+    index: StfWord | StfValue, named: dict[str, tuple[str, int]], profile: str, what: str
 ) -> int:
-    if isinstance(index, Value):
+    if isinstance(index, StfValue):
         return index.value
     found = named.get(index.text.lstrip("$"))
     if found is None or found[0] != profile:
@@ -210,7 +212,7 @@ def _numbered(
     return found[1]
 
 
-def _priority(table: Table, given: int | None, place: Place) -> int:
+def _priority(table: Table, given: int | None, place: TextPlace) -> int:
     if not table.needs_priority:
         return 0
     refuse(

@@ -62,7 +62,7 @@ class CallChecker(ExpressionUser):
     signatures: dict[int, _Signature] = field(default_factory=dict, init=False)
 
     def declare(
-        self, node: syntax.Node, parameters: list[syntax.Parameter], types: list[Type],
+        self, node: syntax.SyntaxNode, parameters: list[syntax.Parameter], types: list[Type],
         returns: Type, variables: list[TypeVariable],
     ) -> None:  # fmt: skip
         """Make a function, method, action, parser, control or package known to calls."""
@@ -70,7 +70,7 @@ class CallChecker(ExpressionUser):
 
     # Which thing is called
 
-    def check(self, node: syntax.Call, scope: Scope, expected: Type | None) -> None:
+    def check(self, node: syntax.CallExpression, scope: Scope, expected: Type | None) -> None:
         callee = node.callee
         match callee:
             case syntax.TypeExpression():
@@ -90,7 +90,7 @@ class CallChecker(ExpressionUser):
                 raise self.reporter.fail(node.span, "this cannot be called")
 
     def _function(
-        self, node: syntax.Call, callee: syntax.Name, scope: Scope, expected: Type | None
+        self, node: syntax.CallExpression, callee: syntax.Name, scope: Scope, expected: Type | None
     ) -> None:
         symbol = self.context.symbol(callee, scope)
         match symbol:
@@ -102,7 +102,7 @@ class CallChecker(ExpressionUser):
                     self._specialized(node.target, chosen)
                 if callee.name == "static_assert":
                     self._static_assert(node)
-            case syntax.Action():
+            case syntax.ActionDeclaration():
                 node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
             case _:
                 raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")
@@ -120,7 +120,7 @@ class CallChecker(ExpressionUser):
             for parameter, argument in zip(target.parameters, target.arguments, strict=True)
         ]
 
-    def _static_assert(self, node: syntax.Call) -> None:
+    def _static_assert(self, node: syntax.CallExpression) -> None:
         check, *message = node.target.arguments
         self.reporter.fail_if(
             check.constant is None, node.span, "static_assert needs a value known at compile time"
@@ -130,12 +130,12 @@ class CallChecker(ExpressionUser):
         node.constant = True
 
     def _choose(
-        self, node: syntax.Call, name: str, candidates: Sequence[syntax.Node]
-    ) -> syntax.Node:
+        self, node: syntax.CallExpression, name: str, candidates: Sequence[syntax.SyntaxNode]
+    ) -> syntax.SyntaxNode:
         """Return the overload that takes these arguments, judged by their number and names."""
         names = [argument.name for argument in node.arguments]
 
-        def fits(candidate: syntax.Node) -> bool:
+        def fits(candidate: syntax.SyntaxNode) -> bool:
             parameters = self.signatures[id(candidate)].parameters
             required = sum(item.default is None and not _optional(item) for item in parameters)
             known = {None, *(item.name for item in parameters)}
@@ -158,7 +158,11 @@ class CallChecker(ExpressionUser):
         return fitting[0]
 
     def _method(
-        self, node: syntax.Call, callee: syntax.MemberAccess, scope: Scope, expected: Type | None
+        self,
+        node: syntax.CallExpression,
+        callee: syntax.MemberAccess,
+        scope: Scope,
+        expected: Type | None,
     ) -> None:
         base = callee.base = self.expressions.check(callee.base, scope)
         kind = resolved(type_of(base))
@@ -187,10 +191,10 @@ class CallChecker(ExpressionUser):
                 raise self.reporter.fail(callee.name_span, f"{kind} has no method '{name}'")
 
     def _extern_method(
-        self, node: syntax.Call, callee: syntax.MemberAccess, kind: ExternType, scope: Scope,
-        expected: Type | None,
+        self, node: syntax.CallExpression, callee: syntax.MemberAccess, kind: ExternType,
+        scope: Scope, expected: Type | None,
     ) -> None:  # fmt: skip
-        methods: list[syntax.Node] = [
+        methods: list[syntax.SyntaxNode] = [
             method
             for method in kind.declaration.methods
             if method.name == callee.name and not method.is_constructor
@@ -209,7 +213,7 @@ class CallChecker(ExpressionUser):
         node.target = self._bind(node, target, scope, expected)
         node.type = node.target.returns
 
-    def _size(self, node: syntax.Call, kind: Type, name: str) -> None:
+    def _size(self, node: syntax.CallExpression, kind: Type, name: str) -> None:
         size = size_in_bits(kind)
         if size is None:
             raise self.reporter.fail(node.span, f"{kind} has no size")
@@ -219,7 +223,9 @@ class CallChecker(ExpressionUser):
         node.type = INTEGER
         node.constant = size if name.endswith("Bits") else (size + 7) // 8
 
-    def _header_method(self, node: syntax.Call, callee: syntax.MemberAccess, kind: Type) -> None:
+    def _header_method(
+        self, node: syntax.CallExpression, callee: syntax.MemberAccess, kind: Type
+    ) -> None:
         name = callee.name
         allowed = ("isValid",) if is_union(kind) else ("isValid", "setValid", "setInvalid")
         self.reporter.fail_if(
@@ -233,7 +239,9 @@ class CallChecker(ExpressionUser):
         node.target = Target("builtin", name, base=callee.base)
         node.type = node.target.returns = BOOL if name == "isValid" else VOID
 
-    def _stack_method(self, node: syntax.Call, callee: syntax.MemberAccess, scope: Scope) -> None:
+    def _stack_method(
+        self, node: syntax.CallExpression, callee: syntax.MemberAccess, scope: Scope
+    ) -> None:
         name = callee.name
         self.reporter.fail_if(
             name not in ("push_front", "pop_front"),
@@ -254,7 +262,7 @@ class CallChecker(ExpressionUser):
 
     def _direct_application(
         self,
-        node: syntax.Call,
+        node: syntax.CallExpression,
         callee: syntax.MemberAccess,
         base: syntax.TypeExpression,
         scope: Scope,
@@ -263,7 +271,10 @@ class CallChecker(ExpressionUser):
         if kind == UNKNOWN:
             raise Abandon
         block = kind.declaration if isinstance(kind, BlockTypeType) else None
-        if not isinstance(block, (syntax.Parser, syntax.Control)) or callee.name != "apply":
+        if (
+            not isinstance(block, (syntax.ParserDeclaration, syntax.ControlDeclaration))
+            or callee.name != "apply"
+        ):
             raise self.reporter.fail(node.span, f"{kind} cannot be applied")
         assert isinstance(kind, BlockTypeType)
         self.reporter.fail_if(
@@ -274,7 +285,9 @@ class CallChecker(ExpressionUser):
         node.target = self._bind(node, Target(kind.kind, kind.name, block, None), scope, None)
         node.type = VOID
 
-    def _constructor(self, node: syntax.Call, callee: syntax.TypeExpression, scope: Scope) -> None:
+    def _constructor(
+        self, node: syntax.CallExpression, callee: syntax.TypeExpression, scope: Scope
+    ) -> None:
         reference = callee.reference
         kind = self.expressions.types.resolve(reference, scope)
         if kind == UNKNOWN:
@@ -294,7 +307,10 @@ class CallChecker(ExpressionUser):
                     not constructors, node.span, f"extern {kind.name} has no constructor"
                 )
                 declaration = self._choose(node, kind.name, constructors)
-            case BlockTypeType(declaration=syntax.Parser() | syntax.Control()) | PackageTypeType():
+            case (
+                BlockTypeType(declaration=syntax.ParserDeclaration() | syntax.ControlDeclaration())
+                | PackageTypeType()
+            ):
                 declaration = kind.declaration
             case _:
                 raise self.reporter.fail(node.span, f"{kind} cannot be instantiated")
@@ -311,13 +327,15 @@ class CallChecker(ExpressionUser):
     # Arguments
 
     def _bind(
-        self, node: syntax.Call, target: Target, scope: Scope, expected: Type | None,
+        self, node: syntax.CallExpression, target: Target, scope: Scope, expected: Type | None,
         constructor: bool = False,
     ) -> Target:  # fmt: skip
         """Match arguments to parameters, infer type variables, cast, and check directions."""
         declaration = target.declaration
         signature = self.signatures[id(declaration)]
-        if constructor and isinstance(declaration, (syntax.Parser, syntax.Control)):
+        if constructor and isinstance(
+            declaration, (syntax.ParserDeclaration, syntax.ControlDeclaration)
+        ):
             signature = self.signatures[id(declaration.constructor_parameters)]
         target.parameters = signature.parameters
         self._explicit_types(node, signature, target, scope)
@@ -377,7 +395,7 @@ class CallChecker(ExpressionUser):
             )
 
     def _explicit_types(
-        self, node: syntax.Call, signature: _Signature, target: Target, scope: Scope
+        self, node: syntax.CallExpression, signature: _Signature, target: Target, scope: Scope
     ) -> None:
         if node.type_arguments:
             own = [item for item in signature.variables if item not in target.bindings]
@@ -390,7 +408,7 @@ class CallChecker(ExpressionUser):
             for variable, reference in zip(own, node.type_arguments, strict=True):
                 target.bindings[variable] = self.expressions.types.resolve(reference, scope)
 
-    def _match(self, node: syntax.Call, target: Target) -> dict[str, syntax.Argument]:
+    def _match(self, node: syntax.CallExpression, target: Target) -> dict[str, syntax.Argument]:
         """Return the arguments by the names of the parameters that they go to."""
         parameters = target.parameters
         given: dict[str, syntax.Argument] = {}
@@ -423,7 +441,7 @@ class CallChecker(ExpressionUser):
 
     def _default(
         self, parameter: syntax.Parameter, given: dict[str, syntax.Argument], target: Target,
-        node: syntax.Call,
+        node: syntax.CallExpression,
     ) -> syntax.Expression | None:  # fmt: skip
         if parameter.name in given:  # "_"
             if parameter.direction == "out" or _optional(parameter):
@@ -479,7 +497,7 @@ class CallChecker(ExpressionUser):
 
     def check_action_reference(
         self, reference: syntax.ActionReference, scope: Scope, complete: bool
-    ) -> syntax.Action | None:
+    ) -> syntax.ActionDeclaration | None:
         """Resolve an action in a table's actions, entries or default action.
 
         In the list of actions only the parameters with a direction take arguments; in entries and
@@ -491,9 +509,10 @@ class CallChecker(ExpressionUser):
         symbol = (scope.root() if name.absolute else scope).find(name.name)
         if symbol is None and name.name in self.context.broken:
             return None
-        if not isinstance(symbol, syntax.Action):
+        if not isinstance(symbol, syntax.ActionDeclaration):
             near = closest(name.name, {
-                item for item in scope.names() if isinstance(scope.find(item), syntax.Action)
+                item for item in scope.names()
+                if isinstance(scope.find(item), syntax.ActionDeclaration)
             })  # fmt: skip
             self.reporter.error(name.span, f"'{name.name}' is not an action{near}")
             return None

@@ -13,7 +13,7 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
-from weft.switch.compiler.check.scope import Context, Overloads, Scope, TypeEntry, with_types
+from weft.switch.compiler.check.scope import CheckContext, Overloads, Scope, TypeEntry, with_types
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.check.tables import TableChecker
 from weft.switch.compiler.diagnostics import Abandon, Reporter
@@ -42,7 +42,7 @@ class Checker:
 
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
-        self.context = Context(reporter)
+        self.context = CheckContext(reporter)
         self.expressions = ExpressionChecker(
             self.context, lambda node, scope, expected: self.calls.check(node, scope, expected)
         )
@@ -51,7 +51,7 @@ class Checker:
         self.tables = TableChecker(self.expressions, self.calls)
         self.parsers = ParserChecker(self.expressions, self.statements)
         self.generic: dict[int, syntax.Function] = {}  # as they were before they were checked
-        self._methods: dict[type[syntax.Node], Callable[..., object]] = {
+        self._methods: dict[type[syntax.SyntaxNode], Callable[..., object]] = {
             syntax.Struct: self._struct,
             syntax.Enum: self._enum,
             syntax.SerializableEnum: self._serializable_enum,
@@ -66,15 +66,15 @@ class Checker:
             syntax.ExternObject: self._extern_object,
             syntax.BlockType: self._block_type,
             syntax.PackageType: self._block_type,
-            syntax.Action: self._action,
+            syntax.ActionDeclaration: self._action,
             syntax.Function: self._function,
             syntax.Constant: self.statements.check,
             syntax.Variable: self.statements.check,
             syntax.Instantiation: self._instantiation,
-            syntax.ValueSet: self.parsers.value_set,
+            syntax.ValueSetDeclaration: self.parsers.value_set,
             syntax.TableDeclaration: self.tables.check,
-            syntax.Control: self._block,
-            syntax.Parser: self._block,
+            syntax.ControlDeclaration: self._block,
+            syntax.ParserDeclaration: self._block,
         }
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
 
@@ -83,7 +83,7 @@ class Checker:
         for node in program.declarations:
             self.declaration(node, self.context.globals)
 
-    def declaration(self, node: syntax.Node, scope: Scope) -> None:
+    def declaration(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         try:
             self._methods[type(node)](node, scope)
         except Abandon:
@@ -185,7 +185,7 @@ class Checker:
         return types
 
     def _prototype(
-        self, node: syntax.Node, prototype: syntax.Prototype, scope: Scope,
+        self, node: syntax.SyntaxNode, prototype: syntax.Prototype, scope: Scope,
         variables: list[TypeVariable],
     ) -> Type:  # fmt: skip
         """Make something with a prototype known to calls; return the type that it returns."""
@@ -239,7 +239,7 @@ class Checker:
 
     # Actions and functions
 
-    def _action(self, node: syntax.Action, scope: Scope) -> None:
+    def _action(self, node: syntax.ActionDeclaration, scope: Scope) -> None:
         inner = Scope(scope)
         types = self.parameters(node.parameters, scope)
         directionless = False
@@ -304,7 +304,9 @@ class Checker:
             f"not supported: abstract methods of an instance ('{node.name}')",
         )
         callee = syntax.TypeExpression(node.reference.span, node.reference)
-        call = syntax.Call(node.reference.span.to(node.name_span), callee, [], node.arguments)
+        call = syntax.CallExpression(
+            node.reference.span.to(node.name_span), callee, [], node.arguments
+        )
         node.call, node.type = call, self.expressions.check(call, scope).type
         self.reporter.fail_if(
             scope is self.context.globals and isinstance(node.type, BlockTypeType),
@@ -315,7 +317,9 @@ class Checker:
 
     # Parsers and controls
 
-    def _block(self, node: syntax.Parser | syntax.Control, scope: Scope) -> None:
+    def _block(
+        self, node: syntax.ParserDeclaration | syntax.ControlDeclaration, scope: Scope
+    ) -> None:
         self.reporter.fail_if(
             node.type_parameters,
             node.name_span,
@@ -336,14 +340,14 @@ class Checker:
         node.type = kind = BlockTypeType(node.name, node.kind, (), node)
         for item in node.locals:
             self.declaration(item, inner)
-        if isinstance(node, syntax.Parser):
+        if isinstance(node, syntax.ParserDeclaration):
             self.parsers.check(node, inner)
         else:
             self._body(node.body, inner, "control", VOID)
         self.context.declare(scope, node, TypeEntry(kind, node))
 
 
-def _always_returns(node: syntax.Node | None) -> bool:
+def _always_returns(node: syntax.SyntaxNode | None) -> bool:
     """Return whether control cannot run past this statement."""
     match node:
         case syntax.Return():

@@ -1,7 +1,7 @@
 """Types of expressions, implicit casts, and values known at compile time.
 
 Specification, chapter "Expressions". Checking sets `type` and, where it can, `constant`; a child
-that needs an implicit cast is replaced by a `Cast`.
+that needs an implicit cast is replaced by a `CastExpression`.
 """
 
 from collections.abc import Callable
@@ -11,7 +11,7 @@ from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.check.members import MemberChecker
 from weft.switch.compiler.check.operations import Coercer, OperationChecker
 from weft.switch.compiler.check.scope import (
-    Context,
+    CheckContext,
     Overloads,
     Scope,
     TypeEntry,
@@ -44,13 +44,13 @@ from weft.switch.compiler.types import (
     written_types,
 )
 
-_Check = Callable[[syntax.Call, Scope, Type | None], None]
+_CheckCall = Callable[[syntax.CallExpression, Scope, Type | None], None]
 
 
 class ExpressionChecker:
     """Checks expressions; `check_call` checks the calls in them."""
 
-    def __init__(self, context: Context, check_call: _Check) -> None:
+    def __init__(self, context: CheckContext, check_call: _CheckCall) -> None:
         self.context = context
         self.reporter = context.reporter
         self.types = TypeResolver(context, self.constant_integer)
@@ -70,11 +70,11 @@ class ExpressionChecker:
             syntax.Slice: lambda node, scope, expected: self.members.slice(node, scope),
             syntax.ListExpression: self._list,
             syntax.RecordExpression: self._record,
-            syntax.Call: check_call,
+            syntax.CallExpression: check_call,
             syntax.Unary: lambda node, scope, expected: operations.unary(node, scope),
             syntax.Binary: lambda node, scope, expected: operations.binary(node, scope),
             syntax.Conditional: operations.conditional,
-            syntax.Cast: lambda node, scope, expected: operations.cast(node, scope),
+            syntax.CastExpression: lambda node, scope, expected: operations.cast(node, scope),
         }
 
     def check(
@@ -138,7 +138,7 @@ class ExpressionChecker:
                 node.type = CallableType("function", node.name)
                 return
         node.declaration = symbol
-        is_action = isinstance(symbol, syntax.Action)
+        is_action = isinstance(symbol, syntax.ActionDeclaration)
         node.type = CallableType("action", node.name) if is_action else symbol.type
         self.reporter.fail_if(node.type is None, node.span, f"'{node.name}' cannot be used here")
         if isinstance(symbol, syntax.Constant):
@@ -198,7 +198,7 @@ class ExpressionChecker:
             _note_constant(node, [value for _, value in node.fields])
 
 
-def _set(node: syntax.Expression, kind: Type, constant: syntax.Value | None = None) -> None:
+def _set(node: syntax.Expression, kind: Type, constant: syntax.KnownValue | None = None) -> None:
     node.type, node.constant = kind, constant
 
 

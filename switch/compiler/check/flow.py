@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from weft.switch.compiler import syntax
 from weft.switch.compiler.check.flow_facts import (
     Facts,
-    Key,
-    Path,
+    FieldPath,
+    PlaceKey,
     joined,
     key_of,
     leaves,
@@ -59,12 +59,14 @@ class FlowChecker:
             match node:
                 case syntax.Function():
                     self._body(node.prototype.parameters, [], node.body.statements)
-                case syntax.Control():
+                case syntax.ControlDeclaration():
                     self._body(node.parameters, node.locals, node.body.statements)
-                case syntax.Parser():
+                case syntax.ParserDeclaration():
                     self._parser(node)
 
-    def _begin(self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.Node]) -> Facts:
+    def _begin(
+        self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.SyntaxNode]
+    ) -> Facts:
         facts = Facts()
         for item in parameters:
             if item.direction == "out" and item.type is not None:
@@ -75,8 +77,8 @@ class FlowChecker:
         return facts
 
     def _body(
-        self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.Node],
-        statements: list[syntax.Node],
+        self, parameters: list[syntax.Parameter], locals_: Sequence[syntax.SyntaxNode],
+        statements: list[syntax.SyntaxNode],
     ) -> None:  # fmt: skip
         self.returned = []
         end = self.block(statements, self._begin(parameters, locals_))
@@ -94,7 +96,7 @@ class FlowChecker:
                     "uninitialized-out-param",
                 )
 
-    def _parser(self, node: syntax.Parser) -> None:
+    def _parser(self, node: syntax.ParserDeclaration) -> None:
         """Find what holds at each state, then warn."""
         states = {state.name: state for state in node.states}
         before: dict[str, Facts] = {}
@@ -129,7 +131,7 @@ class FlowChecker:
 
     # Statements
 
-    def block(self, nodes: list[syntax.Node], facts: Facts) -> Facts | None:
+    def block(self, nodes: list[syntax.SyntaxNode], facts: Facts) -> Facts | None:
         """Return the facts after statements, or None if control does not get past them."""
         now: Facts | None = facts
         for place, node in enumerate(nodes):
@@ -140,7 +142,7 @@ class FlowChecker:
             now = self.statement(node, now)
         return now
 
-    def statement(self, node: syntax.Node | None, facts: Facts) -> Facts | None:
+    def statement(self, node: syntax.SyntaxNode | None, facts: Facts) -> Facts | None:
         method = self._methods.get(type(node))
         return facts if method is None else method(node, facts)
 
@@ -163,7 +165,7 @@ class FlowChecker:
             self._copy_validity(key, node.value, facts)
         return facts
 
-    def _copy_validity(self, key: Key, value: syntax.Expression, facts: Facts) -> None:
+    def _copy_validity(self, key: PlaceKey, value: syntax.Expression, facts: Facts) -> None:
         source = key_of(value)
         if isinstance(value, syntax.InvalidHeader):
             facts.set_valid(key, valid=False)
@@ -220,7 +222,7 @@ class FlowChecker:
         self.read(node.collection, facts)
         return self._loop([node.body], facts)
 
-    def _loop(self, body: list[syntax.Node], facts: Facts) -> Facts | None:
+    def _loop(self, body: list[syntax.SyntaxNode], facts: Facts) -> Facts | None:
         outer, self.left = self.left, []
         once = self.block(body, facts.copy())
         start = joined([facts, once, *self.left]) or facts
@@ -228,7 +230,7 @@ class FlowChecker:
         self.left = outer
         return result
 
-    def _leave(self, node: syntax.Node, facts: Facts) -> None:
+    def _leave(self, node: syntax.SyntaxNode, facts: Facts) -> None:
         self.left.append(facts)
 
     def _return(self, node: syntax.Return, facts: Facts) -> None:
@@ -258,11 +260,11 @@ class FlowChecker:
         """Evaluate an expression: warn of what it reads, and note what calls in it set."""
         if node is None or (facts.nothing() and not _may_call(node)):
             return
-        if node.constant is not None and not isinstance(node, syntax.Call):
+        if node.constant is not None and not isinstance(node, syntax.CallExpression):
             return
         key = key_of(node)
         match node:
-            case syntax.Call():
+            case syntax.CallExpression():
                 self.call(node, facts)
             case syntax.Binary(operator="&&" | "||"):
                 self.read(node.left, facts)
@@ -277,7 +279,7 @@ class FlowChecker:
                 for item in _parts(node):
                     self.read(item, facts)
 
-    def _read_place(self, node: syntax.Expression, key: Key, facts: Facts) -> None:
+    def _read_place(self, node: syntax.Expression, key: PlaceKey, facts: Facts) -> None:
         header = (key[0], key[1][:-1])
         if key[1] and header in facts.invalid:
             verb = "may not be" if header in facts.valid else "is not"
@@ -292,7 +294,7 @@ class FlowChecker:
                     node.span, f"{what} may be read before it has a value", "uninitialized-use"
                 )
 
-    def call(self, node: syntax.Call, facts: Facts) -> Facts | None:
+    def call(self, node: syntax.CallExpression, facts: Facts) -> Facts | None:
         """Return the facts after a call; they may also be noted in `facts` itself."""
         target = node.target
         if not isinstance(target, Target):
@@ -305,7 +307,7 @@ class FlowChecker:
         if target.kind == "extern_method" and target.base is not None:
             self.read(target.base, facts)
         self._pass(target, facts)
-        if target.kind == "action" and isinstance(target.declaration, syntax.Action):
+        if target.kind == "action" and isinstance(target.declaration, syntax.ActionDeclaration):
             after = self._action(target.declaration, facts)
             if after is None:
                 return None
@@ -328,7 +330,7 @@ class FlowChecker:
             facts.set_valid(key, target.name == "setValid")
         return facts
 
-    def _apply(self, table: syntax.Node | None, facts: Facts) -> Facts:
+    def _apply(self, table: syntax.SyntaxNode | None, facts: Facts) -> Facts:
         assert isinstance(table, syntax.TableDeclaration)
         for key in table.keys:
             self.read(key.expression, facts)
@@ -336,7 +338,9 @@ class FlowChecker:
         implicit = table.default_action is None
         for reference in table.actions:
             target = reference.call.target
-            if isinstance(target, Target) and isinstance(target.declaration, syntax.Action):
+            if isinstance(target, Target) and isinstance(
+                target.declaration, syntax.ActionDeclaration
+            ):
                 entry = facts.copy()
                 self._pass(target, entry)
                 ways[target.declaration.name] = self._action(target.declaration, entry)
@@ -346,7 +350,7 @@ class FlowChecker:
             facts.unset, facts.invalid, facts.valid = after.unset, after.invalid, after.valid
         return facts
 
-    def _action(self, node: syntax.Action, facts: Facts) -> Facts | None:
+    def _action(self, node: syntax.ActionDeclaration, facts: Facts) -> Facts | None:
         """Return the facts after an action's body; None if it always exits."""
         if self.depth >= MAXIMUM_DEPTH or (
             facts.nothing()
@@ -388,7 +392,7 @@ def _header_of(node: syntax.Expression) -> str:
     return "header '" + ".".join([_root(node), *reversed(names[1:])]) + "'"
 
 
-def _listed(paths: list[Path]) -> str:
+def _listed(paths: list[FieldPath]) -> str:
     """Return some of the fields at paths, in brackets; an empty text where they are no fields."""
     names = sorted(".".join(path) for path in paths if path)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
@@ -412,4 +416,4 @@ def _indices(node: syntax.Expression) -> list[syntax.Expression]:
 
 def _may_call(node: syntax.Expression) -> bool:
     """Return whether an expression may hold a call."""
-    return any(isinstance(item, syntax.Call) for item in syntax.walk(node))
+    return any(isinstance(item, syntax.CallExpression) for item in syntax.walk(node))

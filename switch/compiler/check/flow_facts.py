@@ -12,18 +12,18 @@ from functools import reduce
 from weft.switch.compiler import syntax
 from weft.switch.compiler.types import StructType, Type, resolved, scalar_width
 
-Path = tuple[str, ...]
-Key = tuple[int, Path]
+FieldPath = tuple[str, ...]
+PlaceKey = tuple[int, FieldPath]
 """A declaration (its id) and the names of fields from there."""
 
 
 @dataclass
 class Facts:
-    unset: set[Key] = field(default_factory=set)
+    unset: set[PlaceKey] = field(default_factory=set)
     """Values that may not have been set."""
-    invalid: set[Key] = field(default_factory=set)
+    invalid: set[PlaceKey] = field(default_factory=set)
     """Headers that may be invalid."""
-    valid: set[Key] = field(default_factory=set)
+    valid: set[PlaceKey] = field(default_factory=set)
     """Headers that may be valid, of those that may be invalid."""
 
     def copy(self) -> "Facts":
@@ -41,7 +41,7 @@ class Facts:
     def nothing(self) -> bool:
         return not (self.unset or self.invalid)
 
-    def begin(self, declaration: syntax.Node, kind: Type) -> None:
+    def begin(self, declaration: syntax.SyntaxNode, kind: Type) -> None:
         """Note that a variable or ``out`` parameter begins without a value, with its headers
         invalid."""
         for path, is_header in leaves(kind):
@@ -49,7 +49,7 @@ class Facts:
             self.valid.discard(key)
             (self.invalid if is_header else self.unset).add(key)
 
-    def set(self, key: Key) -> None:
+    def set(self, key: PlaceKey) -> None:
         """Note that all at `key` gets a value. Headers there are no longer followed."""
         for facts in (self.unset, self.invalid, self.valid):
             if key in facts:
@@ -57,13 +57,13 @@ class Facts:
             elif any(item[0] == key[0] for item in facts):
                 facts -= {item for item in facts if below(item, key)}
 
-    def set_valid(self, key: Key, valid: bool) -> None:
+    def set_valid(self, key: PlaceKey, valid: bool) -> None:
         """Note that a header is valid or invalid, since it was made so or tested."""
         self.valid.discard(key)
         (self.invalid.discard if valid else self.invalid.add)(key)
 
 
-def below(item: Key, key: Key) -> bool:
+def below(item: PlaceKey, key: PlaceKey) -> bool:
     return item[0] == key[0] and item[1][: len(key[1])] == key[1]
 
 
@@ -73,7 +73,7 @@ def joined(ways: list[Facts | None]) -> Facts | None:
     return reduce(Facts.join, reaching) if reaching else None
 
 
-def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
+def leaves(kind: Type | None, path: FieldPath = ()) -> Iterator[tuple[FieldPath, bool]]:
     """Yield the paths of the values (with False) and headers (with True) in a type. Those in
     stacks, unions and tuples are left out."""
     bare = None if kind is None else resolved(kind)
@@ -88,7 +88,7 @@ def leaves(kind: Type | None, path: Path = ()) -> Iterator[tuple[Path, bool]]:
         yield path, False
 
 
-def key_of(node: syntax.Expression | None) -> Key | None:
+def key_of(node: syntax.Expression | None) -> PlaceKey | None:
     """Return the variable or parameter that an expression names, or the fields of it; None for
     others."""
     names: list[str] = []
@@ -102,7 +102,7 @@ def key_of(node: syntax.Expression | None) -> Key | None:
     return None
 
 
-def written_key(node: syntax.Expression) -> Key | None:
+def written_key(node: syntax.Expression) -> PlaceKey | None:
     """Return what an assignment to an expression sets. A slice counts as the whole."""
     while isinstance(node, syntax.Slice):
         node = node.base

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.check.operations import Check, numeric
-from weft.switch.compiler.check.scope import Context, Scope, TypeResolver, closest
+from weft.switch.compiler.check.scope import CheckContext, Scope, TypeResolver, closest
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -32,7 +32,7 @@ class MemberChecker:
     """Checks parts of values. `in_parser` tells whether a parser's states are being checked."""
 
     def __init__(
-        self, context: Context, types: TypeResolver, check: Check,
+        self, context: CheckContext, types: TypeResolver, check: Check,
         constant_integer: Callable[[syntax.Expression, Scope], int],
     ) -> None:  # fmt: skip
         self.context = context

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from weft.switch.compiler import constants, syntax
-from weft.switch.compiler.check.scope import Context, Scope, TypeResolver
+from weft.switch.compiler.check.scope import CheckContext, Scope, TypeResolver
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
@@ -53,7 +53,7 @@ class Coercer:
         """Wrap a node in a cast that was not written."""
         if isinstance(node.type, IntegerType) and node.constant is None:
             return self.widened(node, target)
-        cast = syntax.Cast(node.span, None, node)
+        cast = syntax.CastExpression(node.span, None, node)
         cast.type = target
         if isinstance(node.constant, int):
             value = constants.cast(node.constant, type_of(node), target)
@@ -76,7 +76,7 @@ class Coercer:
             case syntax.Unary() | syntax.Conditional():
                 sides = ("operand",) if isinstance(node, syntax.Unary) else ("then", "otherwise")
             case _:
-                node = syntax.Cast(node.span, None, node)
+                node = syntax.CastExpression(node.span, None, node)
         for side in sides:
             setattr(node, side, self.coerce(getattr(node, side), target))
         node.type = target
@@ -203,7 +203,7 @@ class OperationChecker:
     """Checks operations; `check` checks their operands."""
 
     def __init__(
-        self, context: Context, types: TypeResolver, coercer: Coercer, check: Check
+        self, context: CheckContext, types: TypeResolver, coercer: Coercer, check: Check
     ) -> None:
         self.reporter = context.reporter
         self.types = types
@@ -417,7 +417,7 @@ class OperationChecker:
         )  # fmt: skip
         return self.check(node, scope, expected if isinstance(node, written) else None)
 
-    def cast(self, node: syntax.Cast, scope: Scope) -> None:
+    def cast(self, node: syntax.CastExpression, scope: Scope) -> None:
         assert node.reference is not None
         target = self.types.resolve(node.reference, scope)
         composite = isinstance(

@@ -49,7 +49,7 @@ def check_keyset(
         return node
     if isinstance(node, syntax.Name):
         symbol = scope.find(node.name)
-        if isinstance(symbol, syntax.ValueSet):
+        if isinstance(symbol, syntax.ValueSetDeclaration):
             node = expressions.check(node, scope)
             assert isinstance(symbol.type, SetType)
             bare = resolved(symbol.type.element)
@@ -106,7 +106,7 @@ def _flattened(types: list[Type]) -> list[Type]:
 class ParserChecker(ExpressionUser):
     statements: StatementChecker
 
-    def value_set(self, node: syntax.ValueSet, scope: Scope) -> None:
+    def value_set(self, node: syntax.ValueSetDeclaration, scope: Scope) -> None:
         element = self.expressions.types.resolve(node.reference, scope)
         bare = resolved(element)
         fits = isinstance(base_type(bare), (BitType, IntType)) or (
@@ -124,7 +124,7 @@ class ParserChecker(ExpressionUser):
         node.type = SetType(element)
         self.context.declare(scope, node)
 
-    def check(self, node: syntax.Parser, scope: Scope) -> None:
+    def check(self, node: syntax.ParserDeclaration, scope: Scope) -> None:
         given = [(state.name, state.name_span) for state in node.states]
         names = {"accept", "reject", *(name for name, _ in given)}
         self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))
@@ -165,7 +165,7 @@ class ParserChecker(ExpressionUser):
             with suppress(Abandon):
                 case.keyset = check_keyset(self.expressions, case.keyset, scope, types)
 
-    def _unreachable(self, node: syntax.Parser) -> None:
+    def _unreachable(self, node: syntax.ParserDeclaration) -> None:
         """Warn of states that no transition leads to."""
         reached = node.reachable()
         for state in node.states:

@@ -45,7 +45,7 @@ class TypeEntry:
     """A name that stands for a type; `parameters` are its type parameters."""
 
     type: Type
-    declaration: syntax.Node | None = None
+    declaration: syntax.SyntaxNode | None = None
     parameters: list[TypeVariable] = field(default_factory=list)
 
 
@@ -88,7 +88,7 @@ def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[
     return inner
 
 
-class Context:
+class CheckContext:
     """What all parts of the checker share."""
 
     def __init__(self, reporter: Reporter) -> None:
@@ -178,7 +178,7 @@ def _count_fields(kind: Type) -> int:
 class TypeResolver:
     """Resolves references to types; `constant` evaluates widths and sizes."""
 
-    context: Context
+    context: CheckContext
     constant: Callable[[syntax.Expression, Scope], int]
 
     def resolve(self, reference: syntax.TypeReference, scope: Scope) -> Type:

@@ -38,7 +38,7 @@ class StatementChecker(ExpressionUser):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+        self._methods: dict[type[syntax.SyntaxNode], Callable[..., None]] = {
             syntax.Block: lambda node, scope: self.check_all(node.statements, Scope(scope)),
             syntax.Empty: lambda node, scope: None,
             syntax.Constant: self._constant,
@@ -56,11 +56,11 @@ class StatementChecker(ExpressionUser):
             syntax.SwitchStatement: self._switch,
         }
 
-    def check_all(self, nodes: list[syntax.Node], scope: Scope) -> None:
+    def check_all(self, nodes: list[syntax.SyntaxNode], scope: Scope) -> None:
         for node in nodes:
             self.check(node, scope)
 
-    def check(self, node: syntax.Node, scope: Scope) -> None:
+    def check(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         """Check a statement or declaration; after an error in it the next is checked too."""
         try:
             self._methods[type(node)](node, scope)
@@ -165,7 +165,7 @@ class StatementChecker(ExpressionUser):
             f"'exit' cannot stand in a {self.place}",
         )
 
-    def _leave(self, node: syntax.Node, scope: Scope) -> None:
+    def _leave(self, node: syntax.SyntaxNode, scope: Scope) -> None:
         self.reporter.fail_if(
             not self.loops, node.span, "'break' and 'continue' can only stand in a loop"
         )
@@ -218,12 +218,12 @@ class StatementChecker(ExpressionUser):
             f"the elements have type {found.element}, but the variable has type {kind}",
         )
 
-    def _loop_body(self, body: syntax.Node, scope: Scope) -> None:
+    def _loop_body(self, body: syntax.SyntaxNode, scope: Scope) -> None:
         self.loops += 1
         self.check(body, Scope(scope))
         self.loops -= 1
 
-    def _not_in_parser(self, node: syntax.Node, what: str) -> None:
+    def _not_in_parser(self, node: syntax.SyntaxNode, what: str) -> None:
         self.reporter.fail_if(
             self.place == "parser", node.span, f"'{what}' cannot stand in a parser"
         )

@@ -59,7 +59,7 @@ class TableChecker(ExpressionUser):
                 self._property(node, item, scope)
         self._default_action(node, scope)
         symbol = scope.find("NoAction")
-        node.no_action = symbol if isinstance(symbol, syntax.Action) else None
+        node.no_action = symbol if isinstance(symbol, syntax.ActionDeclaration) else None
         known = [kind for kind in types if kind is not None]
         if len(known) == len(types):
             self._entries(node, known, scope)
@@ -132,8 +132,8 @@ class TableChecker(ExpressionUser):
         value = item.value
         match value:
             case syntax.Name():
-                call = syntax.Call(value.span, value, [], [])
-            case syntax.Call() if isinstance(value.callee, syntax.Name):
+                call = syntax.CallExpression(value.span, value, [], [])
+            case syntax.CallExpression() if isinstance(value.callee, syntax.Name):
                 call = value
             case _:
                 self.reporter.error(value.span, "the default action must be an action of the table")
@@ -146,7 +146,7 @@ class TableChecker(ExpressionUser):
     def _listed_action(
         self, node: syntax.TableDeclaration, reference: syntax.ActionReference, span: Span,
         not_for: tuple[str, str], scope: Scope,
-    ) -> syntax.Action | None:  # fmt: skip
+    ) -> syntax.ActionDeclaration | None:  # fmt: skip
         """Check an action, which must be one of the table's and not be annotated as not for this
         use."""
         name = syntax.name_of(reference.call.callee)
@@ -173,7 +173,7 @@ class TableChecker(ExpressionUser):
             return
         action = listed.call.callee.declaration
         if (
-            isinstance(action, syntax.Action)
+            isinstance(action, syntax.ActionDeclaration)
             and len(reference.call.arguments) == len(action.parameters) - bound
         ):
             reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
@@ -237,7 +237,7 @@ def _has_name(node: syntax.Expression) -> bool:
         case syntax.Binary():
             return node.operator == "&" and _has_name(node.left) and _has_name(node.right)
     return (
-        isinstance(node, syntax.Call)
+        isinstance(node, syntax.CallExpression)
         and isinstance(node.callee, syntax.MemberAccess)
         and node.callee.name == "isValid"
         and _has_name(node.callee.base)

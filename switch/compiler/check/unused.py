@@ -19,17 +19,17 @@ def warn_of_unused(program: syntax.SourceProgram, reporter: Reporter) -> None:
         if node.span.file.startswith(_OWN_INCLUDES):
             continue
         match node:
-            case syntax.Parser() | syntax.Control():
+            case syntax.ParserDeclaration() | syntax.ControlDeclaration():
                 declared += [("", item) for item in node.locals if isinstance(item, _NAMED)]
-            case syntax.Action() | syntax.Instantiation() | syntax.Function():
+            case syntax.ActionDeclaration() | syntax.Instantiation() | syntax.Function():
                 declared.append(("", node))
         for item in syntax.walk(node):
             match item:
                 case syntax.Name():
                     used.add(id(item.declaration))
-                case syntax.Call(target=Target()):
+                case syntax.CallExpression(target=Target()):
                     used.add(id(item.target.declaration))
-                case syntax.Action():
+                case syntax.ActionDeclaration():
                     declared += [("parameter", parameter) for parameter in item.parameters]
                 case syntax.Block() | syntax.ParserState():
                     variables = (i for i in item.statements if isinstance(i, syntax.Variable))
@@ -44,11 +44,11 @@ def warn_of_unused(program: syntax.SourceProgram, reporter: Reporter) -> None:
 
 _KINDS: dict[type, str] = {
     syntax.Variable: "variable",
-    syntax.Action: "action",
+    syntax.ActionDeclaration: "action",
     syntax.TableDeclaration: "table",
     syntax.Instantiation: "instance",
     syntax.Function: "function",
-    syntax.ValueSet: "value set",
+    syntax.ValueSetDeclaration: "value set",
 }
 _NAMED = tuple(_KINDS)
 

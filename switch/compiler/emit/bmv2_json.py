@@ -75,7 +75,7 @@ class Emitter:
                     {"type": "expression", "value": expression(item)} for item in operands[1:]
                 ]
                 parameters = [expression(operands[0]), *lengths]
-            case "assign" if isinstance(operands[0], ir.Field):
+            case "assign" if isinstance(operands[0], ir.HeaderField):
                 operation, parameters = "set", [_parser_operand(item) for item in operands]
             case "verify":
                 parameters = [expression(item) for item in operands]
@@ -216,7 +216,7 @@ class Emitter:
         return self.notes.add(item, table.span)
 
     def entry(
-        self, entry: ir.Entry, keys: list[ir.Key], table: ir.LoweredTable, number: int
+        self, entry: ir.LoweredEntry, keys: list[ir.LoweredKey], table: ir.LoweredTable, number: int
     ) -> Json:
         values = dict(zip((id(key) for key in table.keys), entry.keys, strict=True))
         item = {
@@ -371,11 +371,11 @@ def _laid_out(value: Any, level: int = 0) -> str:
     return f"{begin}{margin}  " + f",{margin}  ".join(items) + f"{margin}{end}"
 
 
-def _key_kind(key: ir.Key) -> str:
+def _key_kind(key: ir.LoweredKey) -> str:
     return "ternary" if key.match_kind == "optional" else key.match_kind
 
 
-def _match(key: ir.Key, value: Any) -> Json:
+def _match(key: ir.LoweredKey, value: Any) -> Json:
     """Return what an entry has for a key: a number, or two, of which the second may be a prefix
     length."""
     kind = _key_kind(key)
@@ -390,14 +390,14 @@ def _match(key: ir.Key, value: Any) -> Json:
     }
 
 
-def _action_data(action: ir.Action, arguments: list[int]) -> list[str]:
+def _action_data(action: ir.LoweredAction, arguments: list[int]) -> list[str]:
     return [
         hexadecimal(value, item.width)
         for value, item in zip(arguments, action.parameters, strict=True)
     ]
 
 
-def _parser_operand(node: ir.Expression) -> Json:
+def _parser_operand(node: ir.LoweredExpression) -> Json:
     """Return a parameter of a parser's operation, which has the last of a stack only as an
     expression."""
     if isinstance(node, (ir.LastField, ir.LastUnionField)):
@@ -405,7 +405,7 @@ def _parser_operand(node: ir.Expression) -> Json:
     return operand(node)
 
 
-def _transition(case: ir.TransitionCase, state: ir.State) -> Json:
+def _transition(case: ir.TransitionCase, state: ir.ParseState) -> Json:
     width = sum((item + 7) // 8 * 8 for _, item in state.key)
     value = case.value if isinstance(case.value, str) else None
     mask = None if case.mask is None else hexadecimal(case.mask, width)
@@ -414,7 +414,7 @@ def _transition(case: ir.TransitionCase, state: ir.State) -> Json:
     return {"type": case.kind, "value": value, "mask": mask, "next_state": case.next_state}
 
 
-def _calculation_input(node: ir.Expression, width: int) -> Json:
+def _calculation_input(node: ir.LoweredExpression, width: int) -> Json:
     if not isinstance(node, ir.Number):
         return expression(node)
     value = hexadecimal(node.value & ((1 << width) - 1), width)

@@ -38,7 +38,7 @@ _OF_SET_FIELD = frozenset({"match"})
 
 
 _Object = TypeVar("_Object", bound=ir.Object)
-_Item = TypeVar("_Item", ir.Key, ir.Parameter, syntax.StructField)
+_Item = TypeVar("_Item", ir.LoweredKey, ir.LoweredParameter, syntax.StructField)
 
 
 class InfoEmitter:
@@ -98,9 +98,9 @@ class InfoEmitter:
                         f"line {first.line}); @name must tell apart",
                     )
 
-    def _visible_actions(self) -> list[ir.Action]:
+    def _visible_actions(self) -> list[ir.LoweredAction]:
         """Return the actions of the program's tables and those that are called directly."""
-        found: dict[str, ir.Action] = {}
+        found: dict[str, ir.LoweredAction] = {}
         place: dict[str, tuple[int, ...]] = {}
         for table in sorted(self.user_tables, key=lambda table: table.order):
             for number, choice in enumerate(table.actions):
@@ -223,7 +223,7 @@ class InfoEmitter:
             self.info.type_info.SetInParent()  # as p4c has it, even if empty
         return self.info
 
-    def content(self, message: Any, kind: str, item: ir.Register | ir.Digest) -> None:
+    def content(self, message: Any, kind: str, item: ir.LoweredRegister | ir.LoweredDigest) -> None:
         """Describe an object that holds values of a type."""
         self.preamble(message.preamble, kind, item)
         assert item.type is not None
@@ -315,7 +315,7 @@ class InfoEmitter:
                 param_id=number, value=value.to_bytes((width + 7) // 8, "big")
             )
 
-    def action(self, action: ir.Action) -> None:
+    def action(self, action: ir.LoweredAction) -> None:
         message = self.info.actions.add()
         self.preamble(message.preamble, "action", action)
         for parameter, number in self.numbered(action.parameters):
@@ -366,7 +366,7 @@ class InfoEmitter:
 
     def resource(self, item: ir.Resource) -> None:
         """Describe a counter or meter, with entries of its own or one for each of a table's."""
-        kind = "meter" if isinstance(item, ir.Meter) else "counter"
+        kind = "meter" if isinstance(item, ir.LoweredMeter) else "counter"
         name = kind if item.table is None else f"direct_{kind}"
         message = getattr(self.info, f"{name}s").add()
         self.preamble(message.preamble, name, item)
@@ -395,7 +395,7 @@ class InfoEmitter:
                 self.annotations.write(item, field.annotations)
                 self.typed(item, syntax.type_of(field))
 
-    def value_set(self, value_set: ir.ValueSet) -> None:
+    def value_set(self, value_set: ir.LoweredValueSet) -> None:
         message = self.info.value_sets.add(size=value_set.size)
         self.preamble(message.preamble, "value_set", value_set)
         used = self.type_info.used

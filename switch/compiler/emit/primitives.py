@@ -24,7 +24,7 @@ class _Flattener:
     )  # (place of the jump, label)
     end_jumps: list[int] = field(default_factory=list, init=False)
 
-    def emit(self, operation: str, span: Span, *operands: ir.Expression) -> int:
+    def emit(self, operation: str, span: Span, *operands: ir.LoweredExpression) -> int:
         self.primitives.append(ir.Do(operation, operands, span))
         return len(self.primitives) - 1
 
@@ -122,10 +122,10 @@ def _operation(operator: str, left: Any, right: Any, **more: Any) -> tuple[str, 
     return "expression", {"op": operator, "left": left, "right": right, **more}
 
 
-_EXPRESSIONS: dict[type[ir.Expression], Callable[[Any], tuple[str, Any]]] = {
+_EXPRESSIONS: dict[type[ir.LoweredExpression], Callable[[Any], tuple[str, Any]]] = {
     ir.Number: lambda node: ("hexstr", hexadecimal(node.value)),
     ir.Truth: lambda node: ("bool", node.value),
-    ir.Field: lambda node: ("field", [node.header, node.name]),
+    ir.HeaderField: lambda node: ("field", [node.header, node.name]),
     ir.LastField: lambda node: ("stack_field", [node.stack, node.name]),
     ir.LastUnionField: lambda node: ("union_stack_field", [node.stack, node.member, node.name]),
     ir.NextUnion: lambda node: ("union_stack", [node.stack, node.member]),
@@ -142,19 +142,19 @@ _EXPRESSIONS: dict[type[ir.Expression], Callable[[Any], tuple[str, Any]]] = {
 }
 
 
-def expression(node: ir.Expression) -> Json:
+def expression(node: ir.LoweredExpression) -> Json:
     """Return the JSON of an expression that stands inside another one."""
     kind, value = _EXPRESSIONS[type(node)](node)
     return {"type": kind, "value": value}
 
 
-def condition(node: ir.Expression) -> Json:
+def condition(node: ir.LoweredExpression) -> Json:
     """Return the JSON of a condition that stands by itself."""
     result = expression(node)
     return result if result["type"] == "expression" else {"type": "expression", "value": result}
 
 
-def operand(node: ir.Expression) -> Json:
+def operand(node: ir.LoweredExpression) -> Json:
     """Return the JSON of a parameter of a primitive."""
     match node:
         case ir.ActionParameter():

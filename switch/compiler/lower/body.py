@@ -10,7 +10,7 @@ from collections.abc import Callable
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
 from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.instances import InstanceLowering
 from weft.switch.compiler.lower.loops import LoopLowering
@@ -21,7 +21,7 @@ from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import ActionEnumType
 
 
-class StatementLowering(Part):
+class StatementLowering(LoweringPart):
     """Lowers statements; their code goes to the writer."""
 
     def __init__(
@@ -30,7 +30,7 @@ class StatementLowering(Part):
         super().__init__(expressions)
         self.tables = tables
         loops = LoopLowering(expressions, self.statement)
-        self._methods: dict[type[syntax.Node], Callable[..., None]] = {
+        self._methods: dict[type[syntax.SyntaxNode], Callable[..., None]] = {
             syntax.Empty: lambda node, env: None,
             syntax.Constant: lambda node, env: None,
             syntax.Block: lambda node, env: self.statements(node.statements, env),
@@ -47,11 +47,11 @@ class StatementLowering(Part):
             syntax.Continue: loops.go_on,
         }
 
-    def statements(self, nodes: list[syntax.Node], env: Environment) -> None:
+    def statements(self, nodes: list[syntax.SyntaxNode], env: Environment) -> None:
         for node in nodes:
             self.statement(node, env)
 
-    def statement(self, node: syntax.Node, env: Environment) -> None:
+    def statement(self, node: syntax.SyntaxNode, env: Environment) -> None:
         before, self.writer.span = self.writer.span, node.span
         try:
             self._methods[type(node)](node, env)
@@ -74,7 +74,7 @@ class StatementLowering(Part):
         del self.expressions.evaluated[id(node.target)]
         self.places.assign(place, value, node)
 
-    def _code(self, node: syntax.Node | None, env: Environment) -> list[ir.Code]:
+    def _code(self, node: syntax.SyntaxNode | None, env: Environment) -> list[ir.Code]:
         """Return the code of a statement that runs only if something holds."""
         return [] if node is None else self.writer.captured(lambda: self.statement(node, env))
 
@@ -106,7 +106,7 @@ class StatementLowering(Part):
     def _switch_on_action(self, node: syntax.SwitchStatement, env: Environment) -> None:
         subject = node.subject
         if not isinstance(subject, syntax.MemberAccess) or not isinstance(
-            subject.base, syntax.Call
+            subject.base, syntax.CallExpression
         ):
             raise self.writer.fail(
                 subject, "not supported: action_run of anything but table.apply()"
@@ -133,12 +133,12 @@ class StatementLowering(Part):
     def _switch_on_value(self, node: syntax.SwitchStatement, env: Environment) -> None:
         subject = self.expressions.kept(node.subject, env)
         code: list[ir.Code] = []
-        branches: list[tuple[ir.Expression, list[ir.Code]]] = []
+        branches: list[tuple[ir.LoweredExpression, list[ir.Code]]] = []
         for labels, body in _bodies(node):
             if any(isinstance(label, syntax.AnyKeyset) for label in labels):
                 code = self._code(body, env)
             else:
-                condition: ir.Expression = ir.Truth(False)
+                condition: ir.LoweredExpression = ir.Truth(False)
                 for label in labels:
                     comparison = syntax.Binary(label.span, "==", node.subject, label)
                     same = self.places.equal(
@@ -168,12 +168,14 @@ def _bodies(
     return [*groups, (labels, None)] if labels else groups
 
 
-def _table_condition(node: syntax.Expression) -> tuple[syntax.Call, bool] | None:
+def _table_condition(node: syntax.Expression) -> tuple[syntax.CallExpression, bool] | None:
     """Return the call and whether hit is meant, if a condition is just a table's hit or miss."""
     negated = False
     while isinstance(node, syntax.Unary) and node.operator == "!":
         node, negated = node.operand, not negated
-    if not isinstance(node, syntax.MemberAccess) or not isinstance(node.base, syntax.Call):
+    if not isinstance(node, syntax.MemberAccess) or not isinstance(
+        node.base, syntax.CallExpression
+    ):
         return None
     if node.base.target.kind == "table" and node.name in ("hit", "miss"):
         return node.base, (node.name == "hit") != negated
@@ -188,7 +190,7 @@ class BodyLowering:
 
     def __init__(
         self, shared: Shared, context: str = "control",
-        apply_parser: Callable[[syntax.Call, Environment], None] | None = None,
+        apply_parser: Callable[[syntax.CallExpression, Environment], None] | None = None,
     ) -> None:  # fmt: skip
         self.writer = CodeWriter(shared, context)
         self.expressions = ExpressionLowering(
@@ -210,5 +212,5 @@ class BodyLowering:
         self.tables = TableLowering(self.expressions, self.calls, self.instances)
         self.statements = StatementLowering(self.expressions, self.calls, self.tables)
 
-    def _no_parser(self, node: syntax.Call, env: Environment) -> None:
+    def _no_parser(self, node: syntax.CallExpression, env: Environment) -> None:
         raise self.writer.fail(node, "a parser cannot be applied here")

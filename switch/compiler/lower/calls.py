@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir, syntax
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
 from weft.switch.compiler.lower.externs import NOTHING, ExternLowering
 from weft.switch.compiler.lower.places import stack_kind
 from weft.switch.compiler.lower.storage import (
@@ -19,12 +19,12 @@ from weft.switch.compiler.lower.storage import (
     ExternInstance,
     FieldPlace,
     HeaderPlace,
+    LoweredValue,
     NextPlace,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
-    Value,
     atoms,
     reads,
 )
@@ -38,8 +38,8 @@ _STABLE = (ExternInstance, BlockInstance, ir.Number, ir.Truth, ir.Text)
 _DIRECT = (FieldPlace, HeaderPlace, StackPlace, UnionPlace, StructPlace)
 _WRITTEN = ("out", "inout")
 
-Statements = Callable[[list[syntax.Node], Environment], None]
-Applications = Mapping[str, Callable[[syntax.Call, Environment], None]]
+Statements = Callable[[list[syntax.SyntaxNode], Environment], None]
+Applications = Mapping[str, Callable[[syntax.CallExpression, Environment], None]]
 """The functions that apply a table, a control or a parser, by kind."""
 
 
@@ -49,7 +49,7 @@ class CopyOut:
 
     place: Place
     value: Place
-    node: syntax.Node
+    node: syntax.SyntaxNode
 
 
 @dataclass
@@ -61,7 +61,7 @@ class Frames:
     pending: list[CopyOut] = field(default_factory=list)
 
 
-class CallLowering(Part):
+class CallLowering(LoweringPart):
     """Lowers calls. `statements` lowers a callee's body; `applications` lower what else is
     applied."""
 
@@ -125,7 +125,7 @@ class CallLowering(Part):
 
     def _passed(
         self, argument: syntax.Expression, env: Environment, isolated: bool, written: set[str]
-    ) -> Value:
+    ) -> LoweredValue:
         """Return the value of an argument that the callee does not change; it changes what is in
         `written`."""
         value = self.expressions.value(argument, env)
@@ -141,7 +141,7 @@ class CallLowering(Part):
 
     # Calls
 
-    def value(self, node: syntax.Call, env: Environment) -> Value:
+    def value(self, node: syntax.CallExpression, env: Environment) -> LoweredValue:
         """Lower a call in an expression."""
         target: Target = node.target
         match target.kind:
@@ -155,7 +155,7 @@ class CallLowering(Part):
             node, f"not supported: a call of {target.kind} '{target.name}' in an expression"
         )
 
-    def statement(self, node: syntax.Call, env: Environment) -> None:
+    def statement(self, node: syntax.CallExpression, env: Environment) -> None:
         """Lower a call whose result, if any, is not used."""
         apply = self.applications.get(node.target.kind)
         if apply is not None:
@@ -165,7 +165,9 @@ class CallLowering(Part):
         else:
             self.value(node, env)
 
-    def _extern(self, node: syntax.Call, target: Target, env: Environment) -> Value:
+    def _extern(
+        self, node: syntax.CallExpression, target: Target, env: Environment
+    ) -> LoweredValue:
         """Lower a call of an extern. Where an argument has an effect, all are evaluated in order
         first."""
         evaluated = self.expressions.evaluated
@@ -185,7 +187,9 @@ class CallLowering(Part):
             evaluated.pop(id(argument), None)
         return result
 
-    def in_line(self, body: list[syntax.Node], env: Environment, copies: list[CopyOut]) -> None:
+    def in_line(
+        self, body: list[syntax.SyntaxNode], env: Environment, copies: list[CopyOut]
+    ) -> None:
         """Put a callee's statements in line, which ``return`` leaves, and then copy out what is to
         be."""
         self.shared.calls += 1
@@ -205,7 +209,7 @@ class CallLowering(Part):
         self.writer.code.append(ir.Labelled(label, code))
         self.copy_out(copies)
 
-    def _function(self, target: Target, env: Environment) -> Value:
+    def _function(self, target: Target, env: Environment) -> LoweredValue:
         declaration = target.declaration
         assert isinstance(declaration, syntax.Function)
         callee = Environment(self.shared.globals)
@@ -220,7 +224,7 @@ class CallLowering(Part):
 
     def _action(self, target: Target, env: Environment) -> None:
         declaration = target.declaration
-        assert isinstance(declaration, syntax.Action)
+        assert isinstance(declaration, syntax.ActionDeclaration)
         owner = self.shared.globals if self.shared.is_global(declaration) else env.owner()
         if self.writer.context == "control":
             self.shared.note_called(declaration, env.owner())
@@ -231,7 +235,11 @@ class CallLowering(Part):
         self.writer.context = before
 
     def action_body(
-        self, declaration: syntax.Action, target: Target, env: Environment, callee: Environment
+        self,
+        declaration: syntax.ActionDeclaration,
+        target: Target,
+        env: Environment,
+        callee: Environment,
     ) -> list[ir.Code]:
         """Return the code of an action that tables call, with the arguments that they bind."""
         before = self.writer.context, self.frames
@@ -247,7 +255,9 @@ class CallLowering(Part):
         self.writer.context, self.frames = before
         return code
 
-    def _builtin(self, node: syntax.Call, target: Target, env: Environment) -> Value:
+    def _builtin(
+        self, node: syntax.CallExpression, target: Target, env: Environment
+    ) -> LoweredValue:
         if target.base is None:  # a type's size, which nothing is done with
             return NOTHING
         base, name = self.expressions.value(target.base, env), target.name

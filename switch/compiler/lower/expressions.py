@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
-from weft.switch.compiler.lower.places import Places
+from weft.switch.compiler.lower.places import PlaceLowering
 from weft.switch.compiler.lower.shared import CodeWriter
 from weft.switch.compiler.lower.storage import (
     PLACES,
@@ -16,6 +16,7 @@ from weft.switch.compiler.lower.storage import (
     Environment,
     FieldPlace,
     HeaderPlace,
+    LoweredValue,
     MovingSlicePlace,
     NextPlace,
     OffsetPlace,
@@ -24,7 +25,6 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
-    Value,
     header_field,
     header_members,
     parts,
@@ -56,7 +56,7 @@ _Result = TypeVar("_Result")
 _SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
 
 
-Numbers = list[tuple[ir.Expression, int]]
+Numbers = list[tuple[ir.LoweredExpression, int]]
 """Numbers with their widths in bits."""
 
 
@@ -67,15 +67,16 @@ class ExpressionLowering:
     """
 
     def __init__(
-        self, writer: CodeWriter, call_value: Callable[[syntax.Call, Environment], Value],
-        table_result: Callable[[syntax.Call, str, Environment], Value],
+        self, writer: CodeWriter,
+        call_value: Callable[[syntax.CallExpression, Environment], LoweredValue],
+        table_result: Callable[[syntax.CallExpression, str, Environment], LoweredValue],
     ) -> None:  # fmt: skip
         self.writer = writer
         self.shared = writer.shared
-        self.places = Places(writer)
+        self.places = PlaceLowering(writer)
         self.table_result = table_result
-        self.evaluated: dict[int, Value] = {}  # expressions that must not be evaluated again
-        self._methods: dict[type[syntax.Expression], Callable[..., Value]] = {
+        self.evaluated: dict[int, LoweredValue] = {}  # expressions that must not be evaluated again
+        self._methods: dict[type[syntax.Expression], Callable[..., LoweredValue]] = {
             syntax.Name: self._name,
             syntax.MemberAccess: self._member,
             syntax.Index: self._index,
@@ -85,13 +86,13 @@ class ExpressionLowering:
             syntax.InvalidHeader: lambda node, env: Composite(type_of(node), {}, valid=False),
             syntax.Dots: lambda node, env: self.default(type_of(node), node),
             syntax.Unary: self._unary,
-            syntax.Cast: self._cast,
+            syntax.CastExpression: self._cast,
             syntax.Conditional: self._conditional,
             syntax.Binary: self._binary,
-            syntax.Call: call_value,
+            syntax.CallExpression: call_value,
         }
 
-    def constant(self, value: object, kind: Type) -> Value:
+    def constant(self, value: object, kind: Type) -> LoweredValue:
         """Return a value known at compile time as a lowered one."""
         bare = base_type(kind)
         if isinstance(value, tuple):
@@ -114,7 +115,7 @@ class ExpressionLowering:
             return ir.Truth(value)
         return ir.Number(value) if isinstance(value, int) else ir.Text(str(value))
 
-    def value(self, node: syntax.Expression, env: Environment) -> Value:
+    def value(self, node: syntax.Expression, env: Environment) -> LoweredValue:
         """Return the value of an expression: a BMv2 expression, a place, a composite or an
         instance."""
         if node.constant is not None and node.type is not None:
@@ -131,23 +132,23 @@ class ExpressionLowering:
             raise self.writer.fail(node, str(problem)) from None
         is_operation = isinstance(node, (syntax.Binary, syntax.Unary, syntax.Conditional))
         too_deep = is_operation and not self.shared.effects.depth(node) % MAXIMUM_DEPTH
-        if too_deep and isinstance(result, ir.Expression):
+        if too_deep and isinstance(result, ir.LoweredExpression):
             return self.places.kept(result, node)  # who reads the output can read this
         return result
 
-    def kept(self, node: syntax.Expression, env: Environment) -> Value:
+    def kept(self, node: syntax.Expression, env: Environment) -> LoweredValue:
         """Return the value of an expression, in a place of its own unless it cannot change."""
         return self.places.kept(self.value(node, env), node)
 
-    def scalar(self, node: syntax.Expression, env: Environment) -> ir.Expression:
+    def scalar(self, node: syntax.Expression, env: Environment) -> ir.LoweredExpression:
         """Return the value of an expression of a type that one field holds."""
         return self.places.expression_of(self.value(node, env), node)
 
-    def number(self, node: syntax.Expression, env: Environment) -> ir.Expression:
+    def number(self, node: syntax.Expression, env: Environment) -> ir.LoweredExpression:
         """Return the value of an expression as a number (a truth value as 0 or 1)."""
         return arithmetic.number(self.scalar(node, env))
 
-    def truth(self, node: syntax.Expression, env: Environment) -> ir.Expression:
+    def truth(self, node: syntax.Expression, env: Environment) -> ir.LoweredExpression:
         return arithmetic.truth(self.scalar(node, env))
 
     def known(self, node: syntax.Expression, env: Environment, what: str = "this") -> int:
@@ -174,7 +175,7 @@ class ExpressionLowering:
 
     # Names and members
 
-    def _name(self, node: syntax.Name, env: Environment) -> Value:
+    def _name(self, node: syntax.Name, env: Environment) -> LoweredValue:
         declaration = node.declaration
         assert declaration is not None
         value = env.find(declaration)
@@ -184,12 +185,12 @@ class ExpressionLowering:
             return self.value(declaration.value, self.shared.globals)
         raise self.writer.fail(node, f"not supported: '{node.name}' here")
 
-    def _member(self, node: syntax.MemberAccess, env: Environment) -> Value:
-        if isinstance(node.base, syntax.Call) and node.base.target.kind == "table":
+    def _member(self, node: syntax.MemberAccess, env: Environment) -> LoweredValue:
+        if isinstance(node.base, syntax.CallExpression) and node.base.target.kind == "table":
             return self.table_result(node.base, node.name, env)
         return self._member_of(self.value(node.base, env), node)
 
-    def _member_of(self, base: Value, node: syntax.MemberAccess) -> Value:
+    def _member_of(self, base: LoweredValue, node: syntax.MemberAccess) -> LoweredValue:
         name, kind = node.name, type_of(node)
         match base:
             case StructPlace() | Composite() | UnionPlace():
@@ -221,7 +222,7 @@ class ExpressionLowering:
 
     def _member_of_element(
         self, base: NextPlace | ElementPlace, node: syntax.MemberAccess, kind: Type
-    ) -> Value:
+    ) -> LoweredValue:
         bare = resolved(kind)
         match base:
             case NextPlace() if is_union(base.type):
@@ -240,7 +241,7 @@ class ExpressionLowering:
             return OffsetPlace(base.stack, None, node.name, kind, base.member)
         return OffsetPlace(base.stack, base.index, node.name, kind)
 
-    def _index(self, node: syntax.Index, env: Environment) -> Value:
+    def _index(self, node: syntax.Index, env: Environment) -> LoweredValue:
         base = self.value(node.base, env)
         index = self.number(node.index, env)
         if isinstance(index, ir.Number):
@@ -264,7 +265,7 @@ class ExpressionLowering:
             )
         return ElementPlace(base, index, element)
 
-    def _slice(self, node: syntax.Slice, env: Environment) -> Value:
+    def _slice(self, node: syntax.Slice, env: Environment) -> LoweredValue:
         high, low = node.high.constant, node.low.constant
         base = self.value(node.base, env)
         if node.low_and_width:
@@ -281,8 +282,8 @@ class ExpressionLowering:
         )
 
     def _moving_slice(
-        self, node: syntax.Slice, base: Value, begin: ir.Expression, width: int
-    ) -> Value:
+        self, node: syntax.Slice, base: LoweredValue, begin: ir.LoweredExpression, width: int
+    ) -> LoweredValue:
         total = ir.Number(scalar_width(type_of(node.base)) or 0)
         index = arithmetic.choose(ir.OperatorCall("<", begin, total), begin, total)
         if isinstance(base, _SLICEABLE):
@@ -293,7 +294,7 @@ class ExpressionLowering:
 
     # Composites
 
-    def _list(self, node: syntax.ListExpression, env: Environment) -> Value:
+    def _list(self, node: syntax.ListExpression, env: Environment) -> LoweredValue:
         names = [str(index) for index in range(len(node.items))]
         if not isinstance(resolved(type_of(node)), ListType):
             names = list(member_types(type_of(node)))
@@ -301,13 +302,13 @@ class ExpressionLowering:
             type_of(node), dict(zip(names, self.in_order(node.items, env), strict=True))
         )
 
-    def _record(self, node: syntax.RecordExpression, env: Environment) -> Value:
+    def _record(self, node: syntax.RecordExpression, env: Environment) -> LoweredValue:
         values = self.in_order([item for _, item in node.fields], env)
         return Composite(
             type_of(node), dict(zip([name for name, _ in node.fields], values, strict=True))
         )
 
-    def default(self, kind: Type, node: syntax.Node) -> Value:
+    def default(self, kind: Type, node: syntax.SyntaxNode) -> LoweredValue:
         """Return the value of ``...`` (section "Default values")."""
         bare = resolved(kind)
         if is_header(bare) or is_union(bare):
@@ -321,7 +322,7 @@ class ExpressionLowering:
         )
         return ir.Truth(False) if is_flag(bare) else ir.Number(0)
 
-    def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[Value]:
+    def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[LoweredValue]:
         """Return the values of expressions, evaluated from left to right."""
         last = max(
             [index for index, node in enumerate(nodes) if self.shared.effects.of(node)], default=-1
@@ -333,12 +334,12 @@ class ExpressionLowering:
 
     # Operations
 
-    def _unary(self, node: syntax.Unary, env: Environment) -> Value:
+    def _unary(self, node: syntax.Unary, env: Environment) -> LoweredValue:
         if node.operator == "!":
             return arithmetic.negate(self.truth(node.operand, env))
         return arithmetic.unary(node.operator, self.number(node.operand, env), type_of(node))
 
-    def _cast(self, node: syntax.Cast, env: Environment) -> Value:
+    def _cast(self, node: syntax.CastExpression, env: Environment) -> LoweredValue:
         target = type_of(node)
         if scalar_width(target) is not None:
             return arithmetic.cast(self.scalar(node.operand, env), type_of(node.operand), target)
@@ -347,7 +348,7 @@ class ExpressionLowering:
             value.type = target
         return value
 
-    def _conditional(self, node: syntax.Conditional, env: Environment) -> Value:
+    def _conditional(self, node: syntax.Conditional, env: Environment) -> LoweredValue:
         condition = self.truth(node.condition, env)
         if isinstance(condition, ir.Truth):
             return self.value(node.then if condition.value else node.otherwise, env)
@@ -369,11 +370,13 @@ class ExpressionLowering:
         code = self.writer.captured(lambda: results.append(evaluate()))
         return results[0], code
 
-    def _assigning(self, place: Place, value: Value, node: syntax.Node) -> list[ir.Code]:
+    def _assigning(
+        self, place: Place, value: LoweredValue, node: syntax.SyntaxNode
+    ) -> list[ir.Code]:
         """Return the code that stores a value."""
         return self.writer.captured(lambda: self.places.assign(place, value, node))
 
-    def _binary(self, node: syntax.Binary, env: Environment) -> Value:
+    def _binary(self, node: syntax.Binary, env: Environment) -> LoweredValue:
         if node.operator in ("&&", "||"):
             return self._short_circuit(node, env)
         left = self.value(node.left, env)
@@ -393,7 +396,7 @@ class ExpressionLowering:
             type_of(node.right),
         )
 
-    def _short_circuit(self, node: syntax.Binary, env: Environment) -> Value:
+    def _short_circuit(self, node: syntax.Binary, env: Environment) -> LoweredValue:
         is_and = node.operator == "&&"
         left = self.truth(node.left, env)
         right, code = self.apart(lambda: self.truth(node.right, env))
@@ -414,9 +417,9 @@ class ExpressionLowering:
         """Return the numbers that the value of an expression consists of, in order."""
         return self._numbers(self.value(node, env), type_of(node), node)
 
-    def _numbers(self, value: Value, kind: Type, node: syntax.Node) -> Numbers:
+    def _numbers(self, value: LoweredValue, kind: Type, node: syntax.SyntaxNode) -> Numbers:
         if isinstance(value, (StructPlace, Composite, UnionPlace, HeaderPlace)):
-            members: Mapping[str, Value] = (
+            members: Mapping[str, LoweredValue] = (
                 header_members(value) if isinstance(value, HeaderPlace) else value.members
             )
             return [
@@ -435,9 +438,9 @@ class ExpressionLowering:
             number = ir.OperatorCall("&", number, ir.Number(arithmetic.mask_of(width)))
         return [(number, width)]
 
-    def stored(self, items: Numbers, node: syntax.Node) -> Numbers:
+    def stored(self, items: Numbers, node: syntax.SyntaxNode) -> Numbers:
         """Return numbers with each that is neither a field nor a constant put into a field."""
-        plain = (ir.Field, ir.Number)
+        plain = (ir.HeaderField, ir.Number)
         return [
             (item, width)
             if isinstance(item, plain)
@@ -445,7 +448,9 @@ class ExpressionLowering:
             for item, width in items
         ]
 
-    def stored_number(self, value: ir.Expression, width: int, node: syntax.Node) -> ir.Field:
+    def stored_number(
+        self, value: ir.LoweredExpression, width: int, node: syntax.SyntaxNode
+    ) -> ir.HeaderField:
         """Return a field that holds a number."""
         place = self.writer.temporary_field(BitType(width))
         self.places.assign(place, value, node)
@@ -472,14 +477,14 @@ class ExpressionLowering:
         else:
             self.places.assign(place, self.value(node.initializer, env), node)
 
-    def declare_all(self, nodes: Sequence[syntax.Node], env: Environment) -> None:
+    def declare_all(self, nodes: Sequence[syntax.SyntaxNode], env: Environment) -> None:
         """Declare those variables that are among the declarations of a parser or control."""
         for node in nodes:
             if isinstance(node, syntax.Variable):
                 self.declare(node, env)
 
 
-class Part:
+class LoweringPart:
     """A part of the lowering, which writes its code to where the expressions' code goes."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:

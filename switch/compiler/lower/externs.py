@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, local_name, string_of
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Numbers, Part
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart, Numbers
 from weft.switch.compiler.lower.storage import (
     Composite,
     Environment,
     ExternInstance,
     FieldPlace,
     HeaderPlace,
+    LoweredValue,
     NextPlace,
     Place,
-    Value,
 )
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
@@ -40,18 +40,18 @@ _CHECKSUMS = tuple(
 
 
 @dataclass
-class _Call:
+class _ExternCall:
     """A call of an extern, with what is needed to evaluate its arguments."""
 
-    node: syntax.Call
+    node: syntax.CallExpression
     target: Target
     env: Environment
     expressions: ExpressionLowering
 
-    def number(self, name: str) -> ir.Expression:
+    def number(self, name: str) -> ir.LoweredExpression:
         return self.expressions.number(self.target.argument(name), self.env)
 
-    def truth(self, name: str) -> ir.Expression:
+    def truth(self, name: str) -> ir.LoweredExpression:
         return self.expressions.truth(self.target.argument(name), self.env)
 
     def enum_member(self, name: str) -> str:
@@ -64,7 +64,7 @@ class _Call:
         self.expressions.writer.fail_if(wrong, self.node, message)
 
 
-class ExternLowering(Part):
+class ExternLowering(LoweringPart):
     """Lowers calls of extern functions and methods."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:
@@ -73,7 +73,7 @@ class ExternLowering(Part):
         self.meter_copies: dict[str, Place] = {}
         """The places of the results of direct meters that are not read into a whole field."""
         do = self.writer.do
-        self._functions: dict[str, Callable[[_Call], None]] = {
+        self._functions: dict[str, Callable[[_ExternCall], None]] = {
             "verify": self._verify,
             "mark_to_drop": lambda call: do(
                 "mark_to_drop", ir.Reference("header", "standard_metadata")
@@ -101,7 +101,9 @@ class ExternLowering(Part):
             "log_msg": self._log_msg,
             **dict.fromkeys(_CHECKSUMS, self._checksum),
         }
-        self._methods: dict[tuple[str, str], Callable[[_Call, ExternInstance], Value | None]] = {
+        self._methods: dict[
+            tuple[str, str], Callable[[_ExternCall, ExternInstance], LoweredValue | None]
+        ] = {
             ("counter", "count"): lambda call, base: do(
                 "count", ir.Reference("counter_array", base.name), call.number("index")
             ),
@@ -119,12 +121,12 @@ class ExternLowering(Part):
             ("packet_in", "lookahead"): self._lookahead,
         }  # fmt: skip
 
-    def call(self, node: syntax.Call, target: Target, env: Environment) -> Value:
+    def call(self, node: syntax.CallExpression, target: Target, env: Environment) -> LoweredValue:
         """Lower a call; its arguments are evaluated one after another."""
-        call = _Call(node, target, env, self.expressions)
+        call = _ExternCall(node, target, env, self.expressions)
         return self._function(call) if target.kind == "extern_function" else self._method(call)
 
-    def _into_result(self, call: _Call, emit: Callable[[ir.Field], None]) -> None:
+    def _into_result(self, call: _ExternCall, emit: Callable[[ir.HeaderField], None]) -> None:
         """Let a primitive write to the argument `result`, through a new field if the argument is
         none."""
         argument = call.target.argument("result")
@@ -138,7 +140,7 @@ class ExternLowering(Part):
 
     # Functions
 
-    def _function(self, call: _Call) -> Value:
+    def _function(self, call: _ExternCall) -> LoweredValue:
         name = call.target.name
         lower = self._functions.get(name)
         if lower is None:
@@ -155,40 +157,42 @@ class ExternLowering(Part):
         lower(call)
         return NOTHING
 
-    def _verify(self, call: _Call) -> None:
+    def _verify(self, call: _ExternCall) -> None:
         call.fail_if(self.writer.context != "parser", "'verify' can only be called in a parser")
         self.writer.do("verify", call.truth("check"), call.number("toSignal"))
 
-    def _assert(self, call: _Call) -> None:
+    def _assert(self, call: _ExternCall) -> None:
         self.writer.do(call.target.name, arithmetic.number(call.truth("check")))
 
-    def _random(self, call: _Call) -> None:
+    def _random(self, call: _ExternCall) -> None:
         limits = call.number("lo"), call.number("hi")
         self._into_result(
             call, lambda field: self.writer.do("modify_field_rng_uniform", field, *limits)
         )
 
-    def _hash(self, call: _Call) -> None:
+    def _hash(self, call: _ExternCall) -> None:
         data = call.target.argument("data")
         items = self.expressions.stored(self.expressions.numbers(data, call.env), data)
         algorithm = call.enum_member("algo")
         base, modulus = call.number("base"), call.number("max")
 
-        def emit(field: ir.Field) -> None:
+        def emit(field: ir.HeaderField) -> None:
             name = self.calculation(algorithm, items, False, call.node)
             calculation = ir.Reference("calculation", name)
             self.writer.do("modify_field_with_hash_based_offset", field, base, calculation, modulus)
 
         self._into_result(call, emit)
 
-    def calculation(self, algorithm: str, items: Numbers, payload: bool, node: syntax.Node) -> str:
+    def calculation(
+        self, algorithm: str, items: Numbers, payload: bool, node: syntax.SyntaxNode
+    ) -> str:
         """Add a calculation over numbers and, if need be, the payload; return its name."""
         known = self.program.calculations
         name = f"calc_{len(known) - 1}" if known else "calc"
         known.append(ir.Calculation(name, algorithm, items, payload, node.span))
         return name
 
-    def _digest(self, call: _Call) -> None:
+    def _digest(self, call: _ExternCall) -> None:
         data = call.target.argument("data")
         items = self.expressions.numbers(data, call.env)
         digest = self._digest_of(type_of(data), [width for _, width in items], data)
@@ -199,7 +203,9 @@ class ExternLowering(Part):
             )
         self.writer.do("generate_digest", call.number("receiver"), ir.Number(digest.id))
 
-    def _digest_of(self, kind: Type, widths: list[int], node: syntax.Node) -> ir.Digest:
+    def _digest_of(
+        self, kind: Type, widths: list[int], node: syntax.SyntaxNode
+    ) -> ir.LoweredDigest:
         """Return the digest of a type. There is one for all calls, as a packet carries the last
         one."""
         digests = self.program.digests
@@ -217,36 +223,36 @@ class ExternLowering(Part):
                 "mismatch",
             )
         fields = [self.writer.temporary_field(BitType(width), "digest").field for width in widths]
-        digest = ir.Digest(name, [], node.span, len(digests) + 1, kind, fields)
+        digest = ir.LoweredDigest(name, [], node.span, len(digests) + 1, kind, fields)
         digests.append(digest)
         return digest
 
-    def _log_msg(self, call: _Call) -> None:
+    def _log_msg(self, call: _ExternCall) -> None:
         message = self.expressions.value(call.target.argument("msg"), call.env)
         items: Numbers = []
         if len(call.target.parameters) > 1:
             items = self.expressions.numbers(call.target.argument("data"), call.env)
-        assert isinstance(message, ir.Expression)
+        assert isinstance(message, ir.LoweredExpression)
         self.writer.do("log_msg", message, ir.Vector(tuple(item for item, _ in items)))
 
-    def _checksum(self, call: _Call) -> None:
+    def _checksum(self, call: _ExternCall) -> None:
         raise call.fail(
             f"'{call.target.name}' can only be called in the control for checksums of V1Switch"
         )
 
     # Packets that are sent again, with fields that are preserved
 
-    def _given_list(self, call: _Call) -> ir.Expression:
+    def _given_list(self, call: _ExternCall) -> ir.LoweredExpression:
         index = self.expressions.known(
             call.target.argument("index"), call.env, "the index of a field list"
         )
         return ir.Number(self._field_list(index))
 
-    def _listed_data(self, call: _Call) -> ir.Expression:
+    def _listed_data(self, call: _ExternCall) -> ir.LoweredExpression:
         """Return BMv2's number of the list of the fields that are given as data."""
         data = call.target.argument("data")
         items = self.expressions.numbers(data, call.env)
-        fields = [item for item, _ in items if isinstance(item, ir.Field)]
+        fields = [item for item, _ in items if isinstance(item, ir.HeaderField)]
         self.writer.fail_if(
             len(fields) < len(items), data, "not supported: anything but fields to be preserved"
         )
@@ -273,12 +279,12 @@ class ExternLowering(Part):
         lists.append((key, fields))
         return len(lists)
 
-    def _send_again(self, call: _Call, operation: str, fields: ir.Expression) -> None:
+    def _send_again(self, call: _ExternCall, operation: str, fields: ir.LoweredExpression) -> None:
         where = "ingress" if operation == "resubmit" else "egress"
         call.fail_if(self.shared.pipeline != where, f"'{operation}' can only be called in {where}")
         self.writer.do(operation, fields)
 
-    def _clone(self, call: _Call, fields: ir.Expression) -> None:
+    def _clone(self, call: _ExternCall, fields: ir.LoweredExpression) -> None:
         kind = call.enum_member("type")
         wanted = "ingress" if kind == "I2E" else "egress"
         call.fail_if(
@@ -289,7 +295,7 @@ class ExternLowering(Part):
 
     # Methods
 
-    def _method(self, call: _Call) -> Value:
+    def _method(self, call: _ExternCall) -> LoweredValue:
         assert call.target.base is not None
         base = self.expressions.value(call.target.base, call.env)
         if not isinstance(base, ExternInstance):
@@ -305,15 +311,15 @@ class ExternLowering(Part):
         value = lower(call, base)
         return value if value is not None else NOTHING
 
-    def _execute_meter(self, call: _Call, base: ExternInstance) -> None:
+    def _execute_meter(self, call: _ExternCall, base: ExternInstance) -> None:
         meter, index = ir.Reference("meter_array", base.name), call.number("index")
         self._into_result(call, lambda field: self.writer.do("execute_meter", meter, index, field))
 
-    def _read_meter(self, call: _Call, base: ExternInstance) -> None:
+    def _read_meter(self, call: _ExternCall, base: ExternInstance) -> None:
         argument = call.target.argument("result")
         place = self.expressions.place(argument, call.env)
         meter, known = base.object, self.meter_copies.get(base.name)
-        assert isinstance(meter, ir.Meter)
+        assert isinstance(meter, ir.LoweredMeter)
         match known:
             case None if isinstance(place, FieldPlace) and meter.result in (None, place.field):
                 meter.result = place.field
@@ -328,7 +334,7 @@ class ExternLowering(Part):
             meter.result = temporary.field
         self.places.assign(place, known, call.node)
 
-    def _read_register(self, call: _Call, base: ExternInstance) -> None:
+    def _read_register(self, call: _ExternCall, base: ExternInstance) -> None:
         register, index = ir.Reference("register_array", base.name), call.number("index")
         self._into_result(
             call, lambda field: self.writer.do("register_read", field, register, index)
@@ -336,12 +342,12 @@ class ExternLowering(Part):
 
     # Packets
 
-    def _extract(self, call: _Call, base: ExternInstance) -> None:
+    def _extract(self, call: _ExternCall, base: ExternInstance) -> None:
         call.fail_if(self.writer.context != "parser", "'extract' can only be called in a parser")
         argument, *rest = call.target.arguments
         if argument is None:  # extract<T>(_)
             kind = call.target.parameter_types[0]
-            place: Value = self.writer.temporary(kind)
+            place: LoweredValue = self.writer.temporary(kind)
         else:
             kind = type_of(argument)
             place = self.expressions.value(argument, call.env)
@@ -359,7 +365,7 @@ class ExternLowering(Part):
             assert length is not None
             self.writer.do("extract_VL", operand, self.expressions.number(length, call.env))
 
-    def _extracted(self, place: Value, call: _Call) -> ir.Expression:
+    def _extracted(self, place: LoweredValue, call: _ExternCall) -> ir.LoweredExpression:
         """Return the header to extract to, as an operand."""
         match place:
             case HeaderPlace():
@@ -376,7 +382,7 @@ class ExternLowering(Part):
                 return ir.Reference("stack", place.stack.name)
         raise call.fail("not supported: extract to anything but a header or stack.next")
 
-    def _advance(self, call: _Call, base: ExternInstance) -> None:
+    def _advance(self, call: _ExternCall, base: ExternInstance) -> None:
         amount = call.number("sizeInBits")
         if isinstance(amount, ir.Number) and amount.value % 8:
             self.shared.reporter.warning(
@@ -387,18 +393,18 @@ class ExternLowering(Part):
             )
         self.writer.do("advance", amount)
 
-    def _lookahead(self, call: _Call, base: ExternInstance) -> Value:
+    def _lookahead(self, call: _ExternCall, base: ExternInstance) -> LoweredValue:
         call.fail_if(self.writer.context != "parser", "'lookahead' can only be called in a parser")
         return self._ahead(call.target.returns, 0, call)
 
-    def _ahead(self, kind: Type, offset: int, call: _Call) -> Value:
+    def _ahead(self, kind: Type, offset: int, call: _ExternCall) -> LoweredValue:
         bare = resolved(kind)
         width = scalar_width(kind)
         if width is not None and not is_varbit(bare):
             return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
         if not isinstance(bare, StructType) or size_in_bits(bare) is None:
             raise call.fail(f"not supported: lookahead of {kind}")
-        members: dict[str, Value] = {}
+        members: dict[str, LoweredValue] = {}
         for name, item in bare.fields.items():
             members[name] = self._ahead(item, offset, call)
             offset += size_in_bits(item) or 0

@@ -11,12 +11,12 @@ from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.calls import CallLowering, CopyOut
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
     Environment,
     ExternInstance,
-    Value,
+    LoweredValue,
     applied,
     full_name,
 )
@@ -36,7 +36,7 @@ from weft.switch.compiler.types import (
 MAXIMUM_SIZE = 1 << 31
 
 
-class InstanceLowering(Part):
+class InstanceLowering(LoweringPart):
     """Makes and applies instances; one is made for each instance of the block that it is in."""
 
     def __init__(self, expressions: ExpressionLowering, calls: CallLowering) -> None:
@@ -53,14 +53,14 @@ class InstanceLowering(Part):
         self.writer.span = before
 
     def construct(
-        self, call: syntax.Call, name: str, declaration: syntax.Instantiation | None,
+        self, call: syntax.CallExpression, name: str, declaration: syntax.Instantiation | None,
         env: Environment, annotations: Sequence[syntax.Annotation] = (),
-    ) -> Value:  # fmt: skip
+    ) -> LoweredValue:  # fmt: skip
         """Return the instance that a constructor call makes."""
         target: Target = call.target
         order = self.shared.order(declaration, env)
         block = target.declaration
-        if not isinstance(block, (syntax.Parser, syntax.Control)):
+        if not isinstance(block, (syntax.ParserDeclaration, syntax.ControlDeclaration)):
             assert isinstance(call.type, ExternType)
             model = self._extern(call.type, target, (name, list(annotations), call.span), env, call)
             model.order = order
@@ -71,33 +71,37 @@ class InstanceLowering(Part):
                 inner.bind(parameter, self._constructor_argument(argument, name, parameter, env))
         return self.block(block, inner)
 
-    def block(self, block: syntax.Parser | syntax.Control, env: Environment) -> BlockInstance:
+    def block(
+        self, block: syntax.ParserDeclaration | syntax.ControlDeclaration, env: Environment
+    ) -> BlockInstance:
         """Return an instance of a parser or control, and of what it declares."""
         for item in block.locals:
             match item:
                 case syntax.Instantiation():
                     self.instantiate(item, env)
-                case syntax.ValueSet():
+                case syntax.ValueSetDeclaration():
                     env.bind(item, self._value_set(item, env))
         return BlockInstance(block, env.path, env)
 
     def _constructor_argument(
         self, argument: syntax.Expression, name: str, parameter: syntax.Parameter, env: Environment
-    ) -> Value:
-        if isinstance(argument, syntax.Call) and argument.target.kind == "constructor":
+    ) -> LoweredValue:
+        if isinstance(argument, syntax.CallExpression) and argument.target.kind == "constructor":
             return self.construct(argument, full_name(name, parameter), None, env)
         return self.expressions.value(argument, env)
 
-    def _value_set(self, node: syntax.ValueSet, env: Environment) -> ir.ValueSet:
+    def _value_set(self, node: syntax.ValueSetDeclaration, env: Environment) -> ir.LoweredValueSet:
         assert isinstance(node.type, SetType) and isinstance(node.size.constant, int)
         bare = resolved(node.type.element)
-        fields = [ir.Parameter("", node.type.element, scalar_width(bare) or 0)]
+        fields = [ir.LoweredParameter("", node.type.element, scalar_width(bare) or 0)]
         if isinstance(bare, StructType):
             fields = [
-                ir.Parameter(local_name(item), kind, scalar_width(kind) or 0, item.annotations)
+                ir.LoweredParameter(
+                    local_name(item), kind, scalar_width(kind) or 0, item.annotations
+                )
                 for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
             ]
-        model = ir.ValueSet(
+        model = ir.LoweredValueSet(
             full_name(env.path, node), node.annotations, node.span, node.size.constant, fields
         )
         model.order = self.shared.order(node, env)
@@ -116,7 +120,7 @@ class InstanceLowering(Part):
 
     def _extern(
         self, kind: ExternType, target: Target, common: tuple[str, list[Any], Span],
-        env: Environment, node: syntax.Node,
+        env: Environment, node: syntax.SyntaxNode,
     ) -> ir.Object:  # fmt: skip
         program = self.shared.program
         is_direct = kind.name.startswith("direct_")
@@ -125,13 +129,13 @@ class InstanceLowering(Part):
                 unit = self.expressions.enum_member(target.argument("type"), env)
                 size = 0 if is_direct else self._size(target, env, 0)
                 if kind.name.endswith("counter"):
-                    program.counters.append(ir.Counter(*common, size, unit, is_direct))
+                    program.counters.append(ir.LoweredCounter(*common, size, unit, is_direct))
                     return program.counters[-1]
-                program.meters.append(ir.Meter(*common, size, unit, is_direct))
+                program.meters.append(ir.LoweredMeter(*common, size, unit, is_direct))
                 return program.meters[-1]
             case "register":
                 content = kind.arguments[0]
-                register = ir.Register(*common, self._size(target, env), content)
+                register = ir.LoweredRegister(*common, self._size(target, env), content)
                 self.writer.fail_if(
                     not isinstance(base_type(content), (BitType, IntType, EnumType)),
                     node,
@@ -154,7 +158,7 @@ class InstanceLowering(Part):
 
     # Application: controls that a control applies become part of its code
 
-    def instance(self, node: syntax.Call, env: Environment) -> BlockInstance:
+    def instance(self, node: syntax.CallExpression, env: Environment) -> BlockInstance:
         """Return the instance that is applied. A direct application makes one for the type."""
         target: Target = node.target
         if target.base is not None:
@@ -162,7 +166,7 @@ class InstanceLowering(Part):
             assert isinstance(value, BlockInstance)
             return value
         block = target.declaration
-        assert isinstance(block, (syntax.Parser, syntax.Control))
+        assert isinstance(block, (syntax.ParserDeclaration, syntax.ControlDeclaration))
         key = (id(node), id(env.owner()))
         known = self.direct.get(key)
         if known is None:
@@ -172,7 +176,7 @@ class InstanceLowering(Part):
         return known
 
     def bound(
-        self, node: syntax.Call, env: Environment
+        self, node: syntax.CallExpression, env: Environment
     ) -> tuple[BlockInstance, Environment, list[CopyOut]]:
         """Return the instance that is applied, with its parameters bound, and what to copy out of
         it."""
@@ -182,7 +186,7 @@ class InstanceLowering(Part):
         target = _of_instance(node.target, instance)
         return instance, callee, self.calls.bind(target, env, callee, isolated=False)
 
-    def apply_control(self, node: syntax.Call, env: Environment) -> None:
+    def apply_control(self, node: syntax.CallExpression, env: Environment) -> None:
         """Put a control's body in line."""
         self.writer.fail_if(
             self.writer.context != "control", node, "a control cannot be applied here"
@@ -192,11 +196,11 @@ class InstanceLowering(Part):
 
     def _run(self, instance: BlockInstance, env: Environment, copies: list[CopyOut]) -> None:
         control = instance.declaration
-        assert isinstance(control, syntax.Control)
+        assert isinstance(control, syntax.ControlDeclaration)
         self.expressions.declare_all(control.locals, env)
         self.calls.in_line(control.body.statements, env, copies)
 
-    def top_level(self, instance: BlockInstance, arguments: list[Value]) -> list[ir.Code]:
+    def top_level(self, instance: BlockInstance, arguments: list[LoweredValue]) -> list[ir.Code]:
         """Return the code of a control that the architecture applies."""
         env = applied(instance, arguments)
         return self.writer.captured(lambda: self._run(instance, env, []))

@@ -16,11 +16,11 @@ from weft.switch.compiler.lower.storage import (
     Environment,
     FieldPlace,
     HeaderPlace,
+    LoweredValue,
     Place,
     StackPlace,
     StructPlace,
     UnionPlace,
-    Value,
     applied,
     inside,
 )
@@ -35,12 +35,12 @@ _CHECKSUMS = {
 _IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
 
 
-def _mentions(value: Value, field: FieldPlace) -> bool:
+def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
     """Return whether a value is computed from a field."""
     match value:
         case FieldPlace():
             return value.field == field.field
-        case ir.Field():
+        case ir.HeaderField():
             return value == field.field
         case HeaderPlace():
             return value.name == field.header
@@ -59,19 +59,19 @@ class ListLowering:
         self.reporter = shared.reporter
         self.body = BodyLowering(shared)
         self.writer = self.body.writer
-        self.variables_set: list[tuple[syntax.Node, Environment]] = []
+        self.variables_set: list[tuple[syntax.SyntaxNode, Environment]] = []
 
     def calls(
         self, instance: BlockInstance, env: Environment, what: str
-    ) -> Iterator[tuple[syntax.Call, Environment]]:
+    ) -> Iterator[tuple[syntax.CallExpression, Environment]]:
         """Yield the calls in a control, those of controls that it applies included."""
         control = instance.declaration
-        assert isinstance(control, syntax.Control)
+        assert isinstance(control, syntax.ControlDeclaration)
         yield from self._calls_of(control.body.statements, env, what)
 
     def _calls_of(
-        self, nodes: list[syntax.Node], env: Environment, what: str
-    ) -> Iterator[tuple[syntax.Call, Environment]]:
+        self, nodes: list[syntax.SyntaxNode], env: Environment, what: str
+    ) -> Iterator[tuple[syntax.CallExpression, Environment]]:
         for node in nodes:
             match node:
                 case syntax.Block():
@@ -106,7 +106,7 @@ class ListLowering:
                     )
 
     def _set_variable(
-        self, node: syntax.Node, value: syntax.Expression | None, env: Environment
+        self, node: syntax.SyntaxNode, value: syntax.Expression | None, env: Environment
     ) -> None:
         if value is not None:
             position = len(self.writer.code)
@@ -118,7 +118,7 @@ class ListLowering:
             )
             self.variables_set.append((node, env))
 
-    def _check_variables(self, place: FieldPlace, node: syntax.Node) -> None:
+    def _check_variables(self, place: FieldPlace, node: syntax.SyntaxNode) -> None:
         """Report an error if a call changes a field that a variable stands for."""
         for declaration, env in self.variables_set:
             value = env.find(declaration)
@@ -129,7 +129,7 @@ class ListLowering:
                     f"not supported: this changes what variable '{name}' was set to (BMv2)",
                 )
 
-    def environment(self, instance: BlockInstance, arguments: list[Value]) -> Environment:
+    def environment(self, instance: BlockInstance, arguments: list[LoweredValue]) -> Environment:
         env = applied(instance, arguments)
         for item in instance.declaration.locals:
             match item:
@@ -141,7 +141,7 @@ class ListLowering:
 
     # Checksums
 
-    def checksums(self, instance: BlockInstance, arguments: list[Value], kind: str) -> None:
+    def checksums(self, instance: BlockInstance, arguments: list[LoweredValue], kind: str) -> None:
         """Lower the calls of verify_checksum or update_checksum; `kind` is verify or update."""
         env = self.environment(instance, arguments)
         what = "VerifyChecksum" if kind == "verify" else "ComputeChecksum"
@@ -157,7 +157,12 @@ class ListLowering:
                 )
 
     def _checksum_call(
-        self, call: syntax.Call, target: Target, env: Environment, kind: str, payload: bool
+        self,
+        call: syntax.CallExpression,
+        target: Target,
+        env: Environment,
+        kind: str,
+        payload: bool,
     ) -> None:
         self.program.calls_extern_functions = True
         position = len(self.writer.code)
@@ -172,7 +177,7 @@ class ListLowering:
             )
         if kind == "update":
             self._check_variables(place, call)
-        simple = all(isinstance(item, (ir.Field, ir.Number)) for item, _ in items)
+        simple = all(isinstance(item, (ir.HeaderField, ir.Number)) for item, _ in items)
         self.writer.fail_if(
             not simple or len(self.writer.code) > position,
             data,
@@ -191,7 +196,7 @@ class ListLowering:
 
     # Deparser
 
-    def deparser(self, instance: BlockInstance, arguments: list[Value]) -> None:
+    def deparser(self, instance: BlockInstance, arguments: list[LoweredValue]) -> None:
         position = len(self.writer.code)
         for call, scope in self.calls(
             instance, self.environment(instance, arguments), "the deparser"
@@ -218,7 +223,7 @@ class ListLowering:
                 self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")
         del self.writer.code[position:]
 
-    def _emitted(self, value: Value | Place, node: syntax.Node) -> list[str]:
+    def _emitted(self, value: LoweredValue | Place, node: syntax.SyntaxNode) -> list[str]:
         match value:
             case HeaderPlace():
                 return [value.name]

@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
-from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Value, parts
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
+from weft.switch.compiler.lower.storage import Environment, FieldPlace, LoweredValue, Place, parts
 from weft.switch.compiler.order import operands
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved
@@ -18,15 +18,15 @@ from weft.switch.compiler.types import BOOL, is_flag, is_header_stack, resolved
 MAXIMUM_ROUNDS = 256
 """The most rounds of a loop that are written out."""
 
-Counters = dict[syntax.Variable, ir.Expression]
+Counters = dict[syntax.Variable, ir.LoweredExpression]
 
 
-class LoopLowering(Part):
+class LoopLowering(LoweringPart):
     """Lowers loops; `statement` lowers what is in them."""
 
     def __init__(
         self, expressions: ExpressionLowering,
-        statement: Callable[[syntax.Node, Environment], None],
+        statement: Callable[[syntax.SyntaxNode, Environment], None],
     ) -> None:  # fmt: skip
         super().__init__(expressions)
         self.statement = statement
@@ -45,7 +45,7 @@ class LoopLowering(Part):
         label = next(self.shared.labels)
         self.writer.code.append(ir.Labelled(label, self.writer.captured(lambda: rounds(label))))
 
-    def _round(self, node: syntax.Node, env: Environment, label: int) -> None:
+    def _round(self, node: syntax.SyntaxNode, env: Environment, label: int) -> None:
         """Emit a loop's body once, which ``continue`` leaves."""
         inner = next(self.shared.labels)
         self.loops.append((label, inner))
@@ -129,7 +129,9 @@ class LoopLowering(Part):
                 inner.bind(setting[0], value)
         return None
 
-    def _known_value(self, node: syntax.Expression, env: Environment) -> ir.Expression | None:
+    def _known_value(
+        self, node: syntax.Expression, env: Environment
+    ) -> ir.LoweredExpression | None:
         """Return the value of an expression if it is known, and its evaluation has no effect."""
         if self.shared.effects.of(node):
             return None
@@ -155,10 +157,12 @@ class LoopLowering(Part):
 
         self._loop(lambda label: self._repeat(lambda: once(label), node))
 
-    def _repeat(self, body: Callable[[], None], node: syntax.Node) -> None:
+    def _repeat(self, body: Callable[[], None], node: syntax.SyntaxNode) -> None:
         self.writer.code.append(ir.Repeat(self.writer.captured(body), node.span))
 
-    def _leave_unless(self, condition: ir.Expression, label: int, node: syntax.Node) -> None:
+    def _leave_unless(
+        self, condition: ir.LoweredExpression, label: int, node: syntax.SyntaxNode
+    ) -> None:
         leave = ir.Leave(label)
         if not isinstance(condition, ir.Truth):
             self.writer.code.append(ir.Branch(arithmetic.negate(condition), [leave], [], node.span))
@@ -180,7 +184,7 @@ class LoopLowering(Part):
             if numbers is None or len(numbers) > MAXIMUM_ROUNDS or _applies(node.body):
                 self._over_range(node, low, high, env)
                 return
-            values: list[Value] = [ir.Number(number) for number in numbers]
+            values: list[LoweredValue] = [ir.Number(number) for number in numbers]
         else:
             value = self.expressions.value(collection, env)
             if is_header_stack(resolved(type_of(collection))) or not isinstance(value, ir.Number):
@@ -189,7 +193,7 @@ class LoopLowering(Part):
         self._loop(lambda label: self._over_values(node, values, env, label))
 
     def _over_values(
-        self, node: syntax.ForIn, values: list[Value], env: Environment, label: int
+        self, node: syntax.ForIn, values: list[LoweredValue], env: Environment, label: int
     ) -> None:
         changed: set[int] = set()
         _note_changed(node.body, changed)
@@ -202,7 +206,11 @@ class LoopLowering(Part):
             self._round(node.body, inner, label)
 
     def _over_range(
-        self, node: syntax.ForIn, low: ir.Expression, high: ir.Expression, env: Environment
+        self,
+        node: syntax.ForIn,
+        low: ir.LoweredExpression,
+        high: ir.LoweredExpression,
+        env: Environment,
     ) -> None:
         """Lower a loop over a range that is not known at compile time. It may end with the largest
         number."""
@@ -225,7 +233,7 @@ class LoopLowering(Part):
         self._loop(lambda label: self._repeat(lambda: once(label), node))
 
 
-def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression] | None:
+def _assigned(node: syntax.SyntaxNode) -> tuple[syntax.SyntaxNode | None, syntax.Expression] | None:
     """Return the variable that a statement sets and its value; None if the statement does more."""
     match node:
         case syntax.Variable() if node.initializer is not None:
@@ -236,7 +244,7 @@ def _assigned(node: syntax.Node) -> tuple[syntax.Node | None, syntax.Expression]
 
 
 def _counter_set(
-    node: syntax.Node, counters: Counters
+    node: syntax.SyntaxNode, counters: Counters
 ) -> tuple[syntax.Variable, syntax.Expression] | None:
     found = _assigned(node)
     if found is None or not isinstance(found[0], syntax.Variable) or found[0] not in counters:
@@ -244,37 +252,37 @@ def _counter_set(
     return found[0], found[1]
 
 
-def _root(node: syntax.Expression) -> syntax.Node | None:
+def _root(node: syntax.Expression) -> syntax.SyntaxNode | None:
     """Return the declaration of the variable that an l-value is a part of."""
     while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
         node = node.base
     return node.declaration if isinstance(node, syntax.Name) else None
 
 
-def _note_changed(node: syntax.Node, changed: set[int]) -> None:
+def _note_changed(node: syntax.SyntaxNode, changed: set[int]) -> None:
     """Add the variables that a statement may change, by the identity of their declarations."""
     for item in syntax.walk(node):
         if isinstance(item, syntax.Assignment):
             changed.add(id(_root(item.target)))
-        if isinstance(item, syntax.Call) and item.target.kind not in ("builtin", "table"):
+        if isinstance(item, syntax.CallExpression) and item.target.kind not in ("builtin", "table"):
             target: Target = item.target
             changed |= {
                 id(_root(argument))
                 for parameter, argument in zip(target.parameters, target.arguments, strict=False)
                 if argument is not None and parameter.direction in ("out", "inout")
             }
-            if isinstance(target.declaration, syntax.Action):
+            if isinstance(target.declaration, syntax.ActionDeclaration):
                 _note_changed(target.declaration.body, changed)
 
 
-def _applies(node: syntax.Node) -> bool:
+def _applies(node: syntax.SyntaxNode) -> bool:
     """Return whether a table is applied in a statement: BMv2 has it in one place only."""
     return any(
         item.target.kind == "table"
         or (
-            isinstance(item.target.declaration, syntax.Control)
+            isinstance(item.target.declaration, syntax.ControlDeclaration)
             and _applies(item.target.declaration.body)
         )
         for item in syntax.walk(node)
-        if isinstance(item, syntax.Call)
+        if isinstance(item, syntax.CallExpression)
     )

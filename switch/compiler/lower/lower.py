@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
-from weft.switch.compiler.check.scope import Context
+from weft.switch.compiler.check.scope import CheckContext
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
 from weft.switch.compiler.lower.body import BodyLowering
 from weft.switch.compiler.lower.lists import ListLowering
@@ -40,7 +40,7 @@ _USER_METADATA = "userMetadata"
 
 def lower(
     program: syntax.SourceProgram,
-    context: Context,
+    context: CheckContext,
     parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
 ) -> ir.LoweredProgram:
     """Return the lowered program. Errors go to the context's reporter; the result is then
@@ -66,7 +66,7 @@ class _Assembly:
     def __init__(
         self,
         program: syntax.SourceProgram,
-        context: Context,
+        context: CheckContext,
         parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
         main: syntax.Instantiation,
     ) -> None:
@@ -137,7 +137,7 @@ class _Assembly:
         assert isinstance(standard, StructType)
         place = storage.metadata_header("standard_metadata", standard)
         self.shared.program.aliases += [
-            (annotation.body[0].text.strip('"'), ir.Field("standard_metadata", item.name))
+            (annotation.body[0].text.strip('"'), ir.HeaderField("standard_metadata", item.name))
             for item in standard.declaration.fields
             for annotation in item.annotations
             if annotation.name == "alias" and annotation.body
@@ -195,7 +195,9 @@ class _Assembly:
                 self.shared.kept_fields.append((place.field, indices))
             case HeaderPlace():
                 names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
-                self.shared.kept_fields += [(ir.Field(place.name, name), indices) for name in names]
+                self.shared.kept_fields += [
+                    (ir.HeaderField(place.name, name), indices) for name in names
+                ]
             case StackPlace() | StructPlace() | UnionPlace():
                 for part in inside(place):
                     self._keep(part, indices)
@@ -210,7 +212,7 @@ class _Assembly:
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
         """Make a block of the package. Its control-plane name is that of its type, as with p4c."""
         assert argument is not None
-        if not isinstance(argument, syntax.Call):
+        if not isinstance(argument, syntax.CallExpression):
             raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")
         block = argument.target.declaration
         number = self.call.target.arguments.index(argument)

@@ -12,7 +12,13 @@ from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.body import BodyLowering
 from weft.switch.compiler.lower.expressions import Numbers
 from weft.switch.compiler.lower.shared import Shared
-from weft.switch.compiler.lower.storage import BlockInstance, Environment, Value, applied, unique
+from weft.switch.compiler.lower.storage import (
+    BlockInstance,
+    Environment,
+    LoweredValue,
+    applied,
+    unique,
+)
 from weft.switch.compiler.simplify import leaves, simplify
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import BOOL, is_signed, scalar_width
@@ -38,7 +44,7 @@ def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
 
 
 @dataclass
-class _Running:
+class _ParserRun:
     """A parser that is being lowered: what its states are called, and where accept leads."""
 
     instance: BlockInstance
@@ -54,19 +60,19 @@ class ParserLowering:
         self.shared = shared
         self.body = BodyLowering(shared, "parser", self._apply)
         self.writer = self.body.writer
-        self.states: list[ir.State] = shared.program.states
+        self.states: list[ir.ParseState] = shared.program.states
         self.names: set[str] = set()
-        self.running: _Running | None = None
+        self.running: _ParserRun | None = None
 
-    def top_parser(self, instance: BlockInstance, arguments: list[Value]) -> None:
+    def top_parser(self, instance: BlockInstance, arguments: list[LoweredValue]) -> None:
         """Lower the parser that the architecture runs."""
-        self.parser(_Running(instance, applied(instance, arguments), "", None))
+        self.parser(_ParserRun(instance, applied(instance, arguments), "", None))
 
-    def parser(self, running: _Running) -> str:
+    def parser(self, running: _ParserRun) -> str:
         """Lower a parser's states; return the name of the first."""
         before, self.running = self.running, running
         parser = running.instance.declaration
-        assert isinstance(parser, syntax.Parser)
+        assert isinstance(parser, syntax.ParserDeclaration)
         reachable = parser.reachable()
         initial = self.writer.captured(
             lambda: self.body.expressions.declare_all(parser.locals, running.environment)
@@ -77,7 +83,7 @@ class ParserLowering:
         if initial and loops:
             # Variables are initialised once, also where 'start' is entered again.
             first = unique(running.prefix + "start_0", self.names)
-            beginning = ir.State(first)
+            beginning = ir.ParseState(first)
             self.states.append(beginning)
             self.operations(initial, beginning, running.prefix + "start", {})
             initial = []
@@ -87,7 +93,7 @@ class ParserLowering:
         self.running = before
         return first
 
-    def state(self, node: syntax.ParserState, initial: list[ir.Code], running: _Running) -> None:
+    def state(self, node: syntax.ParserState, initial: list[ir.Code], running: _ParserRun) -> None:
         env = running.environment.inner()
         before, self.writer.span = self.writer.span, node.span
         transition = node.transition
@@ -105,7 +111,7 @@ class ParserLowering:
         except Abandon:
             self.writer.span = before
             return
-        state = ir.State(running.prefix + node.name)
+        state = ir.ParseState(running.prefix + node.name)
         self.states.append(state)
         last = self.operations(code, state, None, {})
         if last is not None:
@@ -119,7 +125,7 @@ class ParserLowering:
         for expression, width in values:
             if isinstance(expression, ir.Number):  # BMv2 has no constant keys
                 expression = ir.OperatorCall("|", expression, ir.Number(0))
-            if not isinstance(expression, (ir.LastField, ir.LastUnionField, ir.Field)):
+            if not isinstance(expression, (ir.LastField, ir.LastUnionField, ir.HeaderField)):
                 expression = self.body.expressions.stored_number(expression, width, node)
             result.append((expression, width))
         return result
@@ -127,15 +133,15 @@ class ParserLowering:
     # Operations
 
     def operations(
-        self, code: list[ir.Code], state: ir.State, following: str | None,
+        self, code: list[ir.Code], state: ir.ParseState, following: str | None,
         labels: dict[int, str | None],
-    ) -> ir.State | None:  # fmt: skip
+    ) -> ir.ParseState | None:  # fmt: skip
         """Put code into `state`, and into more states where it branches.
 
         Return the state in which the code ends. If `following` is given that state goes on to it,
         and None is returned.
         """
-        current: ir.State | None = state
+        current: ir.ParseState | None = state
         for item in code:
             if current is None:
                 break
@@ -150,14 +156,14 @@ class ParserLowering:
                 case ir.Branch():
                     current = self._branch(item, current, labels)
                 case ir.Repeat():
-                    again = ir.State(unique(f"{state.name}_again", self.names))
+                    again = ir.ParseState(unique(f"{state.name}_again", self.names))
                     self._go(current, again.name)
                     self.states.append(again)
                     self.operations(item.body, again, again.name, labels)
                     current = None
                 case ir.RunParser():
-                    join = ir.State(unique(f"{state.name}_after", self.names))
-                    running: _Running = item.parser
+                    join = ir.ParseState(unique(f"{state.name}_after", self.names))
+                    running: _ParserRun = item.parser
                     running.accept = join.name
                     self._go(current, self.parser(running))
                     self.states.append(join)
@@ -167,22 +173,22 @@ class ParserLowering:
             return None
         return current
 
-    def _go(self, state: ir.State, name: str | None) -> None:
+    def _go(self, state: ir.ParseState, name: str | None) -> None:
         state.cases.append(ir.TransitionCase("default", name))
 
     def _labelled(
-        self, item: ir.Labelled, current: ir.State, labels: dict[int, str | None]
-    ) -> ir.State | None:
+        self, item: ir.Labelled, current: ir.ParseState, labels: dict[int, str | None]
+    ) -> ir.ParseState | None:
         if not leaves(item.body, item.label):
             return self.operations(item.body, current, None, labels)
-        join = ir.State(unique(f"{current.name}_after", self.names))
+        join = ir.ParseState(unique(f"{current.name}_after", self.names))
         self.operations(item.body, current, join.name, {**labels, item.label: join.name})
         self.states.append(join)
         return join
 
     def _branch(
-        self, item: ir.Branch, current: ir.State, labels: dict[int, str | None]
-    ) -> ir.State:
+        self, item: ir.Branch, current: ir.ParseState, labels: dict[int, str | None]
+    ) -> ir.ParseState:
         """Lower ``if``: put its condition into a variable that the transition selects on."""
         field = self.writer.temporary_field(BOOL, "condition").field
         current.operations.append(
@@ -191,20 +197,20 @@ class ParserLowering:
         names = [
             unique(f"{current.name}_{side}", self.names) for side in ("true", "false", "after")
         ]
-        join = ir.State(names[2])
+        join = ir.ParseState(names[2])
         current.key = [(field, 1)]
         current.cases = [
             ir.TransitionCase("hexstr", names[0], 1),
             ir.TransitionCase("default", names[1]),
         ]
         for name, code in zip(names, (item.then, item.otherwise), strict=False):
-            side = ir.State(name)
+            side = ir.ParseState(name)
             self.states.append(side)
             self.operations(code, side, join.name, labels)
         self.states.append(join)
         return join
 
-    def _apply(self, node: syntax.Call, env: Environment) -> None:
+    def _apply(self, node: syntax.CallExpression, env: Environment) -> None:
         """Run another parser's states, then come back."""
         assert self.running is not None
         instance, callee, copies = self.body.instances.bound(node, env)
@@ -213,12 +219,12 @@ class ParserLowering:
         while prefix + "start" in self.names:
             prefix, number = f"{name}_{number}.", number + 1
         self.names.add(prefix + "start")
-        self.writer.code.append(ir.RunParser(_Running(instance, callee, prefix, None), node.span))
+        self.writer.code.append(ir.RunParser(_ParserRun(instance, callee, prefix, None), node.span))
         self.body.calls.copy_out(copies)
 
     # Transitions
 
-    def _target(self, name: str, running: _Running) -> str | None:
+    def _target(self, name: str, running: _ParserRun) -> str | None:
         match name:
             case "accept":
                 return running.accept
@@ -227,8 +233,8 @@ class ParserLowering:
         return running.prefix + name
 
     def _transition(
-        self, node: syntax.Transition | None, state: ir.State, key: list[Numbers],
-        env: Environment, running: _Running,
+        self, node: syntax.Transition | None, state: ir.ParseState, key: list[Numbers],
+        env: Environment, running: _ParserRun,
     ) -> None:  # fmt: skip
         if node is None or node.cases is None:
             self._go(state, None if node is None else self._target(node.state or "", running))
@@ -255,12 +261,14 @@ class ParserLowering:
             verify = ir.Do(
                 "verify", (ir.Truth(False), ir.Number(self.shared.program.errors.index("NoMatch")))
             )
-            self.states.append(ir.State(name, [verify], [], [ir.TransitionCase("default", None)]))
+            self.states.append(
+                ir.ParseState(name, [verify], [], [ir.TransitionCase("default", None)])
+            )
         return name
 
     def _case(
-        self, case: syntax.SelectCase, state: ir.State, widths: list[list[int]], env: Environment,
-        running: _Running,
+        self, case: syntax.SelectCase, state: ir.ParseState, widths: list[list[int]],
+        env: Environment, running: _ParserRun,
     ) -> None:  # fmt: skip
         keyset = case.keyset
         following = self._target(case.state, running)
@@ -269,9 +277,9 @@ class ParserLowering:
                 if not any(item.kind == "default" for item in state.cases):
                     self._go(state, following)
                 return
-            case syntax.Name() if isinstance(keyset.declaration, syntax.ValueSet):
+            case syntax.Name() if isinstance(keyset.declaration, syntax.ValueSetDeclaration):
                 value = env.find(keyset.declaration)
-                assert isinstance(value, ir.ValueSet)
+                assert isinstance(value, ir.LoweredValueSet)
                 value.is_used = True
                 state.cases.append(ir.TransitionCase("parse_vset", following, value.name))
                 return

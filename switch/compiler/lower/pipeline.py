@@ -18,11 +18,11 @@ class PipelineBuilder:
 
     def __init__(self, shared: Shared, name: str) -> None:
         self.shared = shared
-        self.pipeline = ir.Pipeline(name)
-        self.by_name: dict[str, ir.Node] = {}
+        self.pipeline = ir.LoweredPipeline(name)
+        self.by_name: dict[str, ir.PipelineNode] = {}
         self.renamed: dict[str | None, str | None] = {}
 
-    def build(self, code: list[ir.Code]) -> ir.Pipeline:
+    def build(self, code: list[ir.Code]) -> ir.LoweredPipeline:
         self.pipeline.first = self._sequence(simplify(code), None, {})
         self._rename()
         self._order(self.pipeline.first)
@@ -91,7 +91,7 @@ class PipelineBuilder:
         span = _span(run[0])
         stem = "".join(item if item.isalnum() else "_" for item in PurePath(span.file).stem)
         candidate = unique(f"{stem}{span.line}", self.shared.generated_names)
-        action = ir.Action(candidate, [], span, [], list(run), hidden=True)
+        action = ir.LoweredAction(candidate, [], span, [], list(run), hidden=True)
         self.shared.program.actions.append(action)
         table = ir.LoweredTable(f"tbl_{candidate}", [], span, hidden=True)
         table.actions = [ir.ActionChoice(action)]
@@ -195,7 +195,7 @@ def _span(item: ir.Code) -> Span:
     return span
 
 
-def successors(node: ir.Node) -> list[str | None]:
+def successors(node: ir.PipelineNode) -> list[str | None]:
     if isinstance(node, ir.ConditionNode):
         return [node.true_next, node.false_next]
     if node.next_by_action is not None:

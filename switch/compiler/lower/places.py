@@ -16,6 +16,7 @@ from weft.switch.compiler.lower.storage import (
     ExternInstance,
     FieldPlace,
     HeaderPlace,
+    LoweredValue,
     MovingSlicePlace,
     NextPlace,
     OffsetPlace,
@@ -24,7 +25,6 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
-    Value,
     atoms,
     header_members,
     inside,
@@ -53,20 +53,20 @@ _UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 
 @dataclass(eq=False)
-class Places:
+class PlaceLowering:
     """Reads places, compares what they hold, and stores values in them."""
 
     writer: CodeWriter
 
-    def expression_of(self, value: Value, node: syntax.Node) -> ir.Expression:
+    def expression_of(self, value: LoweredValue, node: syntax.SyntaxNode) -> ir.LoweredExpression:
         """Return a value of a type that one field holds, as an expression."""
-        if isinstance(value, ir.Expression):
+        if isinstance(value, ir.LoweredExpression):
             return value
         if isinstance(value, PLACES):
             return self.read(value, node)
         raise self.writer.fail(node, "not supported: this value here")
 
-    def read(self, place: Place, node: syntax.Node) -> ir.Expression:
+    def read(self, place: Place, node: syntax.SyntaxNode) -> ir.LoweredExpression:
         """Return the value in a place that holds a number or truth value."""
         match place:
             case FieldPlace() | OffsetPlace():
@@ -88,7 +88,7 @@ class Places:
                 raise self.writer.fail(node, "not supported: a header or struct as an operand here")
         return arithmetic.truth(expression) if is_flag(place.type) else expression
 
-    def target(self, place: FieldPlace | OffsetPlace) -> ir.Expression:
+    def target(self, place: FieldPlace | OffsetPlace) -> ir.LoweredExpression:
         """Return the field that a place is; a primitive may write to it."""
         if isinstance(place, FieldPlace):
             return place.field
@@ -102,7 +102,9 @@ class Places:
         names = [name for name, _ in header_fields(element)]
         return ir.ElementField(_element(place.stack, place.index), names.index(place.name))
 
-    def header_reference(self, value: Value, node: syntax.Node) -> ir.Expression:
+    def header_reference(
+        self, value: LoweredValue, node: syntax.SyntaxNode
+    ) -> ir.LoweredExpression:
         """Return a header as an operand of a primitive."""
         match value:
             case HeaderPlace():
@@ -111,11 +113,11 @@ class Places:
                 return _element(value.stack, value.index)
         raise self.writer.fail(node, "not supported: this header here")
 
-    def is_valid(self, header: Value, node: syntax.Node) -> ir.Expression:
+    def is_valid(self, header: LoweredValue, node: syntax.SyntaxNode) -> ir.LoweredExpression:
         """Return whether a header or a union is valid, as a truth value."""
         match header:
             case HeaderPlace():
-                return arithmetic.truth(ir.Field(header.name, "$valid$"))
+                return arithmetic.truth(ir.HeaderField(header.name, "$valid$"))
             case UnionPlace():
                 return ir.OperatorCall(
                     "valid_union", None, ir.Reference("header_union", header.name)
@@ -124,7 +126,9 @@ class Places:
 
     # Comparison
 
-    def equal(self, left: Value, right: Value, node: syntax.Binary) -> ir.Expression:
+    def equal(
+        self, left: LoweredValue, right: LoweredValue, node: syntax.Binary
+    ) -> ir.LoweredExpression:
         """Return ``left == right`` for values of any type that can be compared."""
         if isinstance(left, Composite) and isinstance(right, (*_HEADERS, UnionPlace)):
             left, right = right, left
@@ -141,7 +145,7 @@ class Places:
             case Composite(), Composite() if not (left.valid and right.valid):
                 return ir.Truth(left.valid == right.valid)
         if isinstance(left, _OF_MEMBERS) and isinstance(right, _OF_MEMBERS):
-            same: ir.Expression = ir.Truth(True)
+            same: ir.LoweredExpression = ir.Truth(True)
             for one_part, other_part in zip(parts(left), parts(right), strict=True):
                 same = arithmetic.both(same, self.equal(one_part, other_part, node))
             return same
@@ -149,7 +153,9 @@ class Places:
             self.expression_of(left, node.left), self.expression_of(right, node.right)
         )
 
-    def _equal_scalars(self, one: ir.Expression, other: ir.Expression) -> ir.Expression:
+    def _equal_scalars(
+        self, one: ir.LoweredExpression, other: ir.LoweredExpression
+    ) -> ir.LoweredExpression:
         if ir.is_truth(one) != ir.is_truth(other):
             one, other = arithmetic.truth(one), arithmetic.truth(other)
         known = (ir.Number, ir.Truth)
@@ -160,7 +166,7 @@ class Places:
     def _equal_headers(
         self, left: HeaderPlace | ElementPlace, right: HeaderPlace | ElementPlace,
         node: syntax.Binary,
-    ) -> ir.Expression:  # fmt: skip
+    ) -> ir.LoweredExpression:  # fmt: skip
         """Return whether two headers are both invalid, or both valid with the same values."""
         one, other = self.is_valid(left, node), self.is_valid(right, node)
         same = arithmetic.both(one, other)
@@ -173,7 +179,7 @@ class Places:
 
     def _equal_header(
         self, header: HeaderPlace | ElementPlace, value: Composite, node: syntax.Binary
-    ) -> ir.Expression:
+    ) -> ir.LoweredExpression:
         valid = self.is_valid(header, node)
         if not value.valid:
             return arithmetic.negate(valid)
@@ -183,7 +189,7 @@ class Places:
 
     # Assignment
 
-    def assign(self, place: Place, value: Value, node: syntax.Node) -> None:
+    def assign(self, place: Place, value: LoweredValue, node: syntax.SyntaxNode) -> None:
         """Store a value of any type."""
         if (
             isinstance(place, (StructPlace, HeaderPlace, ElementPlace, StackPlace))
@@ -211,7 +217,7 @@ class Places:
                 self._assign_scalar(place, value, node)
 
     def _assign_scalar(
-        self, place: FieldPlace | OffsetPlace, value: Value, node: syntax.Node
+        self, place: FieldPlace | OffsetPlace, value: LoweredValue, node: syntax.SyntaxNode
     ) -> None:
         source = arithmetic.number(self.expression_of(value, node))
         target = self.target(place)
@@ -220,7 +226,9 @@ class Places:
         elif source != target:
             self.writer.do("assign", target, source)
 
-    def _assign_chosen(self, place: ChosenPlace, value: Value, node: syntax.Node) -> None:
+    def _assign_chosen(
+        self, place: ChosenPlace, value: LoweredValue, node: syntax.SyntaxNode
+    ) -> None:
         """Assign to the element of an array whose number is the index."""
         value = self.saved(value, node, place.type)
         self._for_the_chosen(place, lambda choice: self.assign(choice, value, node))
@@ -233,7 +241,9 @@ class Places:
             chosen = ir.OperatorCall("==", index, ir.Number(number))
             self.writer.code.append(ir.Branch(chosen, code, [], self.writer.span))
 
-    def _assign_stack(self, place: StackPlace, value: Value, node: syntax.Node) -> None:
+    def _assign_stack(
+        self, place: StackPlace, value: LoweredValue, node: syntax.SyntaxNode
+    ) -> None:
         if isinstance(value, Composite):
             for element, item in zip(place.elements, parts(value), strict=True):
                 self.assign(element, item, node)
@@ -245,7 +255,7 @@ class Places:
         self.writer.do(operation, ir.Reference(kind, place.name), ir.Reference(kind, value.name))
 
     def _assign_slice(
-        self, place: SlicePlace | MovingSlicePlace, value: Value, node: syntax.Node
+        self, place: SlicePlace | MovingSlicePlace, value: LoweredValue, node: syntax.SyntaxNode
     ) -> None:
         inserted = arithmetic.number(self.expression_of(value, node))
         kind = getattr(place.base, "type", place.type)
@@ -257,7 +267,10 @@ class Places:
         self.assign(place.base, whole, node)
 
     def _assign_header(
-        self, place: HeaderPlace | ElementPlace | NextPlace, value: Value, node: syntax.Node
+        self,
+        place: HeaderPlace | ElementPlace | NextPlace,
+        value: LoweredValue,
+        node: syntax.SyntaxNode,
     ) -> None:
         target = self.header_reference(place, node)
         if isinstance(value, Composite):
@@ -274,7 +287,9 @@ class Places:
         if source != target:
             self.writer.do("assign_header", target, source)
 
-    def _assign_union(self, place: UnionPlace, value: Value, node: syntax.Node) -> None:
+    def _assign_union(
+        self, place: UnionPlace, value: LoweredValue, node: syntax.SyntaxNode
+    ) -> None:
         match value:
             case UnionPlace():
                 self.writer.do(
@@ -298,13 +313,15 @@ class Places:
 
     # Copies
 
-    def copied(self, value: Value, kind: Type, node: syntax.Node) -> Place:
+    def copied(self, value: LoweredValue, kind: Type, node: syntax.SyntaxNode) -> Place:
         """Return a new place that holds a value."""
         temporary = self.writer.temporary(kind)
         self.assign(temporary, value, node)
         return temporary
 
-    def saved(self, value: Value, node: syntax.Node, kind: Type = VOID) -> Value:
+    def saved(
+        self, value: LoweredValue, node: syntax.SyntaxNode, kind: Type = VOID
+    ) -> LoweredValue:
         """Return a copy of a value (of type `kind`) that later assignments do not change."""
         match value:
             case Composite():
@@ -314,7 +331,7 @@ class Places:
                     for name, item in value.members.items()
                 }
                 return Composite(value.type, members, value.valid)
-            case ir.Expression():
+            case ir.LoweredExpression():
                 if isinstance(value, _UNCHANGING) or not reads(value):
                     return value
                 self.writer.fail_if(
@@ -331,7 +348,7 @@ class Places:
             return self.copied(value, getattr(value, "type", VOID), node)
         return value
 
-    def kept(self, value: Value, node: syntax.Expression) -> Value:
+    def kept(self, value: LoweredValue, node: syntax.Expression) -> LoweredValue:
         """Return a value of an expression, in a place of its own unless it cannot change."""
         if isinstance(value, (*_UNCHANGING, ExternInstance, BlockInstance)):
             return value
@@ -356,7 +373,7 @@ class Places:
                 return replace(place, index=self.frozen_index(place.index))
         return place
 
-    def frozen_index(self, index: ir.Expression) -> ir.Expression:
+    def frozen_index(self, index: ir.LoweredExpression) -> ir.LoweredExpression:
         if isinstance(index, (ir.Number, ir.ActionParameter)):
             return index
         field = self.writer.temporary_field(BitType(32), "index").field
@@ -364,7 +381,7 @@ class Places:
         return field
 
 
-def _element(stack: StackPlace, index: ir.Expression) -> ir.Expression:
+def _element(stack: StackPlace, index: ir.LoweredExpression) -> ir.LoweredExpression:
     return ir.OperatorCall(
         "dereference_header_stack", ir.Reference("header_stack", stack.name), index
     )

@@ -6,7 +6,7 @@ from itertools import count
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
-from weft.switch.compiler.check.scope import Context
+from weft.switch.compiler.check.scope import CheckContext
 from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
 from weft.switch.compiler.lower.storage import Environment, FieldPlace, Place, Storage, full_name
 from weft.switch.compiler.order import Effects
@@ -18,7 +18,7 @@ class Shared:
 
     def __init__(
         self,
-        context: Context,
+        context: CheckContext,
         parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
     ) -> None:
         self.context = context
@@ -34,7 +34,9 @@ class Shared:
         self.calls = 0
         self.conditions = count()
         self.generated_names: set[str] = set()
-        self.kept_fields: list[tuple[ir.Field, set[int]]] = []  # of @field_list, with the indices
+        self.kept_fields: list[
+            tuple[ir.HeaderField, set[int]]
+        ] = []  # of @field_list, with the indices
         self.variables: dict[tuple[int, int], Place] = {}
         self.global_declarations = {id(symbol) for symbol in context.globals.symbols.values()}
 
@@ -42,22 +44,24 @@ class Shared:
         """Remember in which order everything is declared."""
         for place, node in enumerate(program.declarations):
             self.places[id(node)] = place
-            if isinstance(node, (syntax.Parser, syntax.Control)):
+            if isinstance(node, (syntax.ParserDeclaration, syntax.ControlDeclaration)):
                 for inner, item in enumerate(node.locals):
                     self.places[id(item)] = inner
 
-    def order(self, declaration: syntax.Node | None, environment: Environment) -> tuple[int, ...]:
+    def order(
+        self, declaration: syntax.SyntaxNode | None, environment: Environment
+    ) -> tuple[int, ...]:
         """Return the place of something that is declared in the block of an environment."""
         return (*environment.order, self.places.get(id(declaration), len(self.places)))
 
-    def is_global(self, declaration: syntax.Node) -> bool:
+    def is_global(self, declaration: syntax.SyntaxNode) -> bool:
         return id(declaration) in self.global_declarations
 
-    def field_list(self, index: int) -> list[ir.Field]:
+    def field_list(self, index: int) -> list[ir.HeaderField]:
         """Return the fields of the user's metadata that are annotated ``@field_list(index)``."""
         return [field for field, indices in self.kept_fields if index in indices]
 
-    def note_called(self, declaration: syntax.Action, owner: Environment) -> None:
+    def note_called(self, declaration: syntax.ActionDeclaration, owner: Environment) -> None:
         """Note an action that a control calls directly: it is in P4Info, with nothing to be given
         to it.
 
@@ -70,11 +74,13 @@ class Shared:
                 model.order = (*owner.order[:2], -1, 1, len(called))
             called.append(model)
 
-    def action(self, declaration: syntax.Action, owner: Environment) -> ir.Action:
+    def action(self, declaration: syntax.ActionDeclaration, owner: Environment) -> ir.LoweredAction:
         """Return an action of the control plane, which is declared in a block or outside of all."""
         is_global = self.is_global(declaration)
         name = full_name("" if is_global else owner.path, declaration)
-        model = ir.Action(name, declaration.annotations, declaration.span, is_global=is_global)
+        model = ir.LoweredAction(
+            name, declaration.annotations, declaration.span, is_global=is_global
+        )
         model.hidden = has_annotation(declaration.annotations, "hidden")
         model.order = self.order(declaration, owner)
         return model
@@ -89,7 +95,7 @@ class CodeWriter:
     code: list[ir.Code] = field(default_factory=list, init=False)
     span: Span = field(default=NOWHERE, init=False)  # of the statement that is being lowered
 
-    def do(self, operation: str, *operands: ir.Expression) -> None:
+    def do(self, operation: str, *operands: ir.LoweredExpression) -> None:
         self.code.append(ir.Do(operation, operands, self.span))
 
     def captured(self, action: Callable[[], object]) -> list[ir.Code]:
@@ -116,8 +122,8 @@ class CodeWriter:
         assert isinstance(place, FieldPlace)
         return place
 
-    def fail_if(self, wrong: object, node: syntax.Node, message: str) -> None:
+    def fail_if(self, wrong: object, node: syntax.SyntaxNode, message: str) -> None:
         self.shared.reporter.fail_if(wrong, node.span, message)
 
-    def fail(self, node: syntax.Node, message: str) -> Abandon:
+    def fail(self, node: syntax.SyntaxNode, message: str) -> Abandon:
         return self.shared.reporter.fail(node.span, message)

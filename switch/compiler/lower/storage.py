@@ -38,9 +38,9 @@ class FieldPlace:
     type: Type
 
     @property
-    def field(self) -> ir.Field:
+    def field(self) -> ir.HeaderField:
         """The field as an expression."""
-        return ir.Field(self.header, self.name)
+        return ir.HeaderField(self.header, self.name)
 
 
 @dataclass(eq=False)
@@ -74,7 +74,7 @@ class ElementPlace:
     """A header of a stack at an index that is not known at compile time."""
 
     stack: StackPlace
-    index: ir.Expression
+    index: ir.LoweredExpression
     type: StructType
 
 
@@ -93,7 +93,7 @@ class OffsetPlace:
     """A field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it) without `index`."""
 
     stack: StackPlace
-    index: ir.Expression | None
+    index: ir.LoweredExpression | None
     name: str
     type: Type
     member: str = ""
@@ -113,7 +113,7 @@ class MovingSlicePlace:
     number of bits of the whole."""
 
     base: "Place"
-    index: ir.Expression
+    index: ir.LoweredExpression
     width: int
     type: Type
 
@@ -123,7 +123,7 @@ class ChosenPlace:
     """An array's element at an index that is not known at compile time: one of `choices`."""
 
     choices: "list[Place]"
-    index: ir.Expression
+    index: ir.LoweredExpression
     type: Type
 
 
@@ -216,7 +216,7 @@ class Storage:
         self.program = program
         self.scalars = ir.HeaderType("scalars_0")
         program.header_types.append(self.scalars)
-        program.headers.append(ir.Header(SCALARS, "scalars_0", metadata=True))
+        program.headers.append(ir.HeaderInstance(SCALARS, "scalars_0", metadata=True))
         self._types: dict[StructType, str] = {}
         self._type_names = {"scalars_0"}
         self._names = {SCALARS}
@@ -256,10 +256,10 @@ class Storage:
         self.scalars.fields.append((own, scalar_width(kind) or 1, is_signed(kind)))
         return FieldPlace(SCALARS, own, kind)
 
-    def stored_width(self, node: ir.Expression) -> int | None:
+    def stored_width(self, node: ir.LoweredExpression) -> int | None:
         """Return the width in bits with which a field is stored; None for what is no field."""
         match node:
-            case ir.Field():
+            case ir.HeaderField():
                 kinds = (
                     item.header_type for item in self.program.headers if item.name == node.header
                 )
@@ -276,7 +276,7 @@ class Storage:
 
     def header(self, name: str, kind: StructType) -> HeaderPlace:
         own = unique(name, self._names)
-        self.program.headers.append(ir.Header(own, self.header_type(kind)))
+        self.program.headers.append(ir.HeaderInstance(own, self.header_type(kind)))
         return HeaderPlace(own, kind)
 
     def allocate(self, name: str, kind: Type) -> Place:
@@ -308,7 +308,7 @@ class Storage:
         of_unions = is_union(element)
         element_type = element.name if of_unions else self.header_type(element)
         names = [item.name for item in elements if isinstance(item, (HeaderPlace, UnionPlace))]
-        self.program.stacks.append(ir.Stack(own, element_type, names, of_unions))
+        self.program.stacks.append(ir.HeaderStack(own, element_type, names, of_unions))
         return StackPlace(own, kind, elements)
 
     def _union(self, name: str, kind: StructType) -> UnionPlace:
@@ -322,7 +322,7 @@ class Storage:
             kind.name, [(key, self.header_type(place.type)) for key, place in members.items()]
         )
         self.program.unions.append(
-            ir.Union_(own, kind.name, [place.name for place in members.values()])
+            ir.HeaderUnion(own, kind.name, [place.name for place in members.values()])
         )
         return UnionPlace(own, kind, members)
 
@@ -330,7 +330,7 @@ class Storage:
         """Return a place for a struct that is a metadata header of its own, as the standard
         metadata is."""
         self._names.add(name)
-        self.program.headers.append(ir.Header(name, self.header_type(kind), metadata=True))
+        self.program.headers.append(ir.HeaderInstance(name, self.header_type(kind), metadata=True))
         return StructPlace(
             kind, {key: FieldPlace(name, key, item) for key, item in kind.fields.items()}
         )
@@ -346,7 +346,7 @@ class Composite:
     """A struct, header or tuple value that has no place; `valid` is False for ``{#}``."""
 
     type: Type
-    members: "dict[str, Value]"
+    members: "dict[str, LoweredValue]"
     valid: bool = True
 
 
@@ -363,7 +363,7 @@ class ExternInstance:
 class BlockInstance:
     """An instance of a parser or control; `path` is its name in the control plane."""
 
-    declaration: syntax.Parser | syntax.Control
+    declaration: syntax.ParserDeclaration | syntax.ControlDeclaration
     path: str
     environment: "Environment"
     applications: "list[Environment]" = field(default_factory=list)
@@ -371,7 +371,7 @@ class BlockInstance:
     """
 
 
-def parts(value: "Value") -> "list[Value]":
+def parts(value: "LoweredValue") -> "list[LoweredValue]":
     """Return the members of a struct or tuple, the elements of a stack or array."""
     match value:
         case StackPlace():
@@ -381,25 +381,27 @@ def parts(value: "Value") -> "list[Value]":
     return []
 
 
-def reads(value: "Value") -> set[str]:
+def reads(value: "LoweredValue") -> set[str]:
     """Return the header instances and fields that a value is computed from."""
     if isinstance(value, PLACES):
         index = getattr(value, "index", None)
-        return atoms(value) | (reads(index) if isinstance(index, ir.Expression) else set())
+        return atoms(value) | (reads(index) if isinstance(index, ir.LoweredExpression) else set())
     match value:
         case Composite():
             return set().union(*map(reads, value.members.values()))
-        case ir.Field():
+        case ir.HeaderField():
             return atoms(FieldPlace(value.header, value.name, VOID))
         case ir.LastField() | ir.LastUnionField():
             return {f"{value.stack}[]"}
         case ir.Reference():
             return {value.name, f"{value.name}[]"}
-    operands = ir.operands(value) if isinstance(value, ir.Expression) else []
+    operands = ir.operands(value) if isinstance(value, ir.LoweredExpression) else []
     return set().union(*map(reads, operands))
 
 
-Value = ir.Expression | Place | Composite | ExternInstance | BlockInstance | ir.ValueSet
+LoweredValue = (
+    ir.LoweredExpression | Place | Composite | ExternInstance | BlockInstance | ir.LoweredValueSet
+)
 
 
 @dataclass(eq=False)
@@ -410,12 +412,12 @@ class Environment:
     path: str = ""
     owns_actions: bool = False  # of an applied control: its actions see this environment
     order: tuple[int, ...] = ()  # place of the instance among all declarations
-    values: dict[int, Value] = field(default_factory=dict)
+    values: dict[int, LoweredValue] = field(default_factory=dict)
 
-    def bind(self, declaration: syntax.Node, value: Value) -> None:
+    def bind(self, declaration: syntax.SyntaxNode, value: LoweredValue) -> None:
         self.values[id(declaration)] = value
 
-    def find(self, declaration: syntax.Node) -> Value | None:
+    def find(self, declaration: syntax.SyntaxNode) -> LoweredValue | None:
         environment: Environment | None = self
         while environment is not None:
             if id(declaration) in environment.values:
@@ -423,7 +425,7 @@ class Environment:
             environment = environment.parent
         return None
 
-    def inner(self, values: Mapping[syntax.Variable, Value] | None = None) -> "Environment":
+    def inner(self, values: Mapping[syntax.Variable, LoweredValue] | None = None) -> "Environment":
         """Return an environment inside this one, in which variables stand for the values given."""
         bound = {id(variable): value for variable, value in (values or {}).items()}
         return Environment(self, self.path, values=bound)
@@ -436,7 +438,7 @@ class Environment:
         return environment
 
 
-def applied(instance: BlockInstance, arguments: Sequence[Value] = ()) -> Environment:
+def applied(instance: BlockInstance, arguments: Sequence[LoweredValue] = ()) -> Environment:
     """Return the environment for one application of a parser's or control's instance.
 
     The arguments, if there are any, are those of all its parameters.

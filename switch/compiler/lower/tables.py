@@ -9,20 +9,20 @@ from weft.switch.compiler.annotations import find, has_annotation, local_name, s
 from weft.switch.compiler.describe import source_text
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering, Part
+from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
 from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
 from weft.switch.compiler.lower.storage import (
     Environment,
     ExternInstance,
     FieldPlace,
-    Value,
+    LoweredValue,
     full_name,
 )
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
 
-class TableLowering(Part):
+class TableLowering(LoweringPart):
     """Makes tables, once for each instance of the control that they are in, and applies them."""
 
     def __init__(
@@ -33,17 +33,17 @@ class TableLowering(Part):
         self.calls = calls
         self.instances = instances
         self.tables: dict[tuple[int, int], ir.LoweredTable] = {}
-        self.actions: dict[tuple[int, ...], ir.Action] = {}
+        self.actions: dict[tuple[int, ...], ir.LoweredAction] = {}
         self.key_places: dict[int, FieldPlace] = {}
         self.anonymous = count()  # of the objects that tables make for themselves
 
     # Actions
 
-    def action_of(self, reference: syntax.ActionReference, env: Environment) -> ir.Action:
+    def action_of(self, reference: syntax.ActionReference, env: Environment) -> ir.LoweredAction:
         """Return the action that a table refers to, with the arguments that the reference binds."""
         target: Target = reference.call.target
         declaration = target.declaration
-        assert isinstance(declaration, syntax.Action)
+        assert isinstance(declaration, syntax.ActionDeclaration)
         owner = self.shared.globals if self.shared.is_global(declaration) else env.owner()
         key: tuple[int, ...] = (id(declaration), id(owner))
         if any(item.direction for item in declaration.parameters):  # bound
@@ -55,8 +55,12 @@ class TableLowering(Part):
         return known
 
     def _action(
-        self, declaration: syntax.Action, target: Target, owner: Environment, env: Environment
-    ) -> ir.Action:
+        self,
+        declaration: syntax.ActionDeclaration,
+        target: Target,
+        owner: Environment,
+        env: Environment,
+    ) -> ir.LoweredAction:
         model = self.shared.action(declaration, owner)
         callee = owner.inner()
         directionless = [item for item in declaration.parameters if not item.direction]
@@ -68,7 +72,7 @@ class TableLowering(Part):
         model.body = self.calls.action_body(declaration, target, env, callee)
         return model
 
-    def _parameter(self, node: syntax.Parameter) -> ir.Parameter:
+    def _parameter(self, node: syntax.Parameter) -> ir.LoweredParameter:
         """Return a parameter that gets its value from the control plane."""
         kind = type_of(node)
         width = scalar_width(kind)
@@ -76,11 +80,13 @@ class TableLowering(Part):
             raise self.writer.fail(
                 node, f"not supported: a parameter of type {kind} from the control plane"
             )
-        return ir.Parameter(local_name(node).removeprefix("."), kind, width, node.annotations)
+        return ir.LoweredParameter(
+            local_name(node).removeprefix("."), kind, width, node.annotations
+        )
 
     # Tables
 
-    def result(self, call: syntax.Call, name: str, env: Environment) -> Value:
+    def result(self, call: syntax.CallExpression, name: str, env: Environment) -> LoweredValue:
         """Return a variable that holds ``t.apply().hit`` or ``.miss``, for use inside an
         expression."""
         self.writer.fail_if(
@@ -95,7 +101,7 @@ class TableLowering(Part):
         self.writer.code.append(apply)
         return place
 
-    def prepare(self, call: syntax.Call, env: Environment) -> ir.Apply:
+    def prepare(self, call: syntax.CallExpression, env: Environment) -> ir.Apply:
         """Return a table's application, in which what depends on its result is still to be filled
         in."""
         context = self.writer.context
@@ -128,7 +134,7 @@ class TableLowering(Part):
             arguments = self._arguments(entry.action, env)
             keys = self._entry_keys(entry, node, env)
             table.entries.append(
-                ir.Entry(
+                ir.LoweredEntry(
                     keys, self._listed(entry.action, node, table), arguments, priority,
                     entry.is_constant or node.entries_are_constant, entry.span,
                 )
@@ -150,20 +156,26 @@ class TableLowering(Part):
         values = [item.constant for item in self.shared.parse_annotation(annotation)]
         return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
 
-    def _key(self, key: syntax.KeyElement, env: Environment) -> ir.Key:
+    def _key(self, key: syntax.KeyElement, env: Environment) -> ir.LoweredKey:
         kind = type_of(key.expression)
         given = [item.body[0].text for item in key.annotations if item.name == "name" and item.body]
         name = given[-1].strip('"') if given else source_text(key.expression)
         field = self._key_field(key, env)
-        return ir.Key(name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations)
+        return ir.LoweredKey(
+            name, key.match_kind, field, scalar_width(kind) or 0, kind, key.annotations
+        )
 
-    def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.Field:
+    def _key_field(self, key: syntax.KeyElement, env: Environment) -> ir.HeaderField:
         """Return the field to match on: the key itself, or a variable that it is put into."""
         node = key.expression
-        is_builtin = isinstance(node, syntax.Call) and node.target.kind == "builtin"
+        is_builtin = isinstance(node, syntax.CallExpression) and node.target.kind == "builtin"
         is_name = isinstance(node, (syntax.Name, syntax.MemberAccess)) and node.constant is None
         value = self.expressions.value(node, env) if is_builtin or is_name else None
-        if is_builtin and isinstance(value, ir.OperatorCall) and isinstance(value.right, ir.Field):
+        if (
+            is_builtin
+            and isinstance(value, ir.OperatorCall)
+            and isinstance(value.right, ir.HeaderField)
+        ):
             return value.right
         if isinstance(value, FieldPlace):
             return value.field
@@ -175,7 +187,7 @@ class TableLowering(Part):
         reference: syntax.ActionReference,
         node: syntax.TableDeclaration,
         table: ir.LoweredTable,
-    ) -> ir.Action:
+    ) -> ir.LoweredAction:
         """Return the table's own version of an action that is named in an entry or as the default
         action."""
         found = node.listed(syntax.name_of(reference.call.callee))
@@ -209,7 +221,9 @@ class TableLowering(Part):
             if reference.call.target.declaration is symbol:
                 table.default_action = choice.action
                 return
-        call = syntax.Call(node.name_span, syntax.Name(node.name_span, symbol.name), [], [])
+        call = syntax.CallExpression(
+            node.name_span, syntax.Name(node.name_span, symbol.name), [], []
+        )
         call.target = Target("action", symbol.name, symbol)
         action = self.action_of(syntax.ActionReference(node.name_span, call), env)
         table.actions.append(ir.ActionChoice(action, [], implicit=True))
@@ -236,7 +250,7 @@ class TableLowering(Part):
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """Return an extern object that a property names, or constructs in place."""
         value = item.value
-        if isinstance(value, syntax.Call) and value.target.kind == "constructor":
+        if isinstance(value, syntax.CallExpression) and value.target.kind == "constructor":
             named = find(item.annotations, "name")
             text = None if named is None else string_of(named)
             kind = value.target.name
@@ -290,7 +304,7 @@ class TableLowering(Part):
             f"'{model.name}' belongs to table {model.table} already",
         )
         model.table = table.name
-        if isinstance(model, ir.Meter):
+        if isinstance(model, ir.LoweredMeter):
             table.meter = model
         else:
             table.counter = model

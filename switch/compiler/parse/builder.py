@@ -59,7 +59,7 @@ def span_of(child: Any) -> Span:
     """Return the span of a node, a token or a list of them."""
     if isinstance(child, lark.Token):
         return child.raw.span  # type: ignore[attr-defined, no-any-return]
-    return child.span if isinstance(child, (syntax.Node, Items)) else NOWHERE
+    return child.span if isinstance(child, (syntax.SyntaxNode, Items)) else NOWHERE
 
 
 def span_of_all(children: Sequence[Any]) -> Span:
@@ -156,9 +156,9 @@ def _slice(c: Children) -> syntax.Expression:
     return syntax.Slice(span_of_all(c), c[0], c[2], c[4])
 
 
-def _call(c: Children) -> syntax.Call:
+def _call(c: Children) -> syntax.CallExpression:
     types = list(c[1]) if isinstance(c[1], TypeArguments) else []
-    return syntax.Call(span_of_all(c), c[0], types, take(c, syntax.Argument))
+    return syntax.CallExpression(span_of_all(c), c[0], types, take(c, syntax.Argument))
 
 
 def _argument(c: Children) -> syntax.Argument:
@@ -197,7 +197,7 @@ _EXPRESSIONS: Rules = {
     "parenthesized": lambda c: c[1],
     "type_member": lambda c: _of_type(c, c[0]),
     "error_member": lambda c: _of_type(c, syntax.BaseTypeReference(span_of(c[0]), "error")),
-    "constructor_call": lambda c: syntax.Call(
+    "constructor_call": lambda c: syntax.CallExpression(
         span_of_all(c), syntax.TypeExpression(c[0].span, c[0]), [], take(c, syntax.Argument)
     ),
     "member": lambda c: syntax.MemberAccess(span_of_all(c), c[0], c[2].text, c[2].span),
@@ -212,7 +212,7 @@ _EXPRESSIONS: Rules = {
     "unary": lambda c: syntax.Unary(span_of_all(c), str(c[0]), c[1]),
     "binary": lambda c: syntax.Binary(span_of_all(c), str(c[1]), c[0], c[2]),
     "conditional": lambda c: syntax.Conditional(span_of_all(c), c[0], c[2], c[4]),
-    "cast": lambda c: syntax.Cast(span_of_all(c), c[1], c[3]),
+    "cast": lambda c: syntax.CastExpression(span_of_all(c), c[1], c[3]),
     "argument": _argument,
     "expression_list": _values,
     # Key sets
@@ -288,7 +288,9 @@ _DECLARATIONS: Rules = {
     "variable_declaration": _variable_declaration,
     "instantiation": _instantiation,
     "object_initializer": _values,
-    "value_set": lambda c: syntax.ValueSet(*declared(c), first(c, syntax.TypeReference), c[-4]),
+    "value_set": lambda c: syntax.ValueSetDeclaration(
+        *declared(c), first(c, syntax.TypeReference), c[-4]
+    ),
     "parameters": lambda c: Parameters(take(c, syntax.Parameter), c),
     "parameter": _parameter,
     "prototype": _prototype,
@@ -299,7 +301,7 @@ _DECLARATIONS: Rules = {
     ),
     "method": lambda c: syntax.Method(*_of_prototype(c)),
     "constructor": _constructor,
-    "action_declaration": lambda c: syntax.Action(*declared(c), list(c[-2]), c[-1]),
+    "action_declaration": lambda c: syntax.ActionDeclaration(*declared(c), list(c[-2]), c[-1]),
     "package_type": lambda c: syntax.PackageType(
         *declared(c), type_parameters_in(c), list(c[-2])
     ),
@@ -328,10 +330,12 @@ def _constructor_parameters(c: Children) -> list[syntax.Parameter]:
     return [item for parameters in take(c, Parameters)[1:] for item in parameters]
 
 
-def _parser(c: Children) -> syntax.Parser:
+def _parser(c: Children) -> syntax.ParserDeclaration:
     states = take(c, syntax.ParserState)
     locals_ = [item for item in take(c, syntax.Declaration) if item not in states]
-    return syntax.Parser(*_head(c, "parser"), _constructor_parameters(c), locals_, states)
+    return syntax.ParserDeclaration(
+        *_head(c, "parser"), _constructor_parameters(c), locals_, states
+    )
 
 
 def _transition(c: Children) -> syntax.Transition:
@@ -389,7 +393,7 @@ _BLOCKS: Rules = {
     "parser_type": lambda c: syntax.BlockType(*_head(c, "parser")),
     "control_type": lambda c: syntax.BlockType(*_head(c, "control")),
     "parser_declaration": _parser,
-    "control_declaration": lambda c: syntax.Control(
+    "control_declaration": lambda c: syntax.ControlDeclaration(
         *_head(c, "control"), _constructor_parameters(c), take(c, syntax.Declaration), c[-2]
     ),
     "parser_state": lambda c: syntax.ParserState(
@@ -406,7 +410,7 @@ _BLOCKS: Rules = {
     "actions_property": lambda c: Actions(take(c, syntax.ActionReference), c),
     "action_list_element": _listed_action,
     "action_reference": lambda c: syntax.ActionReference(
-        span_of_all(c), syntax.Call(span_of_all(c), c[0], [], take(c, syntax.Argument))
+        span_of_all(c), syntax.CallExpression(span_of_all(c), c[0], [], take(c, syntax.Argument))
     ),
     "entries_property": _entries,
     "entry": _entry,
@@ -421,7 +425,8 @@ def _direct_application(c: Children) -> syntax.CallStatement:
     base = syntax.TypeExpression(c[0].span, c[0])
     member = syntax.MemberAccess(span_of_all(c[:3]), base, str(c[2]), span_of(c[2]))
     return syntax.CallStatement(
-        span_of_all(c), syntax.Call(span_of_all(c[:-1]), member, [], take(c, syntax.Argument))
+        span_of_all(c),
+        syntax.CallExpression(span_of_all(c[:-1]), member, [], take(c, syntax.Argument)),
     )
 
 

@@ -169,7 +169,7 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
     for token in tokens:
         if token.kind == "ANNOTATION":
             _check_annotation(token, reporter)
-    declarations: list[syntax.Node] = []
+    declarations: list[syntax.SyntaxNode] = []
     broken: set[str] = set()
     for chunk in split_declarations(tokens):
         node = _parse(chunk, "declaration", reporter)

@@ -45,7 +45,7 @@ _OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculatio
 
 
 @dataclass
-class Line:
+class SourceLine:
     """One line of the preprocessor's output and where it came from."""
 
     text: str
@@ -57,7 +57,7 @@ class Line:
 class Preprocessed:
     """A preprocessed program: its lines, and the text of each file that it was made of."""
 
-    lines: list[Line] = field(default_factory=list)
+    lines: list[SourceLine] = field(default_factory=list)
     sources: dict[str, list[str]] = field(default_factory=dict)
 
     @property
@@ -321,12 +321,12 @@ def _collect(output: str, main_file: str, main_text: str) -> Preprocessed:
         if marker is None:
             for hidden, shown in _HIDDEN:
                 text = text.replace(hidden, shown)
-            result.lines.append(Line(text, file, number))
+            result.lines.append(SourceLine(text, file, number))
             number += 1
         else:
             skipped = int(marker[1]) - number
             if marker[2] == file and 0 < skipped < _LINES_WITHOUT_MARKER:
-                result.lines += [Line("", file, number + place) for place in range(skipped)]
+                result.lines += [SourceLine("", file, number + place) for place in range(skipped)]
             number, file = int(marker[1]), marker[2]
             if file not in result.sources:
                 try:
