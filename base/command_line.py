@@ -27,6 +27,8 @@ def make_console(*, stderr: bool = False) -> Console:
 
 
 def output_file(out: str | None) -> Path | None:
+    """Return the file or folder that ``--out`` names; None if it is not given. Raises
+    `InputError`."""
     refuse(
         out is not None and not out.strip(),
         f"--out {out!r} is empty: write a path, or leave the option out",
@@ -35,6 +37,8 @@ def output_file(out: str | None) -> Path | None:
 
 
 def output_folder(out: str | None) -> Path | None:
+    """Return the folder that ``--out`` names, there already or not; None if it is not given. Raises
+    `InputError`."""
     path = output_file(out)
     refuse(
         path is not None and path.exists() and not path.is_dir(),
@@ -44,6 +48,7 @@ def output_folder(out: str | None) -> Path | None:
 
 
 def given(**options: Any) -> dict[str, Any]:
+    """Return the options that were given a value."""
     return {name: value for name, value in options.items() if value is not None and value != []}
 
 

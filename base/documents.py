@@ -30,7 +30,7 @@ _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
 class Damage(Exception):
-    """Says what in a document is not as declared, and where."""
+    """A document is not as declared; the message says what is not, and where."""
 
 
 def read(kind: type[T], document: object, place: str = "") -> T:

@@ -50,8 +50,8 @@ def processor_s(pid: int) -> float:
 
 
 class Effort:
-    """The part of the time since it was made that counts; it is to be looked at every second or
-    so."""
+    """An effort counts the time since it was made, as far as it counts; somebody looks at it every
+    second or so."""
 
     def __init__(
         self, pid: int, now_s: float, used_s: Callable[[int], float] = processor_s

@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection
 
 
 class WeftError(Exception):
-    """Something that the user is told in one message, without a traceback.
+    """The user is told of this in one message, without a traceback.
 
     The message names the thing, shows the value, says what is valid and what to do next.
     """
@@ -13,7 +13,7 @@ class WeftError(Exception):
 
 
 class InputError(WeftError):
-    """A scenario, topology, option or program that makes no sense (exit status 2)."""
+    """A scenario, topology, option or program makes no sense (exit status 2)."""
 
     exit_status = 2
 
@@ -25,13 +25,13 @@ class MachineError(WeftError):
 
 
 class RunError(WeftError):
-    """A run that started and could not be completed or verified (exit status 1)."""
+    """A run started and could not be completed or verified (exit status 1)."""
 
     exit_status = 1
 
 
 class ProtocolError(RunError):
-    """A peer that broke a protocol: a malformed or impossible message."""
+    """A peer broke a protocol: its message is malformed or impossible."""
 
 
 def refuse(condition: object, message: str, error: Callable[[str], Exception] = InputError) -> None:

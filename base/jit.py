@@ -52,7 +52,7 @@ _ROOT = Path(__file__).resolve().parent.parent
 
 
 class Jit:
-    """How the functions of some modules are compiled, and where their machine code is kept.
+    """A `Jit` says how the functions of some modules are compiled, and keeps their machine code.
 
     numba's own cache looks at one file only, and would go on using code whose callees have changed.
     So the folder is named by a digest of all ``sources`` that the code is made of, of this layer,
@@ -146,8 +146,8 @@ R = TypeVar("R", bound="Record")
 
 
 class Record(ctypes.Structure):
-    """A view of words in memory by their names; a class derived from it, made by `record`, has the
-    names.
+    """A record is a view of words in memory by their names; a class derived from it, made by
+    `record`, has the names.
 
     In compiled code ``Row(table, index)`` is row ``index`` (by default 0) of the rows at an
     address; in Python ``Row.at(table, index)`` is the same, with Python's numbers. Nothing keeps
@@ -163,6 +163,7 @@ class Record(ctypes.Structure):
     """What must live as long as this view of it; only Python uses it."""
 
     def __new__(cls, address: int, index: int = 0) -> Any:
+        """Return a row of the rows at an address, in the form that kernels have of it."""
         return cls.kernel_form.at(int(address), int(index))
 
     def __init__(self, address: int, index: int = 0) -> None:
@@ -200,7 +201,7 @@ class Record(ctypes.Structure):
 
     @property
     def location(self) -> int:
-        """The address of the record, for compiled code."""
+        """Return the address of the record, for compiled code."""
         return ctypes.addressof(self)
 
 

@@ -11,7 +11,7 @@ from rich.progress import Progress as RichProgress
 
 
 class Progress:
-    """Shows stages one after another; each ends as a line with its duration.
+    """Progress is shown as stages, one after another; each ends as a line with its duration.
 
     On a terminal the current stage is a live bar; elsewhere only finished stages are printed.
     """

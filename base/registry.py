@@ -27,7 +27,7 @@ Colour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-fA-F]{6}$")]
 
 
 class Registry:
-    """All objects of a kind.
+    """A registry has all objects of a kind.
 
     A module of the package registers a tuple of its objects by assigning it to a name. Each has a
     ``name`` of its own.
@@ -101,7 +101,7 @@ class Registry:
 
     @cached_property
     def _own(self) -> dict[str, Any]:
-        """By name, the modules of Weft's own objects, and what is to be known of them."""
+        """Return, by name, the modules of Weft's own objects, and what is to be known of them."""
         try:
             kept = cache_dir() / f"{self._package}-{self._digest()}.json"
         except MachineError:  # whoever needs the folder says so; names need it not

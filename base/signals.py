@@ -32,7 +32,8 @@ class Ended(SystemExit):
 
 @dataclass
 class _State:
-    """What has come and what is to be done; only the main thread uses it, as handlers run there."""
+    """The state has what has come and what is to be done; only the main thread uses it, as handlers
+    run there."""
 
     first: int = 0
     """The first ending signal that came, or 0."""
@@ -204,9 +205,8 @@ def watched(check: Callable[[], None]) -> Iterator[None]:
     """Call ``check`` twice a second within the block, wherever the main thread is, even if it waits
     for input.
 
-    It may raise, and raises again until that has ended the block.
-
-    Not once a signal ends the block, nor while signals are held. To be called in the main thread.
+    It may raise, and raises again until that has ended the block. It is not called once a signal
+    ends the block, nor while signals are held. The block must be entered in the main thread.
     """
     _state.checks.append(check)
     try:

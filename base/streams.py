@@ -13,7 +13,7 @@ from weft.base.errors import RunError
 
 
 class _Descriptor(io.FileIO):
-    """A file descriptor that leads nowhere once it takes no more."""
+    """A file descriptor leads nowhere once it takes no more."""
 
     def __init__(self, descriptor: int, name: str, *, must_be_written: bool) -> None:
         super().__init__(descriptor, "w", closefd=False)

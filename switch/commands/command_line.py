@@ -115,6 +115,7 @@ def switch(
         Texts, typer.Argument(metavar="[OPTIONS] PROGRAM.p4|PROGRAM.json|--no-p4")
     ] = None,
 ) -> None:
+    """Run one P4 switch on interfaces of this namespace, until it is told to end."""
     from weft.switch.commands.switch import run_switch
 
     run_switch(arguments or [])

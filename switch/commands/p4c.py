@@ -62,8 +62,7 @@ def compile_to_files(
 ) -> list[Path]:
     """Compile a program, write the outputs, and return the files that were written.
 
-    Nothing is written if anything is wrong. `out` is a folder, or a file whose name ends in .json.
-    Raises `CompileError` and `InputError`.
+    Nothing is written if anything is wrong.
 
     `out` is a folder, or a file whose name ends in .json. Raises `CompileError` and `InputError`.
     """

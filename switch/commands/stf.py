@@ -20,7 +20,7 @@ MOST_JSON_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class StfOutcome:
-    """A test's report, or what is wrong with its file."""
+    """An outcome is a test's report, or what is wrong with its file."""
 
     file: str
     report: Report | None

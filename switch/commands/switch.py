@@ -52,10 +52,10 @@ _packet_log = logging.getLogger("weft.switch.packets")
 
 
 class TraceLines:
-    """Writes a switch's trace to a file, standard output or the log, from a thread of its own.
+    """This writes a switch's trace to a file, standard output or the log, from a thread of its own.
 
-    ``file``: None: no file; ``-``: standard output; a name that ends in .jsonl: JSON lines.
-    Raises ``InputError`` for a file that cannot be written.
+    ``file`` is None for no file, ``-`` for standard output, or a name; if that ends in .jsonl, JSON
+    lines are written. Raises ``InputError`` for a file that cannot be written.
     """
 
     def __init__(self, process: SwitchProcess, file: str | None, *, logged: bool) -> None:
@@ -167,7 +167,7 @@ def _set_up_log(options: SwitchOptions) -> None:
 
 
 class _LogFile(RotatingFileHandler):
-    """A log file that takes the place of what was there before; no link is followed."""
+    """A log file takes the place of what was there before; no link is followed."""
 
     def _open(self) -> TextIOWrapper:
         return open(files.create(Path(self.baseFilename)), "w", encoding="utf-8")

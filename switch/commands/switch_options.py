@@ -52,7 +52,7 @@ _MANY: dict[str, Any] = {"action": "append", "default": []}
 
 @dataclass(frozen=True)
 class TlsFiles:
-    """PEM files of a P4Runtime server with TLS, as BMv2's options name them."""
+    """These are the PEM files of a P4Runtime server with TLS, as BMv2's options name them."""
 
     certificate: Path
     key: Path
@@ -64,7 +64,7 @@ class TlsFiles:
 
 @dataclass(frozen=True)
 class SwitchOptions:
-    """What the command line asks for."""
+    """The options hold what the command line asks for."""
 
     program: Path | None
     interfaces: tuple[tuple[int, str], ...]

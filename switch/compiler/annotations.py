@@ -32,6 +32,7 @@ def string_of(annotation: syntax.Annotation) -> str | None:
 
 
 def find(annotations: list[Any], name: str) -> syntax.Annotation | None:
+    """Return the first annotation of a name; None if there is none."""
     return next((item for item in annotations if item.name == name), None)
 
 
@@ -47,6 +48,7 @@ def local_name(declaration: syntax.Declaration) -> str:
 
 
 def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
+    """Return whether there is an annotation of a name."""
     return any(item.name == name for item in annotations)
 
 
@@ -86,7 +88,7 @@ def key_values(
 
 @dataclass(eq=False)
 class AnnotationWriter:
-    """Writes annotations into messages of P4Info."""
+    """A writer puts annotations into messages of P4Info."""
 
     reporter: Reporter
     parse: ParseAnnotation

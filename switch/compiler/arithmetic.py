@@ -12,6 +12,7 @@ _WRAPPING = ("+", "-", "*", "<<")
 
 
 def mask_of(width: int) -> int:
+    """Return the number whose `width` lowest bits are 1, and no others."""
     return (1 << width) - 1
 
 
@@ -93,7 +94,7 @@ def unary(operator: str, operand: LoweredExpression, kind: Type) -> LoweredExpre
 def binary(
     operator: str, left: LoweredExpression, right: LoweredExpression, kind: Type, right_kind: Type
 ) -> LoweredExpression:
-    """Apply a P4 operator to numbers; `kind` is the left operand's type."""
+    """Return ``left operator right`` for numbers; `kind` is the left operand's type."""
     if isinstance(left, Number) and isinstance(right, Number):
         value = constants.binary(operator, left.value, right.value, kind, right_kind)
         return Truth(value) if isinstance(value, bool) else Number(value)
@@ -121,6 +122,7 @@ def binary(
 def concatenate(
     left: LoweredExpression, right: LoweredExpression, kind: Type, right_kind: Type
 ) -> LoweredExpression:
+    """Return ``left ++ right``."""
     low_width = getattr(base_type(right_kind), "width", 0)
     if isinstance(base_type(right_kind), IntType):
         right = OperatorCall("&", right, Number(mask_of(low_width)))
@@ -200,6 +202,7 @@ def cast(node: LoweredExpression, source: Type, target: Type) -> LoweredExpressi
 def choose(
     condition: LoweredExpression, then: LoweredExpression, otherwise: LoweredExpression
 ) -> LoweredExpression:
+    """Return ``condition ? then : otherwise``."""
     if isinstance(condition, Truth):
         return then if condition.value else otherwise
     return Choice(condition, then, otherwise)

@@ -35,6 +35,7 @@ def saturate(value: int, kind: Type) -> int:
 
 
 def unary(operator: str, value: int, kind: Type) -> int:
+    """Return ``-``, ``~`` or ``+`` of a number; `kind` is its type."""
     match operator:
         case "-":
             return wrap(-value, kind)

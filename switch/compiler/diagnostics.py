@@ -32,7 +32,8 @@ WARNINGS = {
 
 
 class Span(NamedTuple):
-    """A stretch of source text; lines and columns count from 1, the end column is exclusive."""
+    """A span is a stretch of source text; lines and columns count from 1, the end column is
+    exclusive."""
 
     file: str
     line: int
@@ -52,7 +53,8 @@ NOWHERE = Span("", 0, 0, 0, 0)
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One error or warning, with the source line that it is about (empty if there is none)."""
+    """A diagnostic is one error or warning, with the source line that it is about (empty if there
+    is none)."""
 
     file: str
     line: int
@@ -91,7 +93,7 @@ def _window(line: str, before: int) -> tuple[str, int]:
 
 
 class CompileError(InputError):
-    """P4 source that does not compile; `diagnostics` says what is wrong and where."""
+    """The P4 source does not compile; `diagnostics` says what is wrong and where."""
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
@@ -108,7 +110,7 @@ class Abandon(Exception):
 
 
 class Reporter:
-    """Collects errors and warnings, so that several are reported in one go."""
+    """A reporter collects errors and warnings, so that several are reported in one go."""
 
     def __init__(self, sources: Mapping[str, Sequence[str]]) -> None:
         self._sources = sources
@@ -158,6 +160,7 @@ class Reporter:
         self._note(self.warnings, span, message, "warning", kind)
 
     def sorted_warnings(self) -> list[Diagnostic]:
+        """Return the warnings in the order of the places that they are about."""
         return sorted(self.warnings, key=lambda item: (item.file, item.line, item.column))
 
     def finish(self) -> None:

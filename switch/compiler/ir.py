@@ -17,22 +17,26 @@ from weft.switch.compiler.types import Type
 
 @dataclass(frozen=True)
 class LoweredExpression:
-    """What a value is computed from; its operands are expressions, too."""
+    """An expression tells how a value is computed; its operands are expressions, too."""
 
 
 @dataclass(frozen=True)
 class Number(LoweredExpression):
+    """A number of any size is an expression."""
+
     value: int
 
 
 @dataclass(frozen=True)
 class Truth(LoweredExpression):
+    """A truth value is an expression."""
+
     value: bool
 
 
 @dataclass(frozen=True)
 class HeaderField(LoweredExpression):
-    """A field of a header instance; its name may be ``$valid$``."""
+    """A field of a header instance is read by its name, which may be ``$valid$``."""
 
     header: str
     name: str
@@ -40,7 +44,7 @@ class HeaderField(LoweredExpression):
 
 @dataclass(frozen=True)
 class LastField(LoweredExpression):
-    """A field of the last valid header of a stack."""
+    """A field is read of the last valid header of a stack."""
 
     stack: str
     name: str
@@ -48,7 +52,7 @@ class LastField(LoweredExpression):
 
 @dataclass(frozen=True)
 class LastUnionField(LoweredExpression):
-    """A field of a member of the last valid union of a stack."""
+    """A field is read of a member of the last valid union of a stack."""
 
     stack: str
     member: str
@@ -57,7 +61,7 @@ class LastUnionField(LoweredExpression):
 
 @dataclass(frozen=True)
 class NextUnion(LoweredExpression):
-    """A member of the next union of a stack, to extract to."""
+    """A parser extracts to a member of the next union of a stack."""
 
     stack: str
     member: str
@@ -65,7 +69,7 @@ class NextUnion(LoweredExpression):
 
 @dataclass(frozen=True)
 class ElementField(LoweredExpression):
-    """A field, by its offset, of a header that is only known when the packet is there."""
+    """A field is read, by its offset, of a header that is only known when the packet is there."""
 
     header: LoweredExpression
     offset: int
@@ -73,12 +77,14 @@ class ElementField(LoweredExpression):
 
 @dataclass(frozen=True)
 class ActionParameter(LoweredExpression):
+    """A parameter of an action is read by its place among those that the control plane gives."""
+
     index: int
 
 
 @dataclass(frozen=True)
 class Lookahead(LoweredExpression):
-    """Bits of the packet not yet parsed (parsers only)."""
+    """A parser looks at bits of the packet that are not parsed yet."""
 
     offset: int
     width: int
@@ -86,7 +92,8 @@ class Lookahead(LoweredExpression):
 
 @dataclass(frozen=True)
 class Reference(LoweredExpression):
-    """A named object: `kind` is header, header_stack, header_union, counter_array and so on."""
+    """A reference names an object: `kind` is header, header_stack, header_union, counter_array and
+    so on."""
 
     kind: str
     name: str
@@ -94,6 +101,8 @@ class Reference(LoweredExpression):
 
 @dataclass(frozen=True)
 class OperatorCall(LoweredExpression):
+    """An operator of BMv2 is applied to one operand, the right one, or to two."""
+
     operator: str
     left: LoweredExpression | None
     right: LoweredExpression
@@ -101,6 +110,8 @@ class OperatorCall(LoweredExpression):
 
 @dataclass(frozen=True)
 class Choice(LoweredExpression):
+    """One of two values is chosen by a condition."""
+
     condition: LoweredExpression
     then: LoweredExpression
     otherwise: LoweredExpression
@@ -108,11 +119,15 @@ class Choice(LoweredExpression):
 
 @dataclass(frozen=True)
 class Text(LoweredExpression):
+    """A text is an operand of primitives that log."""
+
     value: str
 
 
 @dataclass(frozen=True)
 class Vector(LoweredExpression):
+    """Several operands are given to a primitive as one."""
+
     items: tuple[LoweredExpression, ...]
 
 
@@ -149,7 +164,7 @@ def operands(node: LoweredExpression) -> list[LoweredExpression]:
 
 @dataclass
 class Do:
-    """A primitive of BMv2 (or, in a parser, an operation)."""
+    """A primitive of BMv2 runs (or, in a parser, an operation)."""
 
     operation: str
     operands: tuple[LoweredExpression, ...]
@@ -158,6 +173,8 @@ class Do:
 
 @dataclass
 class Branch:
+    """Code runs if a condition holds, and other code if it does not."""
+
     condition: LoweredExpression
     then: "list[Code]"
     otherwise: "list[Code]"
@@ -166,7 +183,7 @@ class Branch:
 
 @dataclass
 class Labelled:
-    """Code that `Leave` can leave: an inlined control, action or function."""
+    """This code, an inlined control, action or function, may be left by `Leave`."""
 
     label: int
     body: "list[Code]"
@@ -174,12 +191,14 @@ class Labelled:
 
 @dataclass
 class Leave:
+    """Code leaves the `Labelled` code with this label, which it is inside of."""
+
     label: int
 
 
 @dataclass
 class Repeat:
-    """Code that runs again and again, until it leaves a label outside of it."""
+    """Code runs again and again, until it leaves a label outside of it."""
 
     body: "list[Code]"
     span: Span = NOWHERE
@@ -187,14 +206,14 @@ class Repeat:
 
 @dataclass
 class Stop:
-    """The statement ``exit``."""
+    """The statement ``exit`` ends the pipeline."""
 
     span: Span = NOWHERE
 
 
 @dataclass
 class Apply:
-    """Applies a table; what follows depends on hit or miss, or on the action, or on neither."""
+    """A table is applied; what follows depends on hit or miss, or on the action, or on neither."""
 
     table: "LoweredTable"
     hit: "list[Code] | None" = None
@@ -206,7 +225,7 @@ class Apply:
 
 @dataclass
 class RunParser:
-    """Runs another parser's states (parsers only); `parser` is what the parser lowering needs."""
+    """Another parser's states run (parsers only); `parser` is what the parser lowering needs."""
 
     parser: Any
     span: Span = NOWHERE
@@ -220,6 +239,8 @@ Code = Do | Branch | Labelled | Leave | Repeat | Stop | Apply | RunParser
 
 @dataclass
 class HeaderType:
+    """A header type lists its fields: name, width in bits (``*`` for a varbit), whether signed."""
+
     name: str
     fields: list[tuple[str, int | str, bool]] = field(default_factory=list)
     max_length: int | None = None  # bytes, where there is a varbit field
@@ -227,6 +248,8 @@ class HeaderType:
 
 @dataclass
 class HeaderInstance:
+    """A header instance has a name and a header type; metadata are no part of the packet."""
+
     name: str
     header_type: str
     metadata: bool = False
@@ -234,6 +257,8 @@ class HeaderInstance:
 
 @dataclass
 class HeaderStack:
+    """A header stack names the headers, or unions, that are its elements."""
+
     name: str
     element_type: str
     elements: list[str]
@@ -242,6 +267,8 @@ class HeaderStack:
 
 @dataclass
 class HeaderUnion:
+    """A header union names the headers that are its members."""
+
     name: str
     union_type: str
     members: list[str]
@@ -252,7 +279,7 @@ class HeaderUnion:
 
 @dataclass
 class Object:
-    """An object that has a name in the control plane."""
+    """An object has a name in the control plane."""
 
     name: str
     annotations: list[Any] = field(default_factory=list)
@@ -263,7 +290,7 @@ class Object:
 
 @dataclass
 class Resource(Object):
-    """A counter or a meter."""
+    """A resource is a counter or a meter, an array of them or the direct one of a table."""
 
     size: int = 0
     unit: str = "packets"
@@ -274,12 +301,12 @@ class Resource(Object):
 
 @dataclass
 class LoweredCounter(Resource):
-    """Counters, as many as its size says."""
+    """A counter has as many cells as its size says."""
 
 
 @dataclass
 class LoweredMeter(Resource):
-    """Meters, as many as its size says."""
+    """A meter has as many cells as its size says."""
 
     result: HeaderField | None = None
     """The field into which a direct meter is read."""
@@ -287,12 +314,16 @@ class LoweredMeter(Resource):
 
 @dataclass
 class LoweredRegister(Object):
+    """A register has as many cells of a type as its size says."""
+
     size: int = 0
     type: Type | None = None
 
 
 @dataclass
 class ActionProfile(Object):
+    """An action profile belongs to tables; with an `algorithm` it is an action selector."""
+
     size: int = 0
     algorithm: str | None = None  # selectors
     inputs: list[HeaderField] | None = None
@@ -302,6 +333,8 @@ class ActionProfile(Object):
 
 @dataclass
 class LoweredValueSet(Object):
+    """A value set of a parser has room for members of these fields."""
+
     size: int = 0
     fields: "list[LoweredParameter]" = field(default_factory=list)
     is_used: bool = False  # by a state that packets may reach
@@ -309,6 +342,8 @@ class LoweredValueSet(Object):
 
 @dataclass
 class LoweredDigest(Object):
+    """A digest sends the values of fields to the controller."""
+
     id: int = 0
     type: Type | None = None
     fields: list[HeaderField] = field(default_factory=list)
@@ -316,6 +351,9 @@ class LoweredDigest(Object):
 
 @dataclass
 class LoweredParameter:
+    """A parameter of an action, or a field of a value set, gets its value from the control
+    plane."""
+
     name: str
     type: Type
     width: int
@@ -324,6 +362,8 @@ class LoweredParameter:
 
 @dataclass
 class LoweredAction(Object):
+    """An action has parameters that the control plane gives, and code."""
+
     parameters: list[LoweredParameter] = field(default_factory=list)
     body: list[Code] = field(default_factory=list)
     hidden: bool = False
@@ -333,6 +373,8 @@ class LoweredAction(Object):
 
 @dataclass
 class LoweredKey:
+    """A key of a table is a field with its match kind."""
+
     name: str
     match_kind: str
     target: HeaderField
@@ -343,7 +385,7 @@ class LoweredKey:
 
 @dataclass
 class ActionChoice:
-    """One of a table's actions."""
+    """A choice is one of a table's actions."""
 
     action: LoweredAction
     annotations: list[Any] = field(default_factory=list)
@@ -352,8 +394,8 @@ class ActionChoice:
 
 @dataclass
 class LoweredEntry:
-    """An entry of a table. Each of its `keys` is, by match kind, a value or a pair of value and
-    prefix length, value and mask, or low and high."""
+    """An entry of a table has an action and keys. Each of its `keys` is, by match kind, a value or
+    a pair of value and prefix length, value and mask, or low and high."""
 
     keys: list[Any]
     action: LoweredAction
@@ -366,6 +408,8 @@ class LoweredEntry:
 
 @dataclass
 class LoweredTable(Object):
+    """A table has keys, actions, entries, and what its properties attach to it."""
+
     keys: list[LoweredKey] = field(default_factory=list)
     actions: list[ActionChoice] = field(default_factory=list)
     default_action: LoweredAction | None = None
@@ -383,7 +427,7 @@ class LoweredTable(Object):
 
     @property
     def capacity(self) -> int:
-        """The number of entries that BMv2 must have room for."""
+        """Return the number of entries that BMv2 must have room for."""
         return max(self.size, len(self.entries))
 
 
@@ -392,6 +436,9 @@ class LoweredTable(Object):
 
 @dataclass
 class TableNode:
+    """A node of a pipeline's graph applies a table; the names of the nodes that may follow are
+    here."""
+
     table: LoweredTable
     next_by_action: dict[str, str | None] | None = None
     next_hit: str | None = None
@@ -400,11 +447,14 @@ class TableNode:
 
     @property
     def name(self) -> str:
+        """Return the name of the table, which is that of the node."""
         return self.table.name
 
 
 @dataclass
 class ConditionNode:
+    """A node of a pipeline's graph tests a condition."""
+
     name: str
     condition: LoweredExpression
     true_next: str | None
@@ -417,6 +467,8 @@ PipelineNode = TableNode | ConditionNode
 
 @dataclass
 class LoweredPipeline:
+    """A pipeline is a graph of nodes, which begins at the node called `first`."""
+
     name: str
     first: str | None = None
     nodes: list[PipelineNode] = field(default_factory=list)
@@ -424,8 +476,8 @@ class LoweredPipeline:
 
 @dataclass
 class TransitionCase:
-    """A case of a transition. Its `kind` is hexstr, default or parse_vset; the values of its keys
-    are padded to bytes and put together."""
+    """A case of a transition leads to a state. Its `kind` is hexstr, default or parse_vset; the
+    values of its keys are padded to bytes and put together."""
 
     kind: str
     next_state: str | None
@@ -435,6 +487,9 @@ class TransitionCase:
 
 @dataclass
 class ParseState:
+    """A state of BMv2's parser has operations, a key to select on with widths in bits, and
+    cases."""
+
     name: str
     operations: list[Do] = field(default_factory=list)
     key: list[tuple[LoweredExpression, int]] = field(default_factory=list)
@@ -443,6 +498,8 @@ class ParseState:
 
 @dataclass
 class Calculation:
+    """A calculation hashes its inputs, given with their widths in bits."""
+
     name: str
     algorithm: str
     inputs: Sequence[tuple[LoweredExpression, int]]
@@ -452,6 +509,8 @@ class Calculation:
 
 @dataclass
 class Checksum:
+    """A checksum verifies a field by a calculation, or updates it."""
+
     name: str
     target: HeaderField
     calculation: str
@@ -463,7 +522,7 @@ class Checksum:
 
 @dataclass
 class LoweredProgram:
-    """A whole program for BMv2's simple_switch."""
+    """A lowered program is a whole program for BMv2's simple_switch."""
 
     header_types: list[HeaderType] = field(default_factory=list)
     headers: list[HeaderInstance] = field(default_factory=list)

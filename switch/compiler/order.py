@@ -54,7 +54,8 @@ def is_static(node: syntax.Expression) -> bool:
 
 @dataclass(eq=False)
 class Effects:
-    """Tells whether the evaluation of an expression may change something, and how deep it is."""
+    """Effects tell whether the evaluation of an expression may change something, and how deep it
+    is."""
 
     _known: dict[int, bool] = field(default_factory=dict, init=False)
     _depths: dict[int, int] = field(default_factory=dict, init=False)
@@ -67,6 +68,7 @@ class Effects:
         return known
 
     def of(self, node: syntax.Expression) -> bool:
+        """Return whether the evaluation of an expression may change something."""
         known = self._known.get(id(node))
         if known is None:
             acts = (

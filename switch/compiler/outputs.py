@@ -15,7 +15,8 @@ P4INFO_ENDINGS = (".txtpb", ".txt", ".bin", ".pb", ".json")
 
 @dataclass(frozen=True)
 class CompiledProgram:
-    """What a program compiles to. The same source always gives the same text, byte for byte."""
+    """A compiled program holds all that a program compiles to. The same source always gives the
+    same text, byte for byte."""
 
     bmv2_json: str
     p4info: Any
@@ -25,7 +26,7 @@ class CompiledProgram:
 
 @dataclass(frozen=True)
 class ProgramFiles:
-    """A compiled program on disk."""
+    """These are the files of a compiled program on disk."""
 
     json: Path
     p4info: Path

@@ -2,6 +2,7 @@
 
 The parser builds it; the checker writes its findings into the fields marked "checker": the type of
 each expression, its value if it is known at compile time, and what each name and call refers to.
+Sections that docstrings name are those of the P4_16 specification.
 """
 
 from collections.abc import Iterator
@@ -18,12 +19,15 @@ KnownValue = int | bool | str | tuple[Any, ...]
 
 @dataclass(eq=False)
 class SyntaxNode:
+    """A node is a part of the program; `span` tells where in the source it stands."""
+
     span: Span
 
 
 @dataclass(eq=False)
 class Annotation(SyntaxNode):
-    """``@name``, ``@name(...)`` or ``@name[...]``; `body` holds the tokens inside the brackets."""
+    """An annotation is written ``@name``, ``@name(...)`` or ``@name[...]``; `body` holds the tokens
+    inside the brackets (section "Annotations")."""
 
     name: str
     bracket: str = ""
@@ -35,12 +39,14 @@ class Annotation(SyntaxNode):
 
 @dataclass(eq=False)
 class TypeReference(SyntaxNode):
-    """A type, as it is written."""
+    """A reference to a type is what a program writes where it means a type (section "P4 data
+    types")."""
 
 
 @dataclass(eq=False)
 class BaseTypeReference(TypeReference):
-    """``bool``, ``bit<8>``, ``int``, ``varbit<(N)>``, ``error``, ``void``, ``_`` and the like."""
+    """A base type is written ``bool``, ``bit<8>``, ``int``, ``varbit<(N)>``, ``error``, ``void``,
+    ``_`` and the like (section "Base types")."""
 
     kind: str
     width: "Expression | None" = None
@@ -48,18 +54,27 @@ class BaseTypeReference(TypeReference):
 
 @dataclass(eq=False)
 class NamedTypeReference(TypeReference):
+    """A type is named by its declaration, with type arguments if that has parameters (section "Type
+    specialization")."""
+
     name: str
     arguments: list[TypeReference] = field(default_factory=list)
 
 
 @dataclass(eq=False)
 class StackTypeReference(TypeReference):
+    """An array is written ``element[size]``; of headers it is a header stack (section "Header
+    stacks")."""
+
     element: TypeReference
     size: "Expression"
 
 
 @dataclass(eq=False)
 class TupleTypeReference(TypeReference):
+    """A tuple is written ``tuple<...>``, and a list ``list<element>`` (sections "Tuple types" and
+    "List types")."""
+
     elements: list[TypeReference]
     is_list: bool = False
 
@@ -69,12 +84,18 @@ class TupleTypeReference(TypeReference):
 
 @dataclass(eq=False)
 class Expression(SyntaxNode):
+    """An expression has a value; the checker notes its type, and the value if that is known at
+    compile time (section "Expressions")."""
+
     type: Type | None = field(default=None, init=False)  # checker
     constant: KnownValue | None = field(default=None, init=False)  # checker
 
 
 @dataclass(eq=False)
 class IntegerLiteral(Expression):
+    """An integer literal is a number like ``8w0xFF``; its `width` is None if none is written
+    (section "Integer literals")."""
+
     value: int
     width: int | None = None
     signed: bool = False
@@ -91,16 +112,23 @@ def known_integer(span: Span, value: int) -> IntegerLiteral:
 
 @dataclass(eq=False)
 class BooleanLiteral(Expression):
+    """A Boolean literal is written ``true`` or ``false`` (section "Boolean literals")."""
+
     value: bool
 
 
 @dataclass(eq=False)
 class StringLiteral(Expression):
+    """A string literal is written in double quotes (section "String literals")."""
+
     value: str
 
 
 @dataclass(eq=False)
 class Name(Expression):
+    """A name stands for what the checker finds declared; an `absolute` one begins with a dot, and
+    is looked for outside of all blocks (section "Name resolution")."""
+
     name: str
     absolute: bool = False
     declaration: SyntaxNode | None = field(default=None, init=False)  # checker
@@ -108,13 +136,15 @@ class Name(Expression):
 
 @dataclass(eq=False)
 class TypeExpression(Expression):
-    """A type where an expression may stand: ``Type.member``, ``Type(arguments)``."""
+    """A type may stand where an expression may: in ``Type.member`` and ``Type(arguments)``."""
 
     reference: TypeReference
 
 
 @dataclass(eq=False)
 class MemberAccess(Expression):
+    """A member is accessed by ``base.name``: a field, a method, or a member of an enum."""
+
     base: Expression
     name: str
     name_span: Span
@@ -122,13 +152,16 @@ class MemberAccess(Expression):
 
 @dataclass(eq=False)
 class Index(Expression):
+    """An element is indexed by ``base[index]`` (section "Operations on header stacks")."""
+
     base: Expression
     index: Expression
 
 
 @dataclass(eq=False)
 class Slice(Expression):
-    """``base[high:low]``, or ``base[low+:width]`` where `low_and_width` is set."""
+    """A slice is written ``base[high:low]``, or ``base[low+:width]`` where `low_and_width` is set
+    (section "Operations on fixed-width bit types (unsigned integers)")."""
 
     base: Expression
     high: Expression
@@ -138,33 +171,43 @@ class Slice(Expression):
 
 @dataclass(eq=False)
 class ListExpression(Expression):
+    """A list is written ``{ a, b }`` (section "Operations on lists")."""
+
     items: list[Expression]
 
 
 @dataclass(eq=False)
 class RecordExpression(Expression):
+    """A structure-valued expression is written ``{ name = value }``; `defaults` says that it ends
+    with ``...`` (section "Operations on structure-valued expressions")."""
+
     fields: list[tuple[str, Expression]]
     defaults: bool = False
 
 
 @dataclass(eq=False)
 class InvalidHeader(Expression):
-    """``{#}``."""
+    """An invalid header is written ``{#}`` (section "Operations on headers")."""
 
 
 @dataclass(eq=False)
 class Dots(Expression):
-    """``...``: default values."""
+    """Three dots, ``...``, stand for default values (section "Initializing with default
+    values")."""
 
 
 @dataclass(eq=False)
 class Unary(Expression):
+    """A unary operation has its operator before its operand, like ``!a``, ``~a`` and ``-a``."""
+
     operator: str
     operand: Expression
 
 
 @dataclass(eq=False)
 class Binary(Expression):
+    """A binary operation has its operator between its operands, like ``a + b``."""
+
     operator: str
     left: Expression
     right: Expression
@@ -172,6 +215,9 @@ class Binary(Expression):
 
 @dataclass(eq=False)
 class Conditional(Expression):
+    """A conditional is written ``condition ? then : otherwise`` (section "Conditional
+    operator")."""
+
     condition: Expression
     then: Expression
     otherwise: Expression
@@ -179,7 +225,8 @@ class Conditional(Expression):
 
 @dataclass(eq=False)
 class CastExpression(Expression):
-    """A cast; one that the checker inserted has no `reference`."""
+    """A cast is written ``(type) operand``; one that the checker inserted has no `reference`
+    (section "Casts")."""
 
     reference: TypeReference | None
     operand: Expression
@@ -187,7 +234,7 @@ class CastExpression(Expression):
 
 @dataclass(eq=False)
 class Argument(SyntaxNode):
-    """An argument of a call; its `value` is None for ``_``."""
+    """An argument of a call may have the name of a parameter; its `value` is None for ``_``."""
 
     name: str | None
     value: Expression | None
@@ -195,6 +242,9 @@ class Argument(SyntaxNode):
 
 @dataclass(eq=False)
 class CallExpression(Expression):
+    """A call is written ``callee<types>(arguments)`` (sections "Method invocations and function
+    calls" and "Constructor invocations")."""
+
     callee: Expression
     type_arguments: list[TypeReference]
     arguments: list[Argument]
@@ -203,7 +253,7 @@ class CallExpression(Expression):
 
 @dataclass
 class Target:
-    """What a call refers to.
+    """A target tells what a call refers to.
 
     `kind` is one of: action, function, extern_function, extern_method, table, parser, control,
     builtin (of headers and stacks), constructor (of an extern, parser, control or package).
@@ -267,23 +317,31 @@ def type_of(node: "Expression | Declaration") -> Type:
 
 @dataclass(eq=False)
 class AnyKeyset(Expression):
-    """``default`` or ``_``."""
+    """Everything matches ``default`` and ``_`` (section "Operations on sets")."""
 
 
 @dataclass(eq=False)
 class MaskKeyset(Expression):
+    """A masked value is written ``value &&& mask`` (section "Operations on sets")."""
+
     value: Expression
     mask: Expression
 
 
 @dataclass(eq=False)
 class RangeKeyset(Expression):
+    """A range is written ``low .. high``, with both of them in it (section "Operations on
+    sets")."""
+
     low: Expression
     high: Expression
 
 
 @dataclass(eq=False)
 class TupleKeyset(Expression):
+    """A product of sets is written in parentheses, a set for each key (section "Operations on
+    sets")."""
+
     items: list[Expression]
 
 
@@ -292,18 +350,22 @@ class TupleKeyset(Expression):
 
 @dataclass(eq=False)
 class Statement(SyntaxNode):
-    """A statement; a declaration may stand among statements, too."""
+    """A statement does something; a declaration may stand among statements, too (section
+    "Statements")."""
 
 
 @dataclass(eq=False)
 class Block(Statement):
+    """A block holds statements in braces (section "Block statement")."""
+
     annotations: list[Annotation]
     statements: list[SyntaxNode]
 
 
 @dataclass(eq=False)
 class Assignment(Statement):
-    """An assignment. Once ``target += x`` is checked its `value` is the operation."""
+    """An assignment is written ``target = value``. Once ``target += x`` is checked its `value` is
+    the operation (section "Assignment statement")."""
 
     target: Expression
     operator: str
@@ -312,11 +374,16 @@ class Assignment(Statement):
 
 @dataclass(eq=False)
 class CallStatement(Statement):
+    """A call may stand as a statement, and its result is not used."""
+
     call: CallExpression
 
 
 @dataclass(eq=False)
 class If(Statement):
+    """A conditional statement is written ``if (condition) then else otherwise`` (section
+    "Conditional statement")."""
+
     condition: Expression
     then: SyntaxNode
     otherwise: SyntaxNode | None
@@ -324,44 +391,50 @@ class If(Statement):
 
 @dataclass(eq=False)
 class Empty(Statement):
-    """``;``."""
+    """An empty statement is written ``;`` (section "Empty statement")."""
 
 
 @dataclass(eq=False)
 class Return(Statement):
+    """A function, action or control is left by ``return`` (section "Return statement")."""
+
     value: Expression | None
 
 
 @dataclass(eq=False)
 class Exit(Statement):
-    """``exit;``."""
+    """All blocks are left by ``exit`` (section "Exit statement")."""
 
 
 @dataclass(eq=False)
 class Break(Statement):
-    """``break;``."""
+    """A loop is left by ``break``."""
 
 
 @dataclass(eq=False)
 class Continue(Statement):
-    """``continue;``."""
+    """The next round of a loop begins at ``continue``."""
 
 
 @dataclass(eq=False)
 class SwitchCase(SyntaxNode):
+    """A case of a switch has a label; without a `body` it shares the one of the next case."""
+
     label: Expression
     body: Block | None
 
 
 @dataclass(eq=False)
 class SwitchStatement(Statement):
+    """A switch statement runs the case that its subject matches (section "Switch statement")."""
+
     subject: Expression
     cases: list[SwitchCase]
 
 
 @dataclass(eq=False)
 class For(Statement):
-    """``for (initial; condition; update) body``."""
+    """A loop is written ``for (initial; condition; update) body`` (section "For statement")."""
 
     initial: list[SyntaxNode]
     condition: Expression
@@ -371,7 +444,8 @@ class For(Statement):
 
 @dataclass(eq=False)
 class ForIn(Statement):
-    """``for (type name in collection) body``; a range is a `RangeKeyset`."""
+    """A loop over a collection is written ``for (type name in collection) body``; a range is a
+    `RangeKeyset` (section "For statement")."""
 
     variable: "Variable"
     collection: Expression
@@ -383,6 +457,8 @@ class ForIn(Statement):
 
 @dataclass(eq=False)
 class Declaration(SyntaxNode):
+    """A declaration gives something a name (section "Name resolution")."""
+
     annotations: list[Annotation]
     name: str
     name_span: Span
@@ -391,18 +467,26 @@ class Declaration(SyntaxNode):
 
 @dataclass(eq=False)
 class Constant(Declaration):
+    """A constant is declared by ``const type name = value;`` (section "Constants")."""
+
     reference: TypeReference
     value: Expression
 
 
 @dataclass(eq=False)
 class Variable(Declaration):
+    """A variable is declared by ``type name;``, with or without an initial value (section
+    "Variables")."""
+
     reference: TypeReference
     initializer: Expression | None
 
 
 @dataclass(eq=False)
 class Parameter(Declaration):
+    """A parameter has a direction, ``in``, ``out`` or ``inout``, or none (section "Calling
+    convention: call by copy in/copy out")."""
+
     direction: str
     reference: TypeReference
     default: Expression | None
@@ -410,6 +494,8 @@ class Parameter(Declaration):
 
 @dataclass(eq=False)
 class Instantiation(Declaration):
+    """An instance is declared by ``type(arguments) name;`` (section "Instantiations")."""
+
     reference: TypeReference
     arguments: list[Argument]
     initializer: list[SyntaxNode]
@@ -418,18 +504,25 @@ class Instantiation(Declaration):
 
 @dataclass(eq=False)
 class ValueSetDeclaration(Declaration):
+    """A parser's value set is declared by ``value_set<type>(size) name;`` (section "Parser Value
+    Sets")."""
+
     reference: TypeReference
     size: Expression
 
 
 @dataclass(eq=False)
 class ActionDeclaration(Declaration):
+    """An action is declared by ``action name(parameters) { ... }`` (section "Actions")."""
+
     parameters: list[Parameter]
     body: Block
 
 
 @dataclass(eq=False)
 class Prototype(SyntaxNode):
+    """A prototype has the name, types and parameters of a function or method."""
+
     name: str
     name_span: Span
     returns: TypeReference | None
@@ -439,18 +532,24 @@ class Prototype(SyntaxNode):
 
 @dataclass(eq=False)
 class Function(Declaration):
+    """A function is declared with a body (section "Function declarations")."""
+
     prototype: Prototype
     body: Block
 
 
 @dataclass(eq=False)
 class ExternFunction(Declaration):
+    """An extern function is declared without a body, by ``extern`` and its prototype (section
+    "Extern types")."""
+
     prototype: Prototype
 
 
 @dataclass(eq=False)
 class Method(Declaration):
-    """A method of an extern object; its constructors are methods that return nothing."""
+    """A method belongs to an extern object; its constructors are methods that return nothing
+    (section "Extern types")."""
 
     prototype: Prototype
     is_constructor: bool = False
@@ -458,19 +557,25 @@ class Method(Declaration):
 
 @dataclass(eq=False)
 class ExternObject(Declaration):
+    """An extern object is declared by ``extern name { ... }`` with its methods (section "Extern
+    types")."""
+
     type_parameters: list[str]
     methods: list[Method]
 
 
 @dataclass(eq=False)
 class PackageType(Declaration):
+    """A package type is declared by ``package name(parameters);`` (section "Package types")."""
+
     type_parameters: list[str]
     parameters: list[Parameter]
 
 
 @dataclass(eq=False)
 class BlockType(Declaration):
-    """A parser or control type (`kind` tells which), or the head of a parser or control."""
+    """A block type is a parser or control type (`kind` tells which), or the head of a parser or
+    control (section "Parser and control blocks types")."""
 
     kind: str
     type_parameters: list[str]
@@ -479,6 +584,9 @@ class BlockType(Declaration):
 
 @dataclass(eq=False)
 class ParserState(Declaration):
+    """A state of a parser holds statements, and a transition to other states (section "Parser
+    states")."""
+
     statements: list[SyntaxNode]
     transition: "Transition | None"
 
@@ -494,6 +602,8 @@ class ParserState(Declaration):
 
 @dataclass(eq=False)
 class SelectCase(SyntaxNode):
+    """A case of a select is written ``keyset : state;`` (section "Select expressions")."""
+
     keyset: Expression
     state: str
     state_span: Span
@@ -501,7 +611,8 @@ class SelectCase(SyntaxNode):
 
 @dataclass(eq=False)
 class Transition(SyntaxNode):
-    """``transition state;``, or a select if `cases` is not None."""
+    """A transition is written ``transition state;``, or is a select if `cases` is not None (section
+    "Transition statements")."""
 
     state: str | None
     keys: list[Expression]
@@ -510,6 +621,8 @@ class Transition(SyntaxNode):
 
 @dataclass(eq=False)
 class ParserDeclaration(BlockType):
+    """A parser is declared with its states (section "Parser declarations")."""
+
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     states: list[ParserState]
@@ -530,6 +643,8 @@ class ParserDeclaration(BlockType):
 
 @dataclass(eq=False)
 class ControlDeclaration(BlockType):
+    """A control is declared with its body (section "Control blocks")."""
+
     constructor_parameters: list[Parameter]
     locals: list[Declaration]
     body: Block
@@ -537,11 +652,16 @@ class ControlDeclaration(BlockType):
 
 @dataclass(eq=False)
 class StructField(Declaration):
+    """A field belongs to a struct, header or header union."""
+
     reference: TypeReference
 
 
 @dataclass(eq=False)
 class Struct(Declaration):
+    """A struct, header or header union (`kind` tells which) is declared with its fields (sections
+    "Struct types", "Header types" and "Header unions")."""
+
     kind: str
     type_parameters: list[str]
     fields: list[StructField]
@@ -549,28 +669,40 @@ class Struct(Declaration):
 
 @dataclass(eq=False)
 class Enum(Declaration):
+    """An enum is declared without values for its members (section "Enumeration types")."""
+
     members: list[tuple[str, Span]]
 
 
 @dataclass(eq=False)
 class SerializableEnum(Declaration):
+    """An enum with an underlying type is declared with a value for each member (section
+    "Enumeration types")."""
+
     reference: TypeReference
     members: list[tuple[str, Span, Expression]]
 
 
 @dataclass(eq=False)
 class Typedef(Declaration):
+    """A type gets another name by ``typedef``, and a new type is made of it by ``type`` (sections
+    "typedef" and "Introducing new types")."""
+
     reference: TypeReference | Struct
     is_new_type: bool
 
 
 @dataclass(eq=False)
 class ErrorDeclaration(SyntaxNode):
+    """Errors are declared by ``error { ... }`` (section "The error type")."""
+
     members: list[tuple[str, Span]]
 
 
 @dataclass(eq=False)
 class MatchKindDeclaration(SyntaxNode):
+    """Match kinds are declared by ``match_kind { ... }`` (section "The match kind type")."""
+
     members: list[tuple[str, Span]]
 
 
@@ -579,6 +711,8 @@ class MatchKindDeclaration(SyntaxNode):
 
 @dataclass(eq=False)
 class KeyElement(SyntaxNode):
+    """An element of a table's key is written ``expression : match_kind;`` (section "Keys")."""
+
     expression: Expression
     match_kind: str
     match_kind_span: Span
@@ -587,8 +721,8 @@ class KeyElement(SyntaxNode):
 
 @dataclass(eq=False)
 class ActionReference(SyntaxNode):
-    """An action's name with arguments, of which some may be missing. The checker resolves the
-    call."""
+    """A reference to an action has its name, with arguments of which some may be missing. The
+    checker resolves the call."""
 
     call: CallExpression
     annotations: list[Annotation] = field(default_factory=list)
@@ -596,6 +730,8 @@ class ActionReference(SyntaxNode):
 
 @dataclass(eq=False)
 class Entry(SyntaxNode):
+    """An entry of a table is declared in its ``entries`` (section "Entries")."""
+
     is_constant: bool
     priority: Expression | None
     keyset: Expression
@@ -605,6 +741,8 @@ class Entry(SyntaxNode):
 
 @dataclass(eq=False)
 class Property(SyntaxNode):
+    """A property of a table is written ``name = value;`` (section "Table properties")."""
+
     annotations: list[Annotation]
     name: str
     is_constant: bool
@@ -613,6 +751,9 @@ class Property(SyntaxNode):
 
 @dataclass(eq=False)
 class TableDeclaration(Declaration):
+    """A table is declared with its key, actions, entries and other properties (section
+    "Tables")."""
+
     keys: list[KeyElement]
     actions: list[ActionReference]
     entries: list[Entry]
@@ -632,7 +773,8 @@ class TableDeclaration(Declaration):
 
 @dataclass(eq=False)
 class SourceProgram:
-    """A program. `broken` holds the names whose declarations did not parse."""
+    """A program is all its declarations in order. `broken` holds the names whose declarations did
+    not parse."""
 
     declarations: list[SyntaxNode]
     broken: set[str] = field(default_factory=set)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, TypeGuard
 
 @dataclass(frozen=True)
 class Type:
-    """A type. `shown` is the text that messages show for a class, with the names of fields in
-    braces."""
+    """A type is one of those that P4_16 has. `shown` is the text that messages show for a class,
+    with the names of fields in braces."""
 
     _shown: ClassVar[str]
 
@@ -21,57 +21,63 @@ class Type:
 
 @dataclass(frozen=True)
 class BoolType(Type, shown="bool"):
-    """``bool``."""
+    """The type ``bool`` has the values true and false."""
 
 
 @dataclass(frozen=True)
 class StringType(Type, shown="string"):
-    """``string``, which is only for texts that people read."""
+    """The type ``string`` is only for texts that people read."""
 
 
 @dataclass(frozen=True)
 class VoidType(Type, shown="void"):
-    """``void``: the type of what is returned where nothing is."""
+    """The type ``void`` is that of what is returned where nothing is."""
 
 
 @dataclass(frozen=True)
 class ErrorType(Type, shown="error"):
-    """``error``."""
+    """The type ``error`` has all declared errors as its values."""
 
 
 @dataclass(frozen=True)
 class MatchKindType(Type, shown="match_kind"):
-    """``match_kind``."""
+    """The type ``match_kind`` has the declared match kinds as its values."""
 
 
 @dataclass(frozen=True)
 class IntegerType(Type, shown="int"):
-    """``int``: a number of any size, known at compile time."""
+    """The type ``int`` has numbers of any size, known at compile time."""
 
 
 @dataclass(frozen=True)
 class BitType(Type, shown="bit<{width}>"):
+    """The type ``bit<width>`` has unsigned numbers."""
+
     width: int
 
 
 @dataclass(frozen=True)
 class IntType(Type, shown="int<{width}>"):
+    """The type ``int<width>`` has signed numbers in two's complement."""
+
     width: int
 
 
 @dataclass(frozen=True)
 class VarbitType(Type, shown="varbit<{width}>"):
+    """The type ``varbit<width>`` has strings of up to that many bits."""
+
     width: int
 
 
 @dataclass(frozen=True)
 class DontCareType(Type, shown="_"):
-    """``_`` as a type argument, and the type of ``_`` as an argument."""
+    """The type ``_`` is one as a type argument, and is the type of ``_`` as an argument."""
 
 
 @dataclass(frozen=True)
 class TypeVariable(Type, shown="{name}"):
-    """A type parameter. `scope` tells those of different declarations apart."""
+    """A type variable is a type parameter. `scope` tells those of different declarations apart."""
 
     name: str
     scope: int
@@ -79,6 +85,8 @@ class TypeVariable(Type, shown="{name}"):
 
 @dataclass(frozen=True)
 class EnumType(Type, shown="{name}"):
+    """An enum type has members without values."""
+
     name: str
     members: tuple[str, ...] = field(compare=False)
     declaration: Any = field(default=None, compare=False, repr=False)
@@ -86,6 +94,8 @@ class EnumType(Type, shown="{name}"):
 
 @dataclass(frozen=True)
 class SerializableEnumType(Type, shown="{name}"):
+    """A serializable enum type has members with values of an underlying type."""
+
     name: str
     underlying: Type
     members: Mapping[str, int] = field(compare=False, hash=False)
@@ -94,7 +104,7 @@ class SerializableEnumType(Type, shown="{name}"):
 
 @dataclass(frozen=True)
 class NewType(Type, shown="{name}"):
-    """A type declared with ``type``."""
+    """A new type is one declared with ``type``."""
 
     name: str
     underlying: Type
@@ -103,7 +113,7 @@ class NewType(Type, shown="{name}"):
 
 @dataclass(frozen=True)
 class StructType(Type):
-    """A struct, header or header union (`kind` tells which)."""
+    """A struct type is that of a struct, header or header union (`kind` tells which)."""
 
     name: str
     kind: str
@@ -117,12 +127,16 @@ class StructType(Type):
 
 @dataclass(frozen=True)
 class StackType(Type, shown="{element}[{size}]"):
+    """A stack type is that of a header stack or of an array."""
+
     element: Type
     size: int
 
 
 @dataclass(frozen=True)
 class TupleType(Type):
+    """A tuple type has an element for each of some types."""
+
     elements: tuple[Type, ...]
 
     def __str__(self) -> str:
@@ -131,12 +145,14 @@ class TupleType(Type):
 
 @dataclass(frozen=True)
 class ListType(Type, shown="list<{element}>"):
+    """A list type has any number of elements of one type."""
+
     element: Type
 
 
 @dataclass(frozen=True)
 class RecordType(Type):
-    """The type of a structure-valued expression that is not yet that of a struct."""
+    """A record type is that of a structure-valued expression that is not yet that of a struct."""
 
     fields: tuple[tuple[str, Type], ...]
 
@@ -146,11 +162,15 @@ class RecordType(Type):
 
 @dataclass(frozen=True)
 class SetType(Type, shown="set of {element}"):
+    """A set type is that of key sets and value sets."""
+
     element: Type
 
 
 @dataclass(frozen=True)
 class ExternType(Type):
+    """An extern type is that of an extern object, with its type arguments."""
+
     name: str
     arguments: tuple[Type, ...]
     declaration: Any = field(compare=False, repr=False)
@@ -161,7 +181,8 @@ class ExternType(Type):
 
 @dataclass(frozen=True)
 class BlockTypeType(Type, shown="{kind} {name}"):
-    """A parser or control type, or the type of a parser's or control's instances."""
+    """A block type is a parser or control type, or the type of a parser's or control's
+    instances."""
 
     name: str
     kind: str
@@ -171,6 +192,8 @@ class BlockTypeType(Type, shown="{kind} {name}"):
 
 @dataclass(frozen=True)
 class PackageTypeType(Type, shown="package {name}"):
+    """A package type is that of a package, with its type arguments."""
+
     name: str
     arguments: tuple[Type, ...]
     declaration: Any = field(compare=False, repr=False)
@@ -178,26 +201,28 @@ class PackageTypeType(Type, shown="package {name}"):
 
 @dataclass(frozen=True)
 class TableType(Type, shown="table {declaration.name}"):
+    """A table type is that of one table, which can only be applied."""
+
     declaration: Any = field(repr=False)
 
 
 @dataclass(frozen=True)
 class ApplyResultType(Type, shown="result of {declaration.name}.apply()"):
-    """What ``table.apply()`` gives: hit, miss and action_run."""
+    """An apply result is what ``table.apply()`` gives: hit, miss and action_run."""
 
     declaration: Any = field(repr=False)
 
 
 @dataclass(frozen=True)
 class ActionEnumType(Type, shown="action of table {declaration.name}"):
-    """The type of ``table.apply().action_run``."""
+    """An action enum is the type of ``table.apply().action_run``."""
 
     declaration: Any = field(repr=False)
 
 
 @dataclass(frozen=True)
 class CallableType(Type, shown="{kind} {name}"):
-    """An action or a function, which can only be called."""
+    """A callable type is that of an action or a function, which can only be called."""
 
     kind: str
     name: str
@@ -205,12 +230,12 @@ class CallableType(Type, shown="{kind} {name}"):
 
 @dataclass(frozen=True)
 class UnknownType(Type, shown="unknown"):
-    """The type of something whose declaration has an error that was reported."""
+    """An unknown type is that of something whose declaration has an error that was reported."""
 
 
 @dataclass(frozen=True)
 class InvalidHeaderType(Type, shown="invalid header"):
-    """The type of ``{#}``."""
+    """An invalid header is the type of ``{#}``."""
 
 
 def _bracketed(arguments: tuple[Type, ...]) -> str:
@@ -245,10 +270,12 @@ def base_type(kind: Type) -> Type:
 
 
 def is_header(kind: Type | None) -> TypeGuard[StructType]:
+    """Return whether a type is a header."""
     return isinstance(kind, StructType) and kind.kind == "header"
 
 
 def is_union(kind: Type | None) -> TypeGuard[StructType]:
+    """Return whether a type is a header union."""
     return isinstance(kind, StructType) and kind.kind == "header_union"
 
 
@@ -260,6 +287,7 @@ def is_header_stack(kind: Type | None) -> TypeGuard[StackType]:
 
 
 def is_varbit(kind: Type) -> bool:
+    """Return whether a type is a varbit."""
     return isinstance(base_type(kind), VarbitType)
 
 
@@ -276,6 +304,7 @@ def scalar_width(kind: Type) -> int | None:
 
 
 def is_signed(kind: Type) -> bool:
+    """Return whether a type is a signed number with a width."""
     return isinstance(base_type(kind), IntType)
 
 

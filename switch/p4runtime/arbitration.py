@@ -45,7 +45,7 @@ _NO_PRIMARY = (code_pb2.NOT_FOUND, "there is no primary")
 
 @dataclass(eq=False)
 class Client:
-    """A stream that has, or may yet, take part in the arbitration."""
+    """A client is a stream that takes part in the arbitration, or may yet do so."""
 
     joined: bool = False
     role: RoleKey = ""
@@ -66,7 +66,7 @@ class _RoleClients:
 
 @dataclass(frozen=True)
 class Notice:
-    """What a client is told about the arbitration."""
+    """A notice is what a client is told about the arbitration."""
 
     client: Client
     message: Any
@@ -84,17 +84,17 @@ def role_key(name: str, number: int) -> RoleKey:
 
 
 class Arbitration:
-    """The arbitration of one switch. Not thread-safe."""
+    """This is the arbitration of one switch; it is not thread-safe."""
 
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id
         self._roles: dict[RoleKey, _RoleClients] = {"": _RoleClients()}
 
     def update(self, client: Client, message: Any) -> list[Notice]:
-        """Take a client's ``MasterArbitrationUpdate``.
+        """Take a client's ``MasterArbitrationUpdate``, and return whom to tell what.
 
-        Returns whom to tell what: the new primary last, to be told only when writes of the old one
-        are through. Raises the Refusal that ends the client's stream.
+        The new primary comes last, to be told only when writes of the old one are through. Raises
+        the Refusal that ends the client's stream.
         """
         key = role_key(message.role.name, message.role.id)
         self._check(client, key, message)
@@ -184,7 +184,7 @@ class Arbitration:
     def check_primary(self, request: Any) -> None:
         """Raise Refusal unless a request's role and election id are the primary's.
 
-        NOT_FOUND for a role that no client ever had, else PERMISSION_DENIED.
+        It is NOT_FOUND for a role that no client ever had, else PERMISSION_DENIED.
         """
         key = role_key(request.role, request.role_id)
         role = self._roles.get(key)
@@ -202,7 +202,8 @@ class Arbitration:
 
 @dataclass(frozen=True)
 class RoleScope:
-    """What a role may reach; the default role, whose name is empty, may reach everything."""
+    """A scope is what a role may reach; the default role, whose name is empty, may reach
+    everything."""
 
     name: str = ""
 

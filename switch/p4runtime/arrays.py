@@ -47,7 +47,7 @@ def indices(array: ArrayInfo, message: Any) -> range:
 
 
 def all_cells(array: ArrayInfo) -> range:
-    """Return all cells of an array; RESOURCE_EXHAUSTED if they are too many to be meant
+    """Return all cells of an array; raise RESOURCE_EXHAUSTED if they are too many to be meant
     together."""
     refuse(
         array.size > MOST_CELLS,

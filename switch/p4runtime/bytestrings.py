@@ -14,7 +14,8 @@ def encode(value: int) -> bytes:
 
 
 def decode(data: bytes, width: int, what: str) -> int:
-    """Return the value of a string for a ``bit<width>``; OUT_OF_RANGE if it is empty or too large.
+    """Return the value of a string for a ``bit<width>``; raise OUT_OF_RANGE if it is empty or too
+    large.
 
     ``what`` names the field in the error message.
     """
@@ -37,7 +38,7 @@ def encode_signed(word: int, width: int) -> bytes:
 
 
 def decode_signed(data: bytes, width: int, what: str) -> int:
-    """Return the two's complement, in ``width`` bits, of a string for an ``int<width>``;
+    """Return the two's complement, in ``width`` bits, of a string for an ``int<width>``; raise
     OUT_OF_RANGE if it is empty or too large."""
     if not data:
         raise out_of_range(f"{what}: empty bytestring; 0 is one byte \\x00")

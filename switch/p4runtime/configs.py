@@ -107,7 +107,7 @@ def stand_in(control: SwitchControl, bmv2_json: str, info: ProgramInfo) -> Switc
 
 
 def _reconcile(device: Device, config: PipelineConfig, text: str) -> None:
-    """Change the program and keep what was written; INVALID_ARGUMENT if that does not fit the
+    """Change the program and keep what was written; raise INVALID_ARGUMENT if that does not fit the
     program."""
     trial = stand_in(device.switch, text, config.info)
     old, info = device.switch, device.running_info

@@ -21,7 +21,7 @@ from weft.switch.p4runtime.refusals import failed_precondition
 
 
 class TurnLock:
-    """A lock for ``with`` statements."""
+    """This lock, for ``with`` statements, is given to those who wait in turn."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -62,7 +62,7 @@ EntryId = tuple[str, tuple[Key, ...] | None, int]
 
 @dataclass(frozen=True)
 class Opaque:
-    """What a client attaches to a table entry and gets back; the switch does not read it."""
+    """A client attaches this to a table entry and gets it back; the switch does not read it."""
 
     controller_metadata: int = 0
     metadata: bytes = b""
@@ -70,7 +70,7 @@ class Opaque:
 
 @dataclass
 class Notes:
-    """What the server keeps beside the switch's own tables."""
+    """The server keeps these notes beside the switch's own tables."""
 
     entries: dict[EntryId, Opaque] = field(default_factory=dict)
     one_shots: dict[str, dict[EntryId, Any]] = field(default_factory=dict)
@@ -97,7 +97,7 @@ class Notes:
 
 @dataclass(frozen=True)
 class PipelineConfig:
-    """A forwarding pipeline config: the message as it came, and what its P4Info says."""
+    """A forwarding pipeline config has the message as it came, and what its P4Info says."""
 
     message: Any
     info: ProgramInfo
@@ -105,7 +105,7 @@ class PipelineConfig:
 
 @dataclass
 class StagedConfig:
-    """A config that was saved and waits for COMMIT.
+    """This config was saved and waits for COMMIT.
 
     ``control`` is a switch of its own that runs the saved program and forwards nothing: what is
     written meanwhile is checked against it, read from it, and replayed on COMMIT.
@@ -125,7 +125,7 @@ class StagedConfig:
 
 
 class Device:
-    """The state of one switch; whoever uses it holds ``lock``."""
+    """A device holds the state of one switch; whoever uses it holds ``lock``."""
 
     def __init__(self, control: SwitchControl, device_id: int) -> None:
         self.switch = control
@@ -140,13 +140,13 @@ class Device:
 
     @property
     def control(self) -> SwitchControl:
-        """What entities are written to and read from: a saved program's control, or the
+        """Return where entities are written to and read from: a saved program's control, or the
         switch's."""
         return self.switch if self.staged is None else self.staged.control
 
     @property
     def notes(self) -> Notes:
-        """The notes that belong to ``control``."""
+        """Return the notes that belong to ``control``."""
         return self.running_notes if self.staged is None else self.staged.notes
 
     @notes.setter
@@ -158,12 +158,12 @@ class Device:
 
     @property
     def info(self) -> ProgramInfo:
-        """The program that entities refer to; FAILED_PRECONDITION if there is none."""
+        """Return the program that entities refer to; raise FAILED_PRECONDITION if there is none."""
         return self.running_info if self.staged is None else self.staged.config.info
 
     @property
     def running_info(self) -> ProgramInfo:
-        """The program that packets meet; FAILED_PRECONDITION if there is none."""
+        """Return the program that packets meet; raise FAILED_PRECONDITION if there is none."""
         if self.running is None:
             raise failed_precondition(
                 f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig"
@@ -188,7 +188,7 @@ class Device:
 
     @property
     def atomic(self) -> bool:
-        """Whether a batch is under way that may yet be undone."""
+        """Return whether a batch is under way that may yet be undone."""
         return self._deferred is not None
 
     def begin(self) -> None:

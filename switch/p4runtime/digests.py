@@ -18,7 +18,7 @@ Values = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits in a digest's ``DigestEntry.Config``."""
+    """These are the limits in a digest's ``DigestEntry.Config``."""
 
     max_timeout_ns: int = 0
     max_list_size: int = 0
@@ -27,7 +27,7 @@ class Limits:
 
 @dataclass
 class Learner:
-    """A digest that is switched on."""
+    """A learner collects the messages of one digest that is switched on."""
 
     limits: Limits
     buffer: dict[Values, None] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Learner:
 
     @property
     def list_size(self) -> int:
-        """The number of messages that make a list full."""
+        """Return the number of messages that make a list full."""
         return min(self.limits.max_list_size or MOST_LIST_SIZE, MOST_LIST_SIZE)
 
     def due(self, now_ns: int) -> bool:
@@ -91,7 +91,7 @@ class Learner:
 
 @dataclass(eq=False)
 class Digests:
-    """All digests of a switch, by name."""
+    """This holds all digests of a switch, by name."""
 
     learners: dict[str, Learner] = field(default_factory=dict, init=False)
     _list_id: int = field(default=0, init=False)

@@ -19,7 +19,7 @@ from weft.switch.p4runtime.server import Service, guarded
 
 
 class LocalError(grpc.RpcError):
-    """A refused call, with what clients read of gRPC's errors."""
+    """A call was refused; this has what clients read of gRPC's errors."""
 
     def __init__(self, code: Any, details: str, metadata: tuple[tuple[str, Any], ...]) -> None:
         super().__init__(f"{code.name}: {details}")
@@ -41,7 +41,7 @@ class LocalError(grpc.RpcError):
 
 
 class _LocalCall:
-    """A call within the process, as an `RpcCall`."""
+    """This is a call within the process, as an `RpcCall`."""
 
     _code: Any = None
     _metadata: tuple[tuple[str, Any], ...] = ()
@@ -61,7 +61,7 @@ class _LocalCall:
 
 
 class LocalSwitch:
-    """The service of one switch; requests and answers are messages of ``p4.v1``.
+    """This is the service of one switch; requests and answers are messages of ``p4.v1``.
 
     ``stub`` has the unary calls and Read, as gRPC's stubs have them; deadlines mean nothing, as
     every call is answered when it returns. They and all methods raise `LocalError` where gRPC would

@@ -114,7 +114,7 @@ def read_digests(device: Device, query: Any) -> Iterator[Any]:
 
 
 def acknowledge(device: Device, message: Any) -> None:
-    """Take a ``DigestListAck``; INVALID_ARGUMENT for an unknown digest."""
+    """Take a ``DigestListAck``; raise INVALID_ARGUMENT for an unknown digest."""
     digest = device.running_info.digests.find(message.digest_id)
     learner = device.running_notes.digests.learners.get(digest.name)
     if learner is not None:
@@ -139,7 +139,8 @@ def digest_lists(device: Device, now_ns: int, epoch_ns: int) -> Iterator[tuple[s
 
 @dataclass(frozen=True)
 class RoleMessage:
-    """A ``StreamMessageResponse``, and the role whose primary it is for; empty for all roles."""
+    """A ``StreamMessageResponse`` is for the primary of a role, or with an empty role for all of
+    them."""
 
     role: str
     response: Any

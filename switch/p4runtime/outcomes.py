@@ -40,11 +40,10 @@ _DOTS = "..."
 
 
 class Outcomes:
-    """A canonical code for each element of a batch, and the messages of the first errors.
+    """Outcomes have a canonical code for each element of a batch, and the messages of the first
+    errors.
 
     Iterating yields a `Refusal` for each element that failed, and None for each that succeeded.
-
-    As an iterable: for each element a `Refusal`, or None if it succeeded.
     """
 
     def __init__(self) -> None:
@@ -94,7 +93,7 @@ class Outcomes:
 
     @property
     def failed(self) -> int:
-        """The number of elements that failed."""
+        """Return the number of elements that failed."""
         return len(self) - self._codes.count(code_pb2.OK)
 
     def status(self, what: str) -> Any:

@@ -43,7 +43,7 @@ _NAMED = ("counter_arrays", "meter_arrays", "register_arrays", "learn_lists", "p
 
 
 class DataPlane:
-    """The names of a program's objects, and the widths of its key fields, parameters and
+    """This knows the names of a program's objects, and the widths of its key fields, parameters and
     headers."""
 
     tables: Mapping[str, Sequence[Any]]
@@ -112,7 +112,7 @@ def width_at(widths: Sequence[Any], position: int) -> int:
 
 
 class ProgramInfo:
-    """All objects of a P4Info, by id and by name.
+    """This has all objects of a P4Info, by id and by name.
 
     ``program`` is the BMv2 JSON that belongs to the P4Info. Raises Refusal (INVALID_ARGUMENT) for a
     P4Info that contradicts itself or the program, or asks for what the server does not do.
@@ -261,7 +261,7 @@ _Part = TypeVar("_Part", MatchField, Param)
 
 
 def _numbered(what: str, parts: Iterable[_Part]) -> tuple[_Part, ...]:
-    """Return the parts of something; INVALID_ARGUMENT unless each has an id of its own."""
+    """Return the parts of something; raise INVALID_ARGUMENT unless each has an id of its own."""
     found: dict[int, _Part] = {}
     for part in parts:
         refuse(

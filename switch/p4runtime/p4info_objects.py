@@ -42,7 +42,7 @@ _MAPPING = re.compile(r'\{\s*"((?:[^"\\]|\\.)*)"\s*,\s*(?:\d+w)?(0[xX][0-9a-fA-F
 
 
 class StringMap:
-    """The strings of one translated type and their numbers, both ways."""
+    """A map has the strings of one translated type and their numbers, both ways."""
 
     def __init__(self, type_name: str, width: int, known: Mapping[str, int]) -> None:
         self.type_name = type_name
@@ -104,7 +104,8 @@ class StringMap:
 
 @dataclass(frozen=True)
 class ValueType:
-    """The type of a match field, action parameter or packet metadata towards clients."""
+    """A value type is that of a match field, action parameter or packet metadata towards
+    clients."""
 
     width: int
     strings: StringMap | None = None
@@ -123,7 +124,7 @@ class ValueType:
 
 @dataclass(eq=False)
 class Translations:
-    """The string maps of a device by type; they outlive programs, so that names stay."""
+    """This has the string maps of a device by type; they outlive programs, so that names stay."""
 
     _maps: dict[tuple[str, str, int], StringMap] = field(default_factory=dict, init=False)
 
@@ -173,7 +174,8 @@ class Translations:
 
 
 class MatchKind(Enum):
-    """The match kinds of P4Runtime; each value is the name of a field in ``FieldMatch``."""
+    """These are the match kinds of P4Runtime; each value is the name of a field in
+    ``FieldMatch``."""
 
     EXACT = "exact"
     LPM = "lpm"
@@ -190,7 +192,7 @@ _BY_PRIORITY = {MatchKind.TERNARY, MatchKind.RANGE, MatchKind.OPTIONAL}
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter of an action, or a field of a controller header."""
+    """A param is a parameter of an action, or a field of a controller header."""
 
     id: int
     name: str
@@ -199,19 +201,19 @@ class Param:
 
 @dataclass(frozen=True)
 class MatchField(Param):
-    """A key field of a table or value set."""
+    """A match field is a key field of a table or value set."""
 
     kind: MatchKind
 
     @property
     def width(self) -> int:
-        """The bits of a value."""
+        """Return the bits of a value."""
         return self.type.width
 
 
 @dataclass(frozen=True)
 class ActionInfo:
-    """An action, with its parameters in the order of the source."""
+    """This describes an action, with its parameters in the order of the source."""
 
     id: int
     name: str
@@ -220,7 +222,8 @@ class ActionInfo:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """Something that clients write or read by its id; with an empty ``role`` every role may."""
+    """This describes something that clients write or read by its id; with an empty ``role`` every
+    role may."""
 
     kind: ClassVar[str]
     """What error messages call an object of this kind."""
@@ -231,13 +234,13 @@ class ObjectInfo:
 
     @property
     def label(self) -> str:
-        """What error messages call this object."""
+        """Return what error messages call this object."""
         return f"{self.kind} {self.name}"
 
 
 @dataclass(frozen=True)
 class TableInfo(ObjectInfo):
-    """A table."""
+    """This describes a table."""
 
     kind = "table"
     fields: tuple[MatchField, ...]
@@ -255,7 +258,7 @@ class TableInfo(ObjectInfo):
 
     @property
     def by_priority(self) -> bool:
-        """Whether its entries have a priority."""
+        """Return whether its entries have a priority."""
         return any(field.kind in _BY_PRIORITY for field in self.fields)
 
     def has(self, what: Literal["counter", "meter"]) -> bool:
@@ -270,7 +273,7 @@ class TableInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class ProfileInfo(ObjectInfo):
-    """An action profile, or with ``selector`` an action selector.
+    """This describes an action profile, or with ``selector`` an action selector.
 
     A ``max_group_size`` of 0 is unset. With ``by_members`` sizes count members, each of a weight up
     to ``max_member_weight`` (0 allows any weight); otherwise they count weights.
@@ -285,7 +288,7 @@ class ProfileInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class ArrayInfo(ObjectInfo):
-    """An indirect counter, with cells from 0 to ``size - 1``."""
+    """This describes an indirect counter, with cells from 0 to ``size - 1``."""
 
     kind = "counter"
     size: int
@@ -293,7 +296,8 @@ class ArrayInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class MeterInfo(ArrayInfo):
-    """An indirect meter, or with ``size`` 0 a direct one; ``type`` is a ``MeterSpec.Type``."""
+    """This describes an indirect meter, or with ``size`` 0 a direct one; ``type`` is a
+    ``MeterSpec.Type``."""
 
     kind = "meter"
     type: int
@@ -301,7 +305,7 @@ class MeterInfo(ArrayInfo):
 
 @dataclass(frozen=True)
 class RegisterInfo(ArrayInfo):
-    """A register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
+    """This describes a register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
 
     kind = "register"
     type_spec: Any
@@ -309,7 +313,7 @@ class RegisterInfo(ArrayInfo):
 
 @dataclass(frozen=True)
 class ValueSetInfo(ObjectInfo):
-    """A parser value set, which has at most ``size`` members of these fields."""
+    """This describes a parser value set, which has at most ``size`` members of these fields."""
 
     kind = "value set"
     fields: tuple[MatchField, ...]
@@ -318,7 +322,7 @@ class ValueSetInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class DigestInfo(ObjectInfo):
-    """A digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
+    """This describes a digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
 
     kind = "digest"
     type_spec: Any
@@ -326,7 +330,8 @@ class DigestInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class PacketHeader:
-    """A controller header, ``packet_in`` or ``packet_out``, with its fields in their order.
+    """This describes a controller header, ``packet_in`` or ``packet_out``, with its fields in their
+    order.
 
     ``widths`` are the bits of the fields in the data plane.
     """
@@ -337,7 +342,7 @@ class PacketHeader:
 
     @property
     def size_bytes(self) -> int:
-        """The bytes of the header in front of the payload."""
+        """Return the bytes of the header in front of the payload."""
         return (sum(self.widths) + 7) // 8
 
 
@@ -355,7 +360,8 @@ _T = TypeVar(
 
 
 class Objects(dict[int, _T]):
-    """The objects of one kind in a P4Info by id, in its order; ``by_name`` has them by name.
+    """This has the objects of one kind in a P4Info by id, in its order; ``by_name`` has them by
+    name.
 
     Raises Refusal (INVALID_ARGUMENT) where an id or a name is missing or occurs twice.
     """
@@ -378,7 +384,7 @@ class Objects(dict[int, _T]):
             self[thing.id] = self.by_name[thing.name] = thing
 
     def find(self, wanted: int) -> _T:
-        """Return the object with an id; INVALID_ARGUMENT if there is none."""
+        """Return the object with an id; raise INVALID_ARGUMENT if there is none."""
         if wanted not in self:
             names = listed((f"{thing.name} ({thing.id})" for thing in self.values()), self)
             raise invalid(f"no {self._kind} has id {wanted}; there are {names}")

@@ -92,15 +92,16 @@ MessageParser = Callable[[bytes], Any]
 
 
 class Elements(Sized, Protocol):
-    """Messages of one kind; `Malformed` stands for each that is no message of that kind."""
+    """Elements are messages of one kind; `Malformed` stands for each that is no message of that
+    kind."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
 
 @dataclass(frozen=True)
 class RequestBatch:
-    """A Write or Read: ``head`` is the request without its elements, which are updates or
-    queries."""
+    """A batch is a Write or Read: ``head`` is the request without its elements, which are updates
+    or queries."""
 
     head: Any
     elements: Elements
@@ -108,7 +109,7 @@ class RequestBatch:
 
 @dataclass(frozen=True)
 class Malformed:
-    """Stands for a message that is no protobuf of the expected kind, or is too large."""
+    """This stands for a message that is no protobuf of the expected kind, or is too large."""
 
     error: Exception
 
@@ -179,7 +180,7 @@ def config_parser() -> MessageParser:
 
 @dataclass(frozen=True)
 class _RepeatedField:
-    """The messages of a repeated field; each is made of its bytes when its turn comes."""
+    """These are the messages of a repeated field; each is made of its bytes when its turn comes."""
 
     data: bytes
     number: int

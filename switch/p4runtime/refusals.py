@@ -17,7 +17,7 @@ MOST_NAMED = 8
 
 
 class Refusal(Exception):
-    """A request, or one element of a batch, that is refused: a canonical code and a message."""
+    """A request, or one element of a batch, is refused with a canonical code and a message."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)

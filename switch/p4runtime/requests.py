@@ -77,7 +77,7 @@ _WRITE = p4runtime_pb2.WriteRequest
 
 @dataclass(frozen=True)
 class BatchPart:
-    """Some updates of a Write, to be applied while the lock is held."""
+    """A part has some updates of a Write, to be applied while the lock is held."""
 
     atomicity: int
     updates: Elements

@@ -75,7 +75,7 @@ _STATUS = {status.value[0]: status for status in grpc.StatusCode}
 
 @dataclass(frozen=True)
 class Credentials:
-    """What a server with TLS shows to its clients and asks of them, as PEM texts."""
+    """A server with TLS shows these to its clients and asks these of them, as PEM texts."""
 
     certificate: bytes
     key: bytes
@@ -86,7 +86,7 @@ class Credentials:
 
 
 class P4RuntimeServer:
-    """A running server: clients reach ``device`` at ``address``.
+    """A server is running: clients reach ``device`` at ``address``.
 
     Its notifier, a thread, hands the switch's packets, digests and idle entries to the clients. It
     wakes up when the packet loop has events, or when a digest list or an idle entry is due.
@@ -188,7 +188,7 @@ def serve(
 
 
 class Service:
-    """The remote procedure calls of the service, carried out on a ``Device``."""
+    """The service carries out remote procedure calls on a ``Device``."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -223,6 +223,8 @@ class Service:
         )
 
     def write(self, batch: RequestBatch, context: RpcCall) -> Any:
+        """Answer the RPC ``Write``: apply the updates of a batch (specification, section "Write
+        RPC")."""
         request = batch.head
         requests.check_device(self.device, request.device_id)
         scope = RoleScope(str(role_key(request.role, request.role_id)))
@@ -249,6 +251,8 @@ class Service:
         return p4runtime_pb2.WriteResponse()
 
     def read(self, batch: RequestBatch, context: RpcCall) -> Iterator[bytes]:
+        """Answer the RPC ``Read``: yield the entities that queries select (specification, section
+        "Read RPC")."""
         request = batch.head
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
@@ -260,6 +264,8 @@ class Service:
             _abort_batch(context, "queries", outcomes)
 
     def set_config(self, request: Any, context: RpcCall) -> Any:
+        """Answer the RPC ``SetForwardingPipelineConfig``: verify, save or commit a config
+        (specification, section "SetForwardingPipelineConfig RPC")."""
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             self.streams.check_primary(request)
@@ -271,11 +277,15 @@ class Service:
         return p4runtime_pb2.SetForwardingPipelineConfigResponse()
 
     def get_config(self, request: Any, context: RpcCall) -> Any:
+        """Answer the RPC ``GetForwardingPipelineConfig``: return the config, or parts of it
+        (specification, section "GetForwardingPipelineConfig RPC")."""
         requests.check_device(self.device, request.device_id)
         with self.device.lock:
             return configs.get_config(self.device, request)
 
     def capabilities(self, request: Any, context: RpcCall) -> Any:
+        """Answer the RPC ``Capabilities``: return the version of P4Runtime (specification, section
+        "Capabilities RPC")."""
         return p4runtime_pb2.CapabilitiesResponse(p4runtime_api_version=requests.API_VERSION)
 
 

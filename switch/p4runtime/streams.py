@@ -38,10 +38,11 @@ MOST_ECHO_BYTES = 4096
 
 
 class ClientOutbox:
-    """The messages that wait to be sent to one client, which may read slowly or never, in order.
+    """An outbox has the messages that wait to be sent, in order, to one client, which may read
+    slowly or never.
 
-    None among them ends the stream, and a `Refusal` ends it with that status. Thread-safe; bounded
-    as long as everybody looks at ``full`` before adding a message.
+    None among them ends the stream, and a `Refusal` ends it with that status. An outbox is
+    thread-safe, and bounded as long as everybody looks at ``full`` before adding a message.
     """
 
     def __init__(self) -> None:
@@ -51,7 +52,7 @@ class ClientOutbox:
 
     @property
     def full(self) -> bool:
-        """Whether so much waits that nothing should be added."""
+        """Return whether so much waits that nothing should be added."""
         return len(self._waiting) > MAX_WAITING or self._bytes > MAX_WAITING_BYTES
 
     def put(self, message: Any) -> None:
@@ -89,7 +90,7 @@ def _arbitrates(message: Any) -> bool:
 
 
 class Streams:
-    """All open streams of a switch."""
+    """This has all open streams of a switch."""
 
     def __init__(self, device: Device, arbitration: Arbitration) -> None:
         self._device = device
@@ -107,7 +108,8 @@ class Streams:
             self._arbitration.check_primary(request)
 
     def serve(self, requests: Iterator[Any], context: StreamCall) -> Iterator[Any]:
-        """Answer one client until its stream ends. Raises the Refusal that ends the stream."""
+        """Answer one client of the RPC ``StreamChannel`` until its stream ends (specification,
+        section "P4Runtime Stream Messages"). Raises the Refusal that ends the stream."""
         client, outbox = self.open()
         try:
             if not context.add_callback(lambda: outbox.put(None)):

@@ -457,7 +457,8 @@ def read_direct_meters(device: Device, query: Any) -> Iterator[Any]:
 def _existing(
     device: Device, what: DirectResource, kind: int, message: Any
 ) -> tuple[TableInfo, EntryId]:
-    """Return the table and the entry that a write means; NOT_FOUND if there is no such entry."""
+    """Return the table and the entry that a write means; raise NOT_FOUND if there is no such
+    entry."""
     if kind != MODIFY:
         raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
     table = device.info.tables.find(message.table_id)
@@ -472,7 +473,7 @@ def _existing(
 def _chosen(
     device: Device, what: DirectResource, message: Any
 ) -> Iterator[tuple[TableInfo, EntryId]]:
-    """Yield the entries that a query means; NOT_FOUND if it has a match that no entry has."""
+    """Yield the entries that a query means; raise NOT_FOUND if it has a match that no entry has."""
     for table in device.info.tables.chosen(message.table_id):
         if message.table_id:
             table.check_has(what)

@@ -48,7 +48,8 @@ def build(keyword: str, place: TextPlace, tree: Tree[Token], placing: Placing) -
 
 @v_args(inline=True)
 class _StatementBuilder(Transformer[Token, Any]):
-    """Makes a statement of a tree, from its leaves up: each rule of the grammar has a method.
+    """A builder makes a statement of a tree, from its leaves up: each rule of the grammar has a
+    method.
 
     A rule without one is made by the class in `_MADE`, whose fields are the rule's parts.
     """

@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class ReplicationState:
-    """The nodes, groups and sessions of a switch; `apply` brings them there.
+    """This has the nodes, groups and sessions of a switch; `apply` brings them there.
 
     Nodes, whose handles begin with 0, are copies to ports; groups are made of nodes; a session
     mirrors to a port or to a group.
@@ -191,7 +191,7 @@ def holds(got: int, comparison: str, wanted: int) -> bool:
 
 
 class _CellArrays:
-    """A program's counters, registers or meters: arrays of cells, and direct ones.
+    """These are a program's counters, registers or meters: arrays of cells, and direct ones.
 
     A direct counter or meter has a cell for each entry of its table. The *place* of a cell is what
     the switch's control wants to know of it.
@@ -246,7 +246,7 @@ def _place_of(entry: TableEntry) -> tuple[Any, ...]:
 
 
 class Arrays:
-    """A program's arrays, and what the switch replicates, as commands reach them."""
+    """By this, commands reach a program's arrays, and what the switch replicates."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables

@@ -96,7 +96,8 @@ MAXIMUM_LISTED = 10
 
 @dataclass(frozen=True)
 class _Raw:
-    """A statement's text from its first word, which is blanked out, to the next statement."""
+    """This is a statement's text from its first word, which is blanked out, to the next
+    statement."""
 
     keyword: str
     place: TextPlace

@@ -23,7 +23,8 @@ same place."""
 
 @dataclass(frozen=True)
 class Difference:
-    """Where a frame is not what was expected. Both are hex digits, with `*` for any digit."""
+    """A difference tells where a frame is not what was expected. Both are hex digits, with `*` for
+    any digit."""
 
     digit: int
     expected: str
@@ -31,7 +32,7 @@ class Difference:
 
     @property
     def byte_offset(self) -> int:
-        """The first byte that differs, or that only one of the two has."""
+        """Return the first byte that differs, or that only one of the two has."""
         return self.digit // 2
 
     def rows(self) -> list[str]:
@@ -64,8 +65,8 @@ def _spaced(digits: str) -> str:
 
 @dataclass(frozen=True)
 class StfFailure:
-    """An expectation that does not hold. ``kind``: differs, missing, unexpected, counter,
-    register, engine."""
+    """A failure is an expectation that does not hold. ``kind``: differs, missing, unexpected,
+    counter, register, engine."""
 
     kind: str
     place: TextPlace
@@ -113,7 +114,8 @@ class StfFailure:
 
 @dataclass(frozen=True)
 class PacketPath:
-    """What a packet of the test went through, with all that was made of it, as text."""
+    """A path tells what a packet of the test went through, with all that was made of it, as
+    text."""
 
     place: TextPlace
     text: str
@@ -121,8 +123,8 @@ class PacketPath:
 
 @dataclass
 class Report:
-    """The outcome of one test. ``notes`` have what it asked to read, ``paths`` those of its
-    packets."""
+    """A report has the outcome of one test. ``notes`` have what it asked to read, ``paths`` those
+    of its packets."""
 
     file: str
     packets: int = 0
@@ -134,7 +136,7 @@ class Report:
 
     @property
     def passed(self) -> bool:
-        """Whether all expectations hold."""
+        """Return whether all expectations hold."""
         return not self.failures
 
     def to_dict(self) -> dict[str, Any]:
@@ -155,7 +157,8 @@ class Report:
 
 @dataclass(frozen=True)
 class Output:
-    """A frame that left, the packet statement that it came of, and its path if that is known."""
+    """An output is a frame that left, with the packet statement that it came of, and its path if
+    that is known."""
 
     port: int
     frame: bytes

@@ -60,7 +60,7 @@ def run_test(
 
 
 class _TestRun:
-    """A switch, and what a test has done to it so far."""
+    """A run has a switch, and knows what a test has done to it so far."""
 
     def __init__(
         self, test: Test, bmv2_json: str, compiled: bool, strict: bool, trace: bool

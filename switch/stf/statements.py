@@ -7,7 +7,7 @@ from weft.base.errors import InputError, refuse
 
 @dataclass(frozen=True)
 class TextPlace:
-    """A stretch of a test's text; lines and columns are counted from 1."""
+    """A place is a stretch of a test's text; lines and columns are counted from 1."""
 
     file: str
     line: int
@@ -33,7 +33,7 @@ class TextPlace:
 
 @dataclass(frozen=True)
 class StfWord:
-    """A name as written, without quotes."""
+    """A word is a name as written, without quotes."""
 
     text: str
     place: TextPlace
@@ -41,7 +41,7 @@ class StfWord:
 
 @dataclass(frozen=True)
 class StfValue:
-    """A number: its value (wildcard digits are 0), and the mask of the digits that were written.
+    """A value is a number, with the mask of the digits that were written; wildcard digits are 0.
 
     ``digits_bits`` is the number of bits that the digits stand for, or None for a decimal number or
     an address, which stand for the whole field; ``wildcard_bits`` are those of the ``*`` digits.
@@ -64,7 +64,8 @@ def number_of(index: StfWord | StfValue) -> int:
 
 @dataclass(frozen=True)
 class Match:
-    """One field of a key: a value alone, or with a prefix length, a mask or an upper bound."""
+    """A match is one field of a key: a value alone, or with a prefix length, a mask or an upper
+    bound."""
 
     name: StfWord
     value: StfValue
@@ -75,7 +76,8 @@ class Match:
 
 @dataclass(frozen=True)
 class StfArgument:
-    """An argument of an action, named or in its place; a word as value is the name of a handle."""
+    """An argument of an action is named or in its place; a word as value is the name of a
+    handle."""
 
     name: StfWord | None
     value: StfValue | StfWord
@@ -83,7 +85,7 @@ class StfArgument:
 
 @dataclass(frozen=True)
 class StfCall:
-    """An action with its arguments."""
+    """A call is an action with its arguments."""
 
     name: StfWord
     arguments: tuple[StfArgument, ...]
@@ -91,7 +93,7 @@ class StfCall:
 
 @dataclass(frozen=True)
 class StfStatement:
-    """Something that a test does or expects."""
+    """A statement says something that a test does or expects."""
 
     place: TextPlace
 
@@ -167,7 +169,7 @@ class Wait(StfStatement):
 class CheckCell(StfStatement):
     """Compare a cell of a counter or register; without ``comparison`` it is only read.
 
-    ``kind`` is counter or register, ``counted`` what of a counter is compared: packets or bytes.
+    ``kind`` is counter or register; ``counted`` is what of a counter is compared: packets or bytes.
     """
 
     kind: str
@@ -197,7 +199,7 @@ class NewGroup(StfStatement):
 
 @dataclass(frozen=True)
 class Command(StfStatement):
-    """A command of BMv2's command line: its name, the object that it is about, and numbers."""
+    """A command of BMv2's command line has a name, the object that it is about, and numbers."""
 
     command: str
     target: StfWord | None
@@ -207,7 +209,7 @@ class Command(StfStatement):
 
 @dataclass(frozen=True)
 class Test:
-    """A whole test file."""
+    """A test has all statements of a file."""
 
     __test__ = False  # to pytest
 

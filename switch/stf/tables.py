@@ -41,7 +41,8 @@ tables."""
 
 @dataclass
 class Tables:
-    """The tables of a switch; entries, members and groups by the names that a test gave them."""
+    """This has the tables of a switch; entries, members and groups have the names that a test gave
+    them."""
 
     control: SwitchControl
     program: Program

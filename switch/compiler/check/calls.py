@@ -46,7 +46,7 @@ _WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
 
 @dataclass
 class _Signature:
-    """The parameters and types of something that can be called."""
+    """A signature holds the parameters and types of something that can be called."""
 
     parameters: list[syntax.Parameter]
     types: list[Type]
@@ -56,7 +56,8 @@ class _Signature:
 
 @dataclass(eq=False)
 class CallChecker(ExpressionUser):
-    """Checks calls. `specialize` makes the function for given types out of a generic one."""
+    """A call checker checks calls. `specialize` makes the function for given types out of a generic
+    one."""
 
     specialize: Callable[[syntax.Function, Bindings], syntax.Function]
     signatures: dict[int, _Signature] = field(default_factory=dict, init=False)
@@ -71,6 +72,7 @@ class CallChecker(ExpressionUser):
     # Which thing is called
 
     def check(self, node: syntax.CallExpression, scope: Scope, expected: Type | None) -> None:
+        """Find what a call calls, check its arguments, and note its target and type."""
         callee = node.callee
         match callee:
             case syntax.TypeExpression():
@@ -330,7 +332,8 @@ class CallChecker(ExpressionUser):
         self, node: syntax.CallExpression, target: Target, scope: Scope, expected: Type | None,
         constructor: bool = False,
     ) -> Target:  # fmt: skip
-        """Match arguments to parameters, infer type variables, cast, and check directions."""
+        """Match arguments to parameters, infer type variables, cast, check directions, and return
+        the target."""
         declaration = target.declaration
         signature = self.signatures[id(declaration)]
         if constructor and isinstance(

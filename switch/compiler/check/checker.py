@@ -38,7 +38,7 @@ from weft.switch.compiler.types import (
 
 
 class Checker:
-    """Checks a program; `context` then knows its errors, match kinds and global names."""
+    """A checker checks a program; `context` then knows its errors, match kinds and global names."""
 
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
@@ -79,11 +79,13 @@ class Checker:
         self.specialized: dict[tuple[int, tuple[Type, ...]], syntax.Function] = {}
 
     def check(self, program: syntax.SourceProgram) -> None:
+        """Check all declarations of a program; errors go to the reporter."""
         self.context.broken |= program.broken
         for node in program.declarations:
             self.declaration(node, self.context.globals)
 
     def declaration(self, node: syntax.SyntaxNode, scope: Scope) -> None:
+        """Check a declaration in a scope; after an error in it the next can be checked too."""
         try:
             self._methods[type(node)](node, scope)
         except Abandon:

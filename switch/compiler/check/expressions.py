@@ -48,7 +48,7 @@ _CheckCall = Callable[[syntax.CallExpression, Scope, Type | None], None]
 
 
 class ExpressionChecker:
-    """Checks expressions; `check_call` checks the calls in them."""
+    """An expression checker checks expressions; `check_call` checks the calls in them."""
 
     def __init__(self, context: CheckContext, check_call: _CheckCall) -> None:
         self.context = context
@@ -211,7 +211,7 @@ def _note_constant(node: syntax.Expression, items: list[syntax.Expression]) -> N
 
 @dataclass(eq=False)
 class ExpressionUser:
-    """A part of the checker that checks expressions, too."""
+    """A part of the checker that is derived from this checks expressions, too."""
 
     expressions: ExpressionChecker
 

@@ -29,6 +29,9 @@ MAXIMUM_DEPTH = 20
 
 @dataclass(eq=False)
 class FlowChecker:
+    """A flow checker follows control through a program, and warns of what is read before it is
+    set."""
+
     reporter: Reporter
     quiet: bool = field(default=False, init=False)
     depth: int = field(default=0, init=False)
@@ -55,6 +58,7 @@ class FlowChecker:
         }
 
     def check(self, program: syntax.SourceProgram) -> None:
+        """Follow control through every function, control and parser of a program."""
         for node in program.declarations:
             match node:
                 case syntax.Function():
@@ -126,6 +130,7 @@ class FlowChecker:
         return after
 
     def warn(self, span: Span, message: str, kind: str) -> None:
+        """Report a warning, unless the flow is only being found out."""
         if not self.quiet:
             self.reporter.warning(span, message, kind)
 
@@ -143,6 +148,7 @@ class FlowChecker:
         return now
 
     def statement(self, node: syntax.SyntaxNode | None, facts: Facts) -> Facts | None:
+        """Return the facts after a statement, or None if control does not get past it."""
         method = self._methods.get(type(node))
         return facts if method is None else method(node, facts)
 

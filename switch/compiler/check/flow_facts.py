@@ -19,6 +19,8 @@ PlaceKey = tuple[int, FieldPath]
 
 @dataclass
 class Facts:
+    """These facts hold at one place in a program."""
+
     unset: set[PlaceKey] = field(default_factory=set)
     """Values that may not have been set."""
     invalid: set[PlaceKey] = field(default_factory=set)
@@ -27,9 +29,11 @@ class Facts:
     """Headers that may be valid, of those that may be invalid."""
 
     def copy(self) -> "Facts":
+        """Return facts of their own that are the same now."""
         return Facts(set(self.unset), set(self.invalid), set(self.valid))
 
     def join(self, other: "Facts") -> "Facts":
+        """Return the facts where two ways meet."""
         # A header that only one side follows is valid on the other, or not known to be invalid.
         one_sided = (self.invalid | self.valid) ^ (other.invalid | other.valid)
         return Facts(
@@ -39,6 +43,7 @@ class Facts:
         )
 
     def nothing(self) -> bool:
+        """Return whether nothing that may be unset or invalid is known."""
         return not (self.unset or self.invalid)
 
     def begin(self, declaration: syntax.SyntaxNode, kind: Type) -> None:
@@ -64,6 +69,7 @@ class Facts:
 
 
 def below(item: PlaceKey, key: PlaceKey) -> bool:
+    """Return whether a key is another key, or that of a field in it."""
     return item[0] == key[0] and item[1][: len(key[1])] == key[1]
 
 

@@ -29,7 +29,8 @@ from weft.switch.compiler.types import (
 
 
 class MemberChecker:
-    """Checks parts of values. `in_parser` tells whether a parser's states are being checked."""
+    """A member checker checks parts of values. `in_parser` tells whether a parser's states are
+    being checked."""
 
     def __init__(
         self, context: CheckContext, types: TypeResolver, check: Check,
@@ -43,6 +44,7 @@ class MemberChecker:
         self.in_parser = False
 
     def member(self, node: syntax.MemberAccess, scope: Scope) -> None:
+        """Check ``base.name``, and note its type and known value."""
         if isinstance(node.base, syntax.TypeExpression):
             self._type_member(node, node.base, scope)
             return
@@ -127,6 +129,7 @@ class MemberChecker:
                 raise self.reporter.fail(node.span, f"type {kind} has no member '{node.name}'")
 
     def index(self, node: syntax.Index, scope: Scope) -> None:
+        """Check ``base[index]``, and note its type and known value."""
         node.base = self.check(node.base, scope)
         node.index = self.check(node.index, scope)
         kind = resolved(type_of(node.base))
@@ -152,6 +155,7 @@ class MemberChecker:
         node.type = kind.element
 
     def slice(self, node: syntax.Slice, scope: Scope) -> None:
+        """Check ``base[high:low]`` or ``base[low +: width]``, and note its type and known value."""
         node.base = self.check(node.base, scope)
         kind = base_type(type_of(node.base))
         if node.low_and_width and self._moving_slice(node, kind, scope):

@@ -45,7 +45,7 @@ _BITWISE = ("&", "|", "^")
 
 @dataclass(eq=False)
 class Coercer:
-    """Inserts the casts that are not written in the program."""
+    """A coercer inserts the casts that are not written in the program."""
 
     reporter: Reporter
 
@@ -181,11 +181,14 @@ def _is_written_out(node: syntax.Expression) -> bool:
 
 
 class Check(Protocol):
-    """A function that checks an expression and returns the node to use in its place."""
+    """This is the type of a function that checks an expression and returns the node to use in its
+    place."""
 
     def __call__(
         self, node: syntax.Expression, scope: Scope, expected: Type | None = None
-    ) -> syntax.Expression: ...
+    ) -> syntax.Expression:
+        """Check an expression, cast it to `expected` if that is given, and return the node to
+        use."""
 
 
 def numeric(reporter: Reporter, node: syntax.Expression, what: str) -> Type:
@@ -200,7 +203,7 @@ def numeric(reporter: Reporter, node: syntax.Expression, what: str) -> Type:
 
 
 class OperationChecker:
-    """Checks operations; `check` checks their operands."""
+    """An operation checker checks operations; `check` checks their operands."""
 
     def __init__(
         self, context: CheckContext, types: TypeResolver, coercer: Coercer, check: Check
@@ -211,6 +214,7 @@ class OperationChecker:
         self.check = check
 
     def unary(self, node: syntax.Unary, scope: Scope) -> None:
+        """Check ``!``, ``~``, ``-`` or ``+`` of an operand, and note its type and known value."""
         node.operand = self.check(node.operand, scope)
         if node.operator == "!":
             node.operand = self.coercer.coerce(node.operand, BOOL, "the operand of '!'")
@@ -238,6 +242,7 @@ class OperationChecker:
             )
 
     def binary(self, node: syntax.Binary, scope: Scope) -> None:
+        """Check an operation on two operands, and note its type and known value."""
         operator = node.operator
         node.left = self.check(node.left, scope)
         node.right = self.check(node.right, scope)
@@ -388,6 +393,7 @@ class OperationChecker:
                 raise self.reporter.fail(node.span, str(problem)) from None
 
     def conditional(self, node: syntax.Conditional, scope: Scope, expected: Type | None) -> None:
+        """Check ``condition ? then : otherwise``, and note its type and known value."""
         node.condition = self.check(node.condition, scope, BOOL)
         node.then = self._side(node.then, scope, expected)
         node.otherwise = self._side(node.otherwise, scope, expected)
@@ -418,6 +424,7 @@ class OperationChecker:
         return self.check(node, scope, expected if isinstance(node, written) else None)
 
     def cast(self, node: syntax.CastExpression, scope: Scope) -> None:
+        """Check a cast that is written in the program, and note its type and known value."""
         assert node.reference is not None
         target = self.types.resolve(node.reference, scope)
         composite = isinstance(

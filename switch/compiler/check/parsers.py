@@ -104,9 +104,12 @@ def _flattened(types: list[Type]) -> list[Type]:
 
 @dataclass(eq=False)
 class ParserChecker(ExpressionUser):
+    """A parser checker checks the states of parsers, and their value sets."""
+
     statements: StatementChecker
 
     def value_set(self, node: syntax.ValueSetDeclaration, scope: Scope) -> None:
+        """Check the declaration of a value set, and add it to the scope."""
         element = self.expressions.types.resolve(node.reference, scope)
         bare = resolved(element)
         fits = isinstance(base_type(bare), (BitType, IntType)) or (
@@ -125,6 +128,7 @@ class ParserChecker(ExpressionUser):
         self.context.declare(scope, node)
 
     def check(self, node: syntax.ParserDeclaration, scope: Scope) -> None:
+        """Check a parser's states, and that each that is named exists and is reached."""
         given = [(state.name, state.name_span) for state in node.states]
         names = {"accept", "reject", *(name for name, _ in given)}
         self.context.no_repeats(given, "there are two states '{}'", ("accept", "reject"))

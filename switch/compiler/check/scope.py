@@ -42,7 +42,8 @@ MOST_FIELDS = 1 << 16
 
 @dataclass
 class TypeEntry:
-    """A name that stands for a type; `parameters` are its type parameters."""
+    """An entry is what a name that stands for a type has in a scope; `parameters` are its type
+    parameters."""
 
     type: Type
     declaration: syntax.SyntaxNode | None = None
@@ -51,7 +52,7 @@ class TypeEntry:
 
 @dataclass
 class Overloads:
-    """The functions (or extern functions) of one name."""
+    """Overloads are the functions (or extern functions) that share one name."""
 
     functions: list[syntax.Function | syntax.ExternFunction]
 
@@ -61,7 +62,7 @@ Symbol = TypeEntry | Overloads | syntax.Declaration
 
 @dataclass(eq=False)
 class Scope:
-    """Names declared in one block; names not found here are looked for in the parent."""
+    """A scope has the names declared in one block; others are looked for in its parent."""
 
     parent: "Scope | None" = None
     hides_parameters: bool = field(default=False, kw_only=True)
@@ -70,13 +71,16 @@ class Scope:
     symbols: dict[str, Symbol] = field(default_factory=dict, init=False)
 
     def find(self, name: str) -> Symbol | None:
+        """Return what a name stands for here; None if it stands for nothing."""
         symbol = self.symbols.get(name)
         return self.parent.find(name) if symbol is None and self.parent is not None else symbol
 
     def root(self) -> "Scope":
+        """Return the outermost scope, that of the whole program."""
         return self if self.parent is None else self.parent.root()
 
     def names(self) -> set[str]:
+        """Return all names that stand for something here."""
         return {*self.symbols, *(self.parent.names() if self.parent is not None else ())}
 
 
@@ -89,7 +93,7 @@ def with_types(scope: Scope, variables: Sequence[TypeVariable], types: Sequence[
 
 
 class CheckContext:
-    """What all parts of the checker share."""
+    """A context holds what all parts of the checker share."""
 
     def __init__(self, reporter: Reporter) -> None:
         self.reporter = reporter
@@ -176,7 +180,7 @@ def _count_fields(kind: Type) -> int:
 
 @dataclass(eq=False)
 class TypeResolver:
-    """Resolves references to types; `constant` evaluates widths and sizes."""
+    """A type resolver resolves references to types; `constant` evaluates widths and sizes."""
 
     context: CheckContext
     constant: Callable[[syntax.Expression, Scope], int]

@@ -30,7 +30,8 @@ _COMPOUND = ("*=", "/=", "%=", "+=", "-=", "|+|=", "|-|=", "<<=", ">>=", "&=", "
 
 @dataclass(eq=False)
 class StatementChecker(ExpressionUser):
-    """Checks the statements of one place: a parser, an action, a function or a control's body."""
+    """A statement checker checks the statements of one place: a parser, an action, a function or a
+    control's body."""
 
     place: str = field(default="control", init=False)  # or parser, action, function
     returns: Type = field(default=VOID, init=False)
@@ -57,6 +58,7 @@ class StatementChecker(ExpressionUser):
         }
 
     def check_all(self, nodes: list[syntax.SyntaxNode], scope: Scope) -> None:
+        """Check statements and declarations in their order."""
         for node in nodes:
             self.check(node, scope)
 

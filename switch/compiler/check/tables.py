@@ -33,9 +33,12 @@ _PROPERTIES = {
 
 @dataclass(eq=False)
 class TableChecker(ExpressionUser):
+    """A table checker checks declarations of tables."""
+
     calls: CallChecker
 
     def check(self, node: syntax.TableDeclaration, scope: Scope) -> None:
+        """Check a table's key, actions, properties and entries, and add it to the scope."""
         types = [self._key(key, scope) for key in node.keys]
         for key in [key for key in node.keys if key.match_kind == "lpm"][1:]:
             self.reporter.error(

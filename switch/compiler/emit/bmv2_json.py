@@ -29,7 +29,7 @@ _SHORT = 100
 
 
 class Emitter:
-    """Writes one program. `notes` tell where in the source its parts come from."""
+    """An emitter writes one program. `notes` tell where in the source its parts come from."""
 
     def __init__(self, program: ir.LoweredProgram, reporter: Reporter, notes: SourceNotes) -> None:
         self.program = program
@@ -50,6 +50,7 @@ class Emitter:
     # Parser and deparser
 
     def parser(self) -> Json:
+        """Return the parser with its states."""
         states = self.program.states
         return {
             "name": "parser",
@@ -68,6 +69,7 @@ class Emitter:
         }
 
     def parser_operation(self, node: ir.Do) -> Json:
+        """Return an operation of a parser's state."""
         operation, operands = node.operation, node.operands
         match operation:
             case "extract" | "extract_VL":
@@ -89,6 +91,7 @@ class Emitter:
     # Lists of fields
 
     def digests(self) -> list[Json]:
+        """Return the digests, which BMv2 calls learn lists."""
         return [
             {
                 "id": model.id, "name": model.name,
@@ -98,6 +101,7 @@ class Emitter:
         ]  # fmt: skip
 
     def field_lists(self) -> list[Json]:
+        """Return the lists of fields that are preserved when packets are sent again."""
         return [
             {
                 "id": index + 1, "name": f"field_list_{index + 1}",
@@ -109,6 +113,7 @@ class Emitter:
     # Actions and pipelines
 
     def actions(self) -> list[Json]:
+        """Return the actions, and number them."""
         for index, model in enumerate(self.program.actions):
             model.id = index
         return [
@@ -127,6 +132,7 @@ class Emitter:
         ]
 
     def pipelines(self) -> list[Json]:
+        """Return ingress and egress with their tables, action profiles and conditions."""
         tables, conditions, profiles = count(), count(), count()  # over both pipelines
         return [
             {
@@ -153,6 +159,7 @@ class Emitter:
         ]
 
     def profile(self, model: ir.ActionProfile, number: int) -> Json:
+        """Return an action profile or selector."""
         item: Json = {"name": model.name, "id": number, "max_size": model.size}
         if model.algorithm is not None:
             item["selector"] = {
@@ -162,6 +169,7 @@ class Emitter:
         return self.notes.add(item, model.span)
 
     def conditional(self, node: ir.ConditionNode, number: int) -> Json:
+        """Return a condition with the nodes that may follow."""
         item = {
             "name": node.name, "id": number, "expression": condition(node.condition),
             "true_next": node.true_next, "false_next": node.false_next,
@@ -169,6 +177,7 @@ class Emitter:
         return self.notes.add(item, node.span)
 
     def table(self, node: ir.TableNode, number: int) -> Json:
+        """Return a table with its key, actions, entries and the nodes that may follow."""
         table = node.table
         keys = [key for key in table.keys if key.match_kind != "selector"]
         kinds = {_key_kind(key) for key in keys} | {"exact"}
@@ -218,6 +227,7 @@ class Emitter:
     def entry(
         self, entry: ir.LoweredEntry, keys: list[ir.LoweredKey], table: ir.LoweredTable, number: int
     ) -> Json:
+        """Return an entry that the program gives a table; `number` is its place from 1 on."""
         values = dict(zip((id(key) for key in table.keys), entry.keys, strict=True))
         item = {
             "match_key": [_match(key, values[id(key)]) for key in keys],

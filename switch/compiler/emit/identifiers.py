@@ -30,7 +30,7 @@ def one_at_a_time(name: str) -> int:
 
 
 class Identifiers:
-    """The identifiers of all the objects of a program."""
+    """This holds the identifiers of all the objects of a program."""
 
     def __init__(self, objects: Iterable[tuple[str, str, int | None]]) -> None:
         """Take `objects`: kind (a key of `PREFIXES`), name, and the number that ``@id`` gives if
@@ -69,6 +69,7 @@ class Identifiers:
         self._suffixes = Counter(suffix for name in names for suffix in _suffixes(name))
 
     def of(self, kind: str, name: str) -> int:
+        """Return the identifier of an object."""
         return self._ids[kind, name]
 
     def alias(self, name: str) -> str:

@@ -42,6 +42,8 @@ _Item = TypeVar("_Item", ir.LoweredKey, ir.LoweredParameter, syntax.StructField)
 
 
 class InfoEmitter:
+    """An emitter describes one program in a P4Info."""
+
     def __init__(
         self, program: ir.LoweredProgram, reporter: Reporter,
         parse_annotation: ParseAnnotation,
@@ -115,6 +117,7 @@ class InfoEmitter:
         return sorted(found.values(), key=lambda action: place.get(action.name, action.order))
 
     def given_id(self, annotations: list[Any]) -> int | None:
+        """Return the number that ``@id`` gives; None if there is none."""
         return next(
             (
                 int(expression.constant)
@@ -149,6 +152,8 @@ class InfoEmitter:
     def preamble(
         self, target: Any, kind: str, item: ir.Object, own: frozenset[str] = _NONE
     ) -> None:
+        """Fill in the preamble of an object: its identifier, names, annotations and
+        documentation."""
         target.id = self.identifiers.of(kind, item.name)
         target.name = item.name
         target.alias = self.identifiers.alias(item.name)
@@ -190,6 +195,7 @@ class InfoEmitter:
         self.type_info.add(kind)
 
     def match_kind(self, field: Any, kind: str) -> None:
+        """Set a match field's kind, which may be one that P4Runtime does not know."""
         if kind in _MATCH_KINDS:
             field.match_type = p4info_pb2.MatchField.MatchType.Value(kind.upper())
         else:
@@ -198,6 +204,7 @@ class InfoEmitter:
     # Messages
 
     def message(self) -> Any:
+        """Return the P4Info of the program."""
         program = self.program
         self.info.pkg_info.arch = "v1model"
         self.package()
@@ -230,6 +237,7 @@ class InfoEmitter:
         message.type_spec.CopyFrom(self.type_info.specification(item.type))
 
     def package(self) -> None:
+        """Describe the package by the annotations of ``main``."""
         package = self.info.pkg_info
         annotations = self.program.package_annotations
         if find(annotations, "platform_property") is not None:
@@ -266,6 +274,7 @@ class InfoEmitter:
                 )
 
     def table(self, table: ir.LoweredTable) -> None:
+        """Describe a table."""
         message = self.info.tables.add()
         self.preamble(message.preamble, "table", table)
         for key, number in self.numbered(table.keys):
@@ -289,6 +298,7 @@ class InfoEmitter:
         message.has_initial_entries = bool(table.entries)
 
     def action_reference(self, message: Any, choice: ir.ActionChoice) -> None:
+        """Describe one of a table's actions, and where it may be used."""
         reference = message.action_refs.add(id=self.identifiers.of("action", choice.action.name))
         names = {annotation.name for annotation in choice.annotations}
         self.annotations.write(reference, choice.annotations)
@@ -300,6 +310,7 @@ class InfoEmitter:
             reference.scope = p4info_pb2.ActionRef.TABLE_ONLY
 
     def default_action(self, message: Any, table: ir.LoweredTable) -> None:
+        """Describe a table's default action."""
         action = table.default_action
         if action is None:
             return
@@ -316,6 +327,7 @@ class InfoEmitter:
             )
 
     def action(self, action: ir.LoweredAction) -> None:
+        """Describe an action with its parameters."""
         message = self.info.actions.add()
         self.preamble(message.preamble, "action", action)
         for parameter, number in self.numbered(action.parameters):
@@ -324,6 +336,7 @@ class InfoEmitter:
             self.typed(item, parameter.type)
 
     def profile(self, profile: ir.ActionProfile) -> None:
+        """Describe an action profile or selector."""
         message = self.info.action_profiles.add()
         self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
         message.table_ids.extend(
@@ -377,6 +390,7 @@ class InfoEmitter:
         message.spec.unit = message.spec.Unit.Value(_UNITS[item.unit])
 
     def controller_header(self, header: syntax.Struct) -> None:
+        """Describe a header that packets to or from the controller have."""
         message = self.info.controller_packet_metadata.add()
         annotation = next(item for item in header.annotations if item.name == "controller_header")
         name = string_of(annotation)
@@ -396,6 +410,7 @@ class InfoEmitter:
                 self.typed(item, syntax.type_of(field))
 
     def value_set(self, value_set: ir.LoweredValueSet) -> None:
+        """Describe a parser's value set."""
         message = self.info.value_sets.add(size=value_set.size)
         self.preamble(message.preamble, "value_set", value_set)
         used = self.type_info.used

@@ -60,7 +60,7 @@ def _field(kind: Type) -> str | None:
 
 @dataclass(eq=False)
 class TypeInfo:
-    """Fills a P4TypeInfo message with the types that are named."""
+    """This fills a P4TypeInfo message with the types that are named."""
 
     message: Any
     annotations: AnnotationWriter

@@ -171,7 +171,7 @@ def operand(node: ir.LoweredExpression) -> Json:
 
 @dataclass(eq=False)
 class SourceNotes:
-    """Adds where in the source something comes from.
+    """Notes tell where in the source something comes from.
 
     The names of files are relative to the program's folder; `reporter` knows the source text.
     """
@@ -197,5 +197,6 @@ class SourceNotes:
         return line[span.column - 1 : end].rstrip()
 
     def primitive(self, node: ir.Do) -> Json:
+        """Return the JSON of a primitive, with its source."""
         item = {"op": node.operation, "parameters": [operand(item) for item in node.operands]}
         return self.add(item, node.span)

@@ -22,7 +22,7 @@ from weft.switch.compiler.types import ActionEnumType
 
 
 class StatementLowering(LoweringPart):
-    """Lowers statements; their code goes to the writer."""
+    """This lowers statements; their code goes to the writer."""
 
     def __init__(
         self, expressions: ExpressionLowering, calls: CallLowering, tables: TableLowering
@@ -48,10 +48,12 @@ class StatementLowering(LoweringPart):
         }
 
     def statements(self, nodes: list[syntax.SyntaxNode], env: Environment) -> None:
+        """Lower statements in their order."""
         for node in nodes:
             self.statement(node, env)
 
     def statement(self, node: syntax.SyntaxNode, env: Environment) -> None:
+        """Lower a statement; after an error in it the next can be lowered too."""
         before, self.writer.span = self.writer.span, node.span
         try:
             self._methods[type(node)](node, env)
@@ -183,7 +185,8 @@ def _table_condition(node: syntax.Expression) -> tuple[syntax.CallExpression, bo
 
 
 class BodyLowering:
-    """The parts that lower parsers, controls, or the lists that other controls are.
+    """This puts together the parts that lower parsers, controls, or the lists that other controls
+    are.
 
     `context` is control or parser; `apply_parser` lowers the application of a parser.
     """

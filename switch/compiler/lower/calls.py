@@ -45,7 +45,7 @@ Applications = Mapping[str, Callable[[syntax.CallExpression, Environment], None]
 
 @dataclass
 class CopyOut:
-    """Where an argument's value goes once the callee has returned."""
+    """This tells where an argument's value goes once the callee has returned."""
 
     place: Place
     value: Place
@@ -54,7 +54,7 @@ class CopyOut:
 
 @dataclass
 class Frames:
-    """The calls that the code is inside of, from the outermost to the innermost."""
+    """Frames are the calls that the code is inside of, from the outermost to the innermost."""
 
     returning: list[tuple[int, Place | None]] = field(default_factory=list)
     """The label that ``return`` leaves in each call, and the place that its value goes to."""
@@ -62,7 +62,7 @@ class Frames:
 
 
 class CallLowering(LoweringPart):
-    """Lowers calls. `statements` lowers a callee's body; `applications` lower what else is
+    """This lowers calls. `statements` lowers a callee's body; `applications` lower what else is
     applied."""
 
     def __init__(
@@ -81,7 +81,7 @@ class CallLowering(LoweringPart):
     def bind(
         self, target: Target, caller: Environment, callee: Environment, isolated: bool
     ) -> list[CopyOut]:
-        """Bind a callee's parameters; what to copy out afterwards.
+        """Bind a callee's parameters, and return what is to be copied out afterwards.
 
         A callee that is `isolated` may see its arguments under other names too (an action does), so
         all of them are copied.
@@ -136,6 +136,7 @@ class CallLowering(LoweringPart):
         return value
 
     def copy_out(self, copies: list[CopyOut]) -> None:
+        """Copy arguments' values to where they go."""
         for copy in copies:
             self.places.assign(copy.place, copy.value, copy.node)
 

@@ -61,7 +61,7 @@ Numbers = list[tuple[ir.LoweredExpression, int]]
 
 
 class ExpressionLowering:
-    """Lowers expressions; code that must run before one has its value goes to the writer.
+    """This lowers expressions; code that must run before one has its value goes to the writer.
 
     `call_value` gives the value of a call, `table_result` that of ``t.apply().hit`` or ``.miss``.
     """
@@ -149,6 +149,7 @@ class ExpressionLowering:
         return arithmetic.number(self.scalar(node, env))
 
     def truth(self, node: syntax.Expression, env: Environment) -> ir.LoweredExpression:
+        """Return the value of an expression as a truth value."""
         return arithmetic.truth(self.scalar(node, env))
 
     def known(self, node: syntax.Expression, env: Environment, what: str = "this") -> int:
@@ -485,7 +486,7 @@ class ExpressionLowering:
 
 
 class LoweringPart:
-    """A part of the lowering, which writes its code to where the expressions' code goes."""
+    """A part of the lowering writes its code to where the expressions' code goes."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:
         self.expressions = expressions

@@ -41,7 +41,7 @@ _CHECKSUMS = tuple(
 
 @dataclass
 class _ExternCall:
-    """A call of an extern, with what is needed to evaluate its arguments."""
+    """A call of an extern has all that is needed to evaluate its arguments."""
 
     node: syntax.CallExpression
     target: Target
@@ -65,7 +65,7 @@ class _ExternCall:
 
 
 class ExternLowering(LoweringPart):
-    """Lowers calls of extern functions and methods."""
+    """This lowers calls of extern functions and methods."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:
         super().__init__(expressions)

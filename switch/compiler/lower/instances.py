@@ -37,7 +37,8 @@ MAXIMUM_SIZE = 1 << 31
 
 
 class InstanceLowering(LoweringPart):
-    """Makes and applies instances; one is made for each instance of the block that it is in."""
+    """This makes and applies instances; one is made for each instance of the block that it is
+    in."""
 
     def __init__(self, expressions: ExpressionLowering, calls: CallLowering) -> None:
         super().__init__(expressions)
@@ -45,6 +46,7 @@ class InstanceLowering(LoweringPart):
         self.direct: dict[tuple[int, int], BlockInstance] = {}
 
     def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
+        """Make the instance that is declared, and bind it to its name."""
         assert node.call is not None
         before, self.writer.span = self.writer.span, node.span
         env.bind(

@@ -52,7 +52,7 @@ def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
 
 
 class ListLowering:
-    """Controls that are lists of calls."""
+    """This lowers controls that are lists of calls."""
 
     def __init__(self, shared: Shared) -> None:
         self.program = shared.program
@@ -130,6 +130,7 @@ class ListLowering:
                 )
 
     def environment(self, instance: BlockInstance, arguments: list[LoweredValue]) -> Environment:
+        """Return the environment of such a control, with its variables set."""
         env = applied(instance, arguments)
         for item in instance.declaration.locals:
             match item:
@@ -197,6 +198,7 @@ class ListLowering:
     # Deparser
 
     def deparser(self, instance: BlockInstance, arguments: list[LoweredValue]) -> None:
+        """Lower the deparser: which headers are emitted, in which order."""
         position = len(self.writer.code)
         for call, scope in self.calls(
             instance, self.environment(instance, arguments), "the deparser"

@@ -22,7 +22,7 @@ Counters = dict[syntax.Variable, ir.LoweredExpression]
 
 
 class LoopLowering(LoweringPart):
-    """Lowers loops; `statement` lowers what is in them."""
+    """This lowers loops; `statement` lowers what is in them."""
 
     def __init__(
         self, expressions: ExpressionLowering,
@@ -56,6 +56,7 @@ class LoopLowering(LoweringPart):
     # for (...; ...; ...)
 
     def for_statement(self, node: syntax.For, env: Environment) -> None:
+        """Lower ``for (initial; condition; update) body``."""
         rounds = None if _applies(node.body) else self._rounds(node, env)
         if rounds is None:
             self._repeated(node, env)
@@ -172,6 +173,7 @@ class LoopLowering(LoweringPart):
     # for (... in ...)
 
     def over(self, node: syntax.ForIn, env: Environment) -> None:
+        """Lower ``for (type name in collection) body``."""
         collection = node.collection
         if isinstance(collection, syntax.RangeKeyset):
             low, high = (

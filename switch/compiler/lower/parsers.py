@@ -45,7 +45,8 @@ def prefixes(low: int, high: int, width: int) -> list[tuple[int, int]]:
 
 @dataclass
 class _ParserRun:
-    """A parser that is being lowered: what its states are called, and where accept leads."""
+    """A parser that is being lowered has names for its states, and a state to which accept
+    leads."""
 
     instance: BlockInstance
     environment: Environment
@@ -54,7 +55,7 @@ class _ParserRun:
 
 
 class ParserLowering:
-    """Lowers parsers to states, those that they run included."""
+    """This lowers parsers to states, those that they run included."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared
@@ -94,6 +95,7 @@ class ParserLowering:
         return first
 
     def state(self, node: syntax.ParserState, initial: list[ir.Code], running: _ParserRun) -> None:
+        """Lower a state; `initial` is the code that runs before its statements."""
         env = running.environment.inner()
         before, self.writer.span = self.writer.span, node.span
         transition = node.transition

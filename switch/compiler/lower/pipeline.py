@@ -10,7 +10,7 @@ from weft.switch.compiler.simplify import bodies, simplify
 
 
 class PipelineBuilder:
-    """Turns a control's code into BMv2's graph: each node names the one that comes next.
+    """A builder turns a control's code into BMv2's graph: each node names the one that comes next.
 
     The code is walked backwards, so that what follows is always known: ``return`` goes to what
     follows the call, ``exit`` to the end of the pipeline.
@@ -23,6 +23,7 @@ class PipelineBuilder:
         self.renamed: dict[str | None, str | None] = {}
 
     def build(self, code: list[ir.Code]) -> ir.LoweredPipeline:
+        """Return the graph of a control's code."""
         self.pipeline.first = self._sequence(simplify(code), None, {})
         self._rename()
         self._order(self.pipeline.first)
@@ -196,6 +197,7 @@ def _span(item: ir.Code) -> Span:
 
 
 def successors(node: ir.PipelineNode) -> list[str | None]:
+    """Return the names of the nodes that may come after a node; None stands for the end."""
     if isinstance(node, ir.ConditionNode):
         return [node.true_next, node.false_next]
     if node.next_by_action is not None:

@@ -54,7 +54,7 @@ _UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 @dataclass(eq=False)
 class PlaceLowering:
-    """Reads places, compares what they hold, and stores values in them."""
+    """This reads places, compares what they hold, and stores values in them."""
 
     writer: CodeWriter
 
@@ -374,6 +374,8 @@ class PlaceLowering:
         return place
 
     def frozen_index(self, index: ir.LoweredExpression) -> ir.LoweredExpression:
+        """Return an index that stays as it is now, in a field of its own unless it is a
+        constant."""
         if isinstance(index, (ir.Number, ir.ActionParameter)):
             return index
         field = self.writer.temporary_field(BitType(32), "index").field

@@ -14,7 +14,8 @@ from weft.switch.compiler.types import Type
 
 
 class Shared:
-    """The program that is being built, its storage, and counters for names and labels."""
+    """All parts of the lowering share this: the program that is being built, its storage, and
+    counters for names and labels."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class Shared:
         return (*environment.order, self.places.get(id(declaration), len(self.places)))
 
     def is_global(self, declaration: syntax.SyntaxNode) -> bool:
+        """Return whether something is declared outside of all blocks."""
         return id(declaration) in self.global_declarations
 
     def field_list(self, index: int) -> list[ir.HeaderField]:
@@ -88,7 +90,7 @@ class Shared:
 
 @dataclass(eq=False)
 class CodeWriter:
-    """Collects code. `context` tells what it is the code of: control, action or parser."""
+    """A writer collects code. `context` tells what it is the code of: control, action or parser."""
 
     shared: Shared
     context: str
@@ -96,6 +98,7 @@ class CodeWriter:
     span: Span = field(default=NOWHERE, init=False)  # of the statement that is being lowered
 
     def do(self, operation: str, *operands: ir.LoweredExpression) -> None:
+        """Add a primitive, or an operation of a parser."""
         self.code.append(ir.Do(operation, operands, self.span))
 
     def captured(self, action: Callable[[], object]) -> list[ir.Code]:
@@ -123,7 +126,9 @@ class CodeWriter:
         return place
 
     def fail_if(self, wrong: object, node: syntax.SyntaxNode, message: str) -> None:
+        """Report an error and raise `Abandon` if something is wrong."""
         self.shared.reporter.fail_if(wrong, node.span, message)
 
     def fail(self, node: syntax.SyntaxNode, message: str) -> Abandon:
+        """Report an error and return the exception to raise."""
         return self.shared.reporter.fail(node.span, message)

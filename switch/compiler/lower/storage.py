@@ -31,7 +31,7 @@ SCALARS = "scalars"
 
 @dataclass(eq=False)
 class FieldPlace:
-    """One field of a header instance."""
+    """This place is one field of a header instance."""
 
     header: str
     name: str
@@ -39,18 +39,22 @@ class FieldPlace:
 
     @property
     def field(self) -> ir.HeaderField:
-        """The field as an expression."""
+        """Return the field as an expression."""
         return ir.HeaderField(self.header, self.name)
 
 
 @dataclass(eq=False)
 class HeaderPlace:
+    """This place is a header instance."""
+
     name: str
     type: StructType
 
 
 @dataclass(eq=False)
 class StackPlace:
+    """This place is a stack of headers or header unions."""
+
     name: str
     type: StackType
     elements: "list[Place]"
@@ -58,6 +62,8 @@ class StackPlace:
 
 @dataclass(eq=False)
 class UnionPlace:
+    """This place is a header union."""
+
     name: str
     type: StructType
     members: dict[str, HeaderPlace]
@@ -65,13 +71,15 @@ class UnionPlace:
 
 @dataclass(eq=False)
 class StructPlace:
+    """This place is a struct, tuple or array, made of the places of its members."""
+
     type: Type
     members: "dict[str, Place]"
 
 
 @dataclass(eq=False)
 class ElementPlace:
-    """A header of a stack at an index that is not known at compile time."""
+    """This place is a header of a stack at an index that is not known at compile time."""
 
     stack: StackPlace
     index: ir.LoweredExpression
@@ -80,7 +88,8 @@ class ElementPlace:
 
 @dataclass(eq=False)
 class NextPlace:
-    """``stack.next`` or, if `last`, ``stack.last``; or the `member` of such a union."""
+    """This place is ``stack.next`` or, if `last`, ``stack.last``; or the `member` of such a
+    union."""
 
     stack: StackPlace
     type: StructType
@@ -90,7 +99,8 @@ class NextPlace:
 
 @dataclass(eq=False)
 class OffsetPlace:
-    """A field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it) without `index`."""
+    """This place is a field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it)
+    without `index`."""
 
     stack: StackPlace
     index: ir.LoweredExpression | None
@@ -101,6 +111,8 @@ class OffsetPlace:
 
 @dataclass(eq=False)
 class SlicePlace:
+    """This place is the bits `high` to `low` of another."""
+
     base: "Place"
     high: int
     low: int
@@ -109,8 +121,8 @@ class SlicePlace:
 
 @dataclass(eq=False)
 class MovingSlicePlace:
-    """`width` bits from bit `index` on, which is not known at compile time; it is at most the
-    number of bits of the whole."""
+    """This place is `width` bits of another, from bit `index` on, which is not known at compile
+    time; it is at most the number of bits of the whole."""
 
     base: "Place"
     index: ir.LoweredExpression
@@ -120,7 +132,8 @@ class MovingSlicePlace:
 
 @dataclass(eq=False)
 class ChosenPlace:
-    """An array's element at an index that is not known at compile time: one of `choices`."""
+    """This place is an array's element at an index that is not known at compile time: one of
+    `choices`."""
 
     choices: "list[Place]"
     index: ir.LoweredExpression
@@ -210,7 +223,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 class Storage:
-    """Allocates header types, header instances and fields of a program."""
+    """Storage allocates header types, header instances and fields of a program."""
 
     def __init__(self, program: ir.LoweredProgram) -> None:
         self.program = program
@@ -275,6 +288,7 @@ class Storage:
         return width if isinstance(width, int) else None
 
     def header(self, name: str, kind: StructType) -> HeaderPlace:
+        """Return a new header instance."""
         own = unique(name, self._names)
         self.program.headers.append(ir.HeaderInstance(own, self.header_type(kind)))
         return HeaderPlace(own, kind)
@@ -343,7 +357,8 @@ class Storage:
 
 @dataclass(eq=False)
 class Composite:
-    """A struct, header or tuple value that has no place; `valid` is False for ``{#}``."""
+    """A composite is a struct, header or tuple value that has no place; `valid` is False for
+    ``{#}``."""
 
     type: Type
     members: "dict[str, LoweredValue]"
@@ -352,7 +367,7 @@ class Composite:
 
 @dataclass(eq=False)
 class ExternInstance:
-    """An instance of an extern object; `object` is what BMv2 has for it, if anything."""
+    """An instance of an extern object has the `object` that BMv2 has for it, if any."""
 
     kind: str
     name: str
@@ -361,7 +376,7 @@ class ExternInstance:
 
 @dataclass(eq=False)
 class BlockInstance:
-    """An instance of a parser or control; `path` is its name in the control plane."""
+    """An instance of a parser or control has a `path`, its name in the control plane."""
 
     declaration: syntax.ParserDeclaration | syntax.ControlDeclaration
     path: str
@@ -406,7 +421,7 @@ LoweredValue = (
 
 @dataclass(eq=False)
 class Environment:
-    """What declarations stand for, in one instance of a block or one call."""
+    """An environment tells what declarations stand for, in one instance of a block or one call."""
 
     parent: "Environment | None" = None
     path: str = ""
@@ -415,9 +430,11 @@ class Environment:
     values: dict[int, LoweredValue] = field(default_factory=dict)
 
     def bind(self, declaration: syntax.SyntaxNode, value: LoweredValue) -> None:
+        """Let a declaration stand for a value."""
         self.values[id(declaration)] = value
 
     def find(self, declaration: syntax.SyntaxNode) -> LoweredValue | None:
+        """Return what a declaration stands for here; None if it stands for nothing."""
         environment: Environment | None = self
         while environment is not None:
             if id(declaration) in environment.values:

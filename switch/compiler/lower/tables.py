@@ -23,7 +23,8 @@ from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_v
 
 
 class TableLowering(LoweringPart):
-    """Makes tables, once for each instance of the control that they are in, and applies them."""
+    """This makes tables, once for each instance of the control that they are in, and applies
+    them."""
 
     def __init__(
         self, expressions: ExpressionLowering, calls: CallLowering, instances: InstanceLowering
@@ -153,6 +154,7 @@ class TableLowering(LoweringPart):
         return table
 
     def parse_number(self, annotation: syntax.Annotation) -> int | None:
+        """Return the number in an annotation's brackets; None unless one stands there alone."""
         values = [item.constant for item in self.shared.parse_annotation(annotation)]
         return int(values[0]) if len(values) == 1 and isinstance(values[0], int) else None
 

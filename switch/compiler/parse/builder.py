@@ -14,7 +14,7 @@ _BASES = {"x": 16, "o": 8, "b": 2, "d": 10}
 
 
 class Items(list[Any]):
-    """A list that a rule becomes, with its span."""
+    """A rule becomes a list, with its span."""
 
     def __init__(self, items: Iterable[Any], children: Children) -> None:
         super().__init__(items)
@@ -22,35 +22,36 @@ class Items(list[Any]):
 
 
 class NameTokens(Items):
-    """A declared name."""
+    """A declared name stands here."""
 
     @property
     def text(self) -> str:
+        """Return the name."""
         return str(self[0])
 
 
 class TypeParameters(Items):
-    """The names in angle brackets behind a declared name."""
+    """The names in angle brackets behind a declared name stand here."""
 
 
 class TypeArguments(Items):
-    """The types in angle brackets behind the name of a type or of what is called."""
+    """The types in angle brackets behind the name of a type or of what is called stand here."""
 
 
 class Parameters(Items):
-    """The parameters in round brackets."""
+    """The parameters in round brackets stand here."""
 
 
 class Keys(Items):
-    """A table's ``key``."""
+    """The elements of a table's ``key`` stand here."""
 
 
 class Actions(Items):
-    """A table's ``actions``."""
+    """The references in a table's ``actions`` stand here."""
 
 
 class Entries(Items):
-    """A table's ``entries``."""
+    """The entries in a table's ``entries`` stand here."""
 
     constant = False
 
@@ -63,18 +64,22 @@ def span_of(child: Any) -> Span:
 
 
 def span_of_all(children: Sequence[Any]) -> Span:
+    """Return the span from the first child to the last."""
     return span_of(children[0]).to(span_of(children[-1])) if children else NOWHERE
 
 
 def is_token(child: Any, *kinds: str) -> bool:
+    """Return whether a child is a token of one of these kinds."""
     return isinstance(child, lark.Token) and child.type in kinds
 
 
 def has_token(children: Children, kind: str) -> bool:
+    """Return whether a token of this kind is among the children."""
     return any(is_token(child, kind) for child in children)
 
 
 def without_tokens(children: Children) -> Children:
+    """Return the children that are no tokens."""
     return [child for child in children if not isinstance(child, lark.Token)]
 
 
@@ -94,10 +99,12 @@ def plain_items(children: Children) -> list[Items]:
 
 
 def names_in(children: Children) -> list[tuple[str, Span]]:
+    """Return the names that are declared, each with its span."""
     return [(item.text, item.span) for item in take(children, NameTokens)]
 
 
 def annotations_in(children: Children) -> list[syntax.Annotation]:
+    """Return the annotations among the children."""
     return [
         syntax.Annotation(child.raw.span, child.raw.text, child.raw.bracket, child.raw.body)
         for child in children
@@ -106,6 +113,7 @@ def annotations_in(children: Children) -> list[syntax.Annotation]:
 
 
 def type_parameters_in(children: Children) -> list[str]:
+    """Return the names of the type parameters; none if there are no brackets for them."""
     return list(first(children, TypeParameters) or ())
 
 
@@ -144,7 +152,7 @@ def _named_type(c: Children) -> syntax.TypeReference:
 
 
 def _of_type(c: Children, reference: syntax.TypeReference) -> syntax.Expression:
-    """``type.name``."""
+    """Return ``type.name``."""
     return syntax.MemberAccess(
         span_of_all(c), syntax.TypeExpression(reference.span, reference), c[2].text, c[2].span
     )

@@ -30,13 +30,13 @@ _OF_ONE_STRING = ("name", "deprecated", "noWarn")
 
 
 class SourceToken(Token):
-    """A token of lark's that knows the token of ours that it stands for."""
+    """A token of lark's knows the token of ours that it stands for."""
 
     raw: RawToken
 
 
 class _TokenFeed(Lexer):
-    """The lexer that lark calls, which hands on the tokens that it is given."""
+    """This is the lexer that lark calls; it hands on the tokens that it is given."""
 
     def __init__(self, lexer_conf: Any) -> None:
         pass

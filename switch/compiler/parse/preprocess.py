@@ -46,7 +46,7 @@ _OF_P4_14 = re.compile(r"^\s*(header_type|calculated_field|field_list_calculatio
 
 @dataclass
 class SourceLine:
-    """One line of the preprocessor's output and where it came from."""
+    """A line of the preprocessor's output knows where it came from."""
 
     text: str
     file: str
@@ -55,13 +55,14 @@ class SourceLine:
 
 @dataclass
 class Preprocessed:
-    """A preprocessed program: its lines, and the text of each file that it was made of."""
+    """A preprocessed program has its lines, and the text of each file that it was made of."""
 
     lines: list[SourceLine] = field(default_factory=list)
     sources: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
+        """Return the whole text."""
         return "\n".join(line.text for line in self.lines)
 
 
@@ -80,7 +81,7 @@ class _TooMuchError(Exception):
 
 
 class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
-    """The preprocessor pcpp, with errors kept as diagnostics instead of printed."""
+    """This is the preprocessor pcpp, with errors kept as diagnostics instead of printed."""
 
     def __init__(self, include_dirs: Sequence[Path]) -> None:
         super().__init__()

@@ -104,7 +104,7 @@ _CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRAC
 
 @dataclass
 class RawToken:
-    """A token: its terminal in the grammar, its text and where it stands.
+    """A token has its terminal in the grammar, its text and the place where it stands.
 
     An annotation is one token (kind ANNOTATION): `text` is its name, `bracket` is "(" or "[" or
     empty, and `body` holds the tokens between the brackets.
@@ -162,7 +162,7 @@ _OTHER_KINDS = {"word": "IDENTIFIER", "string": "STRING_LITERAL", "integer": "IN
 
 
 class _Sorter:
-    """One pass over the tokens that decides what each identifier and angle bracket is."""
+    """A sorter goes over the tokens once, and decides what each identifier and angle bracket is."""
 
     def __init__(self, tokens: list[RawToken]) -> None:
         self.tokens = tokens
@@ -261,7 +261,7 @@ class _Sorter:
 
     @property
     def at_declarations(self) -> bool:
-        """Whether function prototypes may stand here."""
+        """Return whether function prototypes may stand here."""
         in_extern = len(self.scopes) == 2 and self.scopes[-1].get("extern", False)
         return len(self.scopes) == 1 or in_extern
 
