@@ -20,11 +20,12 @@ _OTHERS_MAY_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def cache_dir() -> Path:
     """Return the cache folder of this user, which is created if need be.
 
-    ``$WEFT_CACHE`` if set; else the first of these that can be used: a folder in the checkout's own
-    ``.cache``, when running from a checkout; ``~/.cache/weft``; a folder for temporary files. It is
-    the user's own, since code is loaded from it, and root must not leave files in a user's way: a
-    folder that is a symbolic link, that belongs to somebody else, or that others may write to or
-    put another in the place of, is not used. Everything in it can be deleted at any time.
+    It is ``$WEFT_CACHE`` if that is set; else the first of these that can be used: a folder in the
+    checkout's own ``.cache``, when running from a checkout; ``~/.cache/weft``; a folder for
+    temporary files. It is the user's own, since code is loaded from it, and root must not leave
+    files in a user's way: a folder that is a symbolic link, that belongs to somebody else, or that
+    others may write to or put another in the place of, is not used. Everything in it can be deleted
+    at any time.
 
     Raises MachineError if none can be used.
     """

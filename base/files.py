@@ -54,7 +54,7 @@ def write_whole(
 def create(path: Path) -> int:
     """Make a file anew, in place of what was there, and return its descriptor.
 
-    For files that grow while others read them. A symbolic link is replaced and not followed.
+    It is for files that grow while others read them. A symbolic link is replaced and not followed.
     """
     stream = _open_stream(path)
     if stream is not None:

@@ -17,7 +17,7 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 def open_private(path: Path, mode: str) -> IO[Any]:
     """Open a file for writing; if it is made, its owner alone may read and write it.
 
-    A symbolic link in its place is not followed: OSError.
+    A symbolic link in its place is not followed, and raises OSError.
     """
 
     def opener(name: str, flags: int) -> int:
