@@ -242,9 +242,10 @@ def _serve(options: SwitchOptions, config: Config) -> None:
     from weft.switch.realtime.process import SwitchProcess
 
     credentials = _credentials(options.tls)
+    program = options.program
     text = None
-    if options.program is not None:
-        text = load_program(options.program, options.include, macros(options.defines))
+    if program is not None:
+        text = load_program(program, options.include, macros(options.defines))
     failed = threading.Event()
     process = SwitchProcess(config, on_failure=failed.set)
     process.start()
@@ -252,9 +253,8 @@ def _serve(options: SwitchOptions, config: Config) -> None:
         at_end.callback(process.stop)
         at_end.callback(_end_captures, process)
         logged = _logs_packets(options)
-        trace = None
-        if options.trace is not None or logged:
-            trace = TraceLines(process, options.trace, logged=logged)
+        wanted = logged or options.trace is not None
+        trace = TraceLines(process, options.trace, logged=logged) if wanted else None
         server = serve(process.controls[0], options.device_id, options.address, credentials)
         at_end.callback(server.stop)
         at_end.callback(LinkStates(process, [server.device.set_port_up]).close)
@@ -263,8 +263,8 @@ def _serve(options: SwitchOptions, config: Config) -> None:
         _say(f"P4Runtime: device {options.device_id} on {server.address}")
         for line in _ports(config):
             _say(line)
-        if text is not None and options.program is not None:
-            _load(server.device, text, _p4info(options), options.program)
+        if text is not None and program is not None:
+            _load(server.device, text, _p4info(options), program)
         else:
             _say("program: none yet: a client's SetForwardingPipelineConfig brings one")
         if trace is not None:

@@ -41,8 +41,8 @@ class ReplicationState:
     control: SwitchControl
     nodes: dict[int, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     groups: dict[int, list[int]] = field(default_factory=dict)
-    to_port: dict[int, int] = field(default_factory=dict)
-    to_group: dict[int, int] = field(default_factory=dict)
+    mirrors: dict[int, tuple[str, int]] = field(default_factory=dict)
+    """For each session, whether clones leave at a "port" or a "multicast group", and its number."""
     next_node: int = 0
 
     def create_group(self, group: int) -> None:
@@ -92,27 +92,25 @@ class ReplicationState:
 
     def mirror_to_port(self, session: int, port: int) -> None:
         """Let clones of a session leave at a port, and no longer where a group's copies go."""
-        self.to_group.pop(session, None)
-        self.to_port[session] = port
+        self.mirrors[session] = ("port", port)
 
     def mirror_to_group(self, session: int, group: int) -> None:
         """Let clones of a session go where a group's copies go, and no longer to a port."""
-        self.to_port.pop(session, None)
-        self.to_group[session] = group
+        self.mirrors[session] = ("multicast group", group)
 
     def remove_mirror(self, session: int) -> None:
         """Forget a session."""
-        self.describe_mirror(session)
-        self.to_port.pop(session, None)
-        self.to_group.pop(session, None)
+        self._mirror(session)
+        del self.mirrors[session]
 
     def describe_mirror(self, session: int) -> str:
         """Return in words where clones of a session go."""
-        if session in self.to_port:
-            return f"port {self.to_port[session]}"
-        if session in self.to_group:
-            return f"multicast group {self.to_group[session]}"
-        raise NotFound(f"there is no mirroring session {session}")
+        kind, number = self._mirror(session)
+        return f"{kind} {number}"
+
+    def _mirror(self, session: int) -> tuple[str, int]:
+        refuse(session not in self.mirrors, f"there is no mirroring session {session}", NotFound)
+        return self.mirrors[session]
 
     def _node(self, handle: int) -> tuple[int, tuple[int, ...]]:
         return _need("multicast node", "nodes", self.nodes, handle)
@@ -130,9 +128,8 @@ class ReplicationState:
 
     def _mirrored(self, session: int) -> tuple[Replica, ...]:
         """Return the copies of a session."""
-        if session in self.to_port:
-            return (Replica(self.to_port[session]),)
-        return self._replicas(self.to_group[session])
+        kind, number = self.mirrors[session]
+        return (Replica(number),) if kind == "port" else self._replicas(number)
 
     def apply(self) -> None:
         """Bring what is set up here into the switch."""
@@ -142,11 +139,10 @@ class ReplicationState:
             {group.group_id for group in control.multicast_groups()},
             {number: MulticastGroup(number, self._replicas(number)) for number in groups},
         )
-        sessions = {*self.to_port, *self.to_group}
         self._agree(
             CloneSession,
             {session.session_id for session in control.clone_sessions()},
-            {number: CloneSession(number, self._mirrored(number)) for number in sessions},
+            {number: CloneSession(number, self._mirrored(number)) for number in self.mirrors},
         )
 
     def _agree(

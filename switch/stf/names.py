@@ -13,7 +13,7 @@ from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Terna
 from weft.switch.engine.program import Action, KeyField, Program, Table
 from weft.switch.stf.statements import Match, StfArgument, StfCall, StfValue, StfWord
 
-_ELEMENT = re.compile(r"(.*)\$([0-9]+)(.*)")
+_ELEMENT = re.compile(r"^(.*)\$([0-9]+)(.*)$")
 
 
 def resolve(word: StfWord, kind: str, names: Iterable[str], where: str = "the program") -> str:
@@ -109,20 +109,12 @@ def _fitting(value: StfValue, width: int, what: str) -> int:
 def find_key(table: Table, word: StfWord) -> int:
     """Return the place of the field of a table's key that a name means; raises `InputError`."""
     names = [key.name for key in table.keys]
-    text = word.text
-    element = _ELEMENT.fullmatch(text)
-    if element:
-        text = f"{element[1]}[{element[2]}]{element[3]}"
-    for spelling in _spellings(text):
-        if spelling in names:
-            return names.index(spelling)
-    found = [
-        place
-        for place, name in enumerate(names)
-        if any(name.endswith("." + spelling) for spelling in _spellings(text))
-    ]
-    if found:
-        return found[-1]
+    spellings = _spellings(_ELEMENT.sub(r"\1[\2]\3", word.text))
+    whole = [names.index(spelling) for spelling in spellings if spelling in names]
+    ends = tuple("." + spelling for spelling in spellings)
+    found = [place for place, name in enumerate(names) if name.endswith(ends)]
+    if whole or found:
+        return whole[0] if whole else found[-1]
     listed = ", ".join(f"{key.name} ({key.kind}, {key.width} bits)" for key in table.keys)
     raise word.place.error(
         f"table {table.name!r} has no key field {word.text!r}; it has: {listed or 'none'}"
@@ -130,12 +122,7 @@ def find_key(table: Table, word: StfWord) -> int:
 
 
 def _spellings(text: str) -> list[str]:
-    spellings = [text, text + "$", text + ".$valid$"]
-    if text.endswith(".valid"):
-        spellings += [text[:-5] + "$valid$"]
-    if text == "valid":
-        spellings += ["$valid$"]
-    return spellings
+    return [text, text + "$", text + ".$valid$", re.sub(r"(^|\.)valid$", r"\1$valid$", text)]
 
 
 def keys_of(table: Table, matches: Sequence[Match]) -> tuple[Key, ...]:

@@ -8,7 +8,7 @@ unless that ends with ``$``; a port that no statement names is not looked at.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import groupby, zip_longest
 from typing import Any
 
 from weft.switch.stf.statements import Expect, SendPacket, TextPlace
@@ -264,18 +264,10 @@ def _rejoin(
     """Hold what is missing against what is unexpected in the same stretch of pairs: the two
     differ."""
     joined: list[tuple[Expect | None, Output | None]] = []
-    stretch: list[tuple[Expect | None, Output | None]] = []
-
-    def flush() -> None:
-        missing = [expect for expect, _ in stretch if expect is not None]
-        joined.extend(zip_longest(missing, [output for _, output in stretch if output is not None]))
-        stretch.clear()
-
-    for pair in pairs:
-        if None in pair:
-            stretch.append(pair)
-        else:
-            flush()
-            joined.append(pair)
-    flush()
+    for are_single, stretch in groupby(pairs, lambda pair: None in pair):
+        some = list(stretch)
+        if are_single:
+            missing = [expect for expect, _ in some if expect is not None]
+            some = list(zip_longest(missing, [each for _, each in some if each is not None]))
+        joined += some
     return joined
