@@ -29,8 +29,7 @@ def cache_dir() -> Path:
 
     Raises MachineError if none can be used.
     """
-    named = os.environ.get("WEFT_CACHE")
-    if named:
+    if named := os.environ.get("WEFT_CACHE"):
         return _made(Path(named).absolute())
     candidates = [Path(tempfile.gettempdir()) / f"weft-cache-{os.getuid()}"]
     with contextlib.suppress(RuntimeError):  # a user without a home

@@ -56,8 +56,7 @@ def create(path: Path) -> int:
 
     It is for files that grow while others read them. A symbolic link is replaced and not followed.
     """
-    stream = _open_stream(path)
-    if stream is not None:
+    if (stream := _open_stream(path)) is not None:
         return stream
     with _made_file(path, folders=False, keep=False) as descriptor:
         return os.dup(descriptor)

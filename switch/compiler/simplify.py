@@ -18,8 +18,7 @@ class _Simplifier:
     known: dict[int, tuple[list[ir.Code], list[ir.Code]]] = field(default_factory=dict, init=False)
 
     def sequence(self, code: list[ir.Code]) -> list[ir.Code]:
-        known = self.known.get(id(code))
-        if known is not None:
+        if (known := self.known.get(id(code))) is not None:
             return known[1]
         result: list[ir.Code] = []
         self.known[id(code)] = (code, result)

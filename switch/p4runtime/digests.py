@@ -102,8 +102,7 @@ class Digests:
 
     def learn(self, name: str, values: Values, now_ns: int) -> None:
         """Take what the data plane has learned; it is dropped while the digest is off."""
-        learner = self.learners.get(name)
-        if learner is not None:
+        if (learner := self.learners.get(name)) is not None:
             learner.expire(now_ns)
             learner.learn(values, now_ns)
 

@@ -185,8 +185,7 @@ def refuse_mixing(device: Device, profile: ProfileInfo, who: str = "") -> None:
 def copy_watch(written: Sequence[Any], messages: Sequence[Any]) -> None:
     """Let members watch the ports that they had as the client wrote them."""
     for original, message in zip(written, messages, strict=True):
-        kind = original.WhichOneof("watch_kind")
-        if kind is not None:
+        if (kind := original.WhichOneof("watch_kind")) is not None:
             setattr(message, kind, getattr(original, kind))
 
 
@@ -212,8 +211,7 @@ def read_groups(device: Device, query: Any) -> Iterator[Any]:
                 )
                 for member_id, weight in group.members:
                     message.members.add(member_id=member_id, weight=weight)
-                written = device.notes.groups.get((profile.name, group.group_id))
-                if written is not None:
+                if (written := device.notes.groups.get((profile.name, group.group_id))) is not None:
                     copy_watch(written.members, message.members)
                 yield message
 

@@ -107,8 +107,7 @@ def write_digest(device: Device, kind: int, message: Any) -> None:
 def read_digests(device: Device, query: Any) -> Iterator[Any]:
     """Yield one digest's limits, or (id 0) those of all digests that are switched on."""
     for digest in device.info.digests.chosen(query.digest_id):
-        learner = device.notes.digests.learners.get(digest.name)
-        if learner is not None:
+        if (learner := device.notes.digests.learners.get(digest.name)) is not None:
             config = p4runtime_pb2.DigestEntry.Config(**asdict(learner.limits))
             yield p4runtime_pb2.DigestEntry(digest_id=digest.id, config=config)
 
@@ -116,8 +115,7 @@ def read_digests(device: Device, query: Any) -> Iterator[Any]:
 def acknowledge(device: Device, message: Any) -> None:
     """Take a ``DigestListAck``; raise INVALID_ARGUMENT for an unknown digest."""
     digest = device.running_info.digests.find(message.digest_id)
-    learner = device.running_notes.digests.learners.get(digest.name)
-    if learner is not None:
+    if (learner := device.running_notes.digests.learners.get(digest.name)) is not None:
         learner.acknowledge(message.list_id)
 
 

@@ -38,8 +38,7 @@ def check_fits(old: SwitchControl, info: ProgramInfo, trial: SwitchControl) -> N
         if default is not None and not table.const_default and not table.profile_id:
             trial.set_default(table.name, default)
     for value_set in info.value_sets.values():
-        members = old.value_set(value_set.name)
-        if members:
+        if members := old.value_set(value_set.name):
             trial.set_value_set(value_set.name, members)
 
 
@@ -65,8 +64,7 @@ def taken(control: SwitchControl, info: ProgramInfo) -> list[Write]:
                 writes.append(partial(values.write_meter_counts, meter, index, counts))
     for register in info.registers.values():
         for index in range(register.size):
-            value = values.read_register(register.name, index)
-            if value:
+            if value := values.read_register(register.name, index):
                 writes.append(partial(values.write_register, register.name, index, value))
     for table in info.tables.values():
         for entry in control.entries(table.name):

@@ -233,8 +233,7 @@ class Streams:
     def _tell(self, notices: list[Notice]) -> None:
         with self._lock:
             for notice in notices:
-                outbox = self._outboxes.get(notice.client)
-                if outbox is not None:
+                if (outbox := self._outboxes.get(notice.client)) is not None:
                     outbox.put_latest(notice.message)
 
 

@@ -413,8 +413,7 @@ DirectResource = Literal["counter", "meter"]
 def write_direct_counter(device: Device, kind: int, message: Any) -> None:
     """Set the counter of one entry, which is only allowed to MODIFY."""
     table, entry_id = _existing(device, "counter", kind, message.table_entry)
-    cell = decode_cell(table.label, message, "data")
-    if cell is not None:
+    if (cell := decode_cell(table.label, message, "data")) is not None:
         device.live(partial(device.control.values.write_direct_counter, *entry_id, cell))
 
 

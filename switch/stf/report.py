@@ -200,10 +200,8 @@ def compare_port(
             failures.append(
                 StfFailure("missing", expect.place, f"no packet left at port {port} for this", port)
             )
-        elif expect is not None and output is not None:
-            found = difference(expect, output.frame)
-            if found is not None:
-                failures.append(_differs(port, number, expect, output, found))
+        elif expect and output and (found := difference(expect, output.frame)):
+            failures.append(_differs(port, number, expect, output, found))
     return failures
 
 

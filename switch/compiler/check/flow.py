@@ -166,8 +166,7 @@ class FlowChecker:
         if node.operator != "=":
             self.read(node.target, facts)
         self._write(node.target, facts)
-        key = written_key(node.target)
-        if key is not None:
+        if (key := written_key(node.target)) is not None:
             self._copy_validity(key, node.value, facts)
         return facts
 
@@ -183,8 +182,7 @@ class FlowChecker:
     def _write(self, node: syntax.Expression, facts: Facts) -> None:
         for part in _indices(node):
             self.read(part, facts)
-        key = written_key(node)
-        if key is not None:
+        if (key := written_key(node)) is not None:
             header = (key[0], key[1][:-1])
             if key[1] and header in facts.invalid and header not in facts.valid:
                 self.warn(node.span, f"{_header_of(node)} is not valid here", "invalid-header")

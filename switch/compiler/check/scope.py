@@ -106,8 +106,7 @@ class CheckContext:
 
     def symbol(self, name: syntax.Name, scope: Scope) -> Symbol:
         """Return what a name stands for; report an error if it stands for nothing."""
-        symbol = (scope.root() if name.absolute else scope).find(name.name)
-        if symbol is not None:
+        if (symbol := (scope.root() if name.absolute else scope).find(name.name)) is not None:
             return symbol
         if name.name in self.broken:
             raise Abandon(name.name)
@@ -133,8 +132,7 @@ class CheckContext:
 
     def declare(self, scope: Scope, node: syntax.Declaration, symbol: Symbol | None = None) -> None:
         """Add a name to a scope; two declarations of it in one scope are an error."""
-        known = scope.symbols.get(node.name)
-        if known is not None and not isinstance(known, Overloads):
+        if (known := scope.symbols.get(node.name)) is not None and not isinstance(known, Overloads):
             origin = known.declaration if isinstance(known, TypeEntry) else known
             place = f" (first at {origin.span.file}:{origin.span.line})" if origin else ""
             self.reporter.error(node.name_span, f"'{node.name}' is declared twice{place}")

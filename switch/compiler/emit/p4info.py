@@ -186,11 +186,9 @@ class InfoEmitter:
 
     def typed(self, target: Any, kind: Type) -> None:
         """Set the width and, of a type that has a name, the name."""
-        width = self.type_info.width(kind)
-        if width is not None:
+        if (width := self.type_info.width(kind)) is not None:
             target.bitwidth = width
-        name = type_name(kind)
-        if name is not None:
+        if (name := type_name(kind)) is not None:
             target.type_name.name = name
         self.type_info.add(kind)
 
@@ -275,7 +273,15 @@ class InfoEmitter:
 
     def table(self, table: ir.LoweredTable) -> None:
         """Describe a table."""
-        message = self.info.tables.add()
+        direct = (("direct_counter", table.counter), ("direct_meter", table.meter))
+        message = self.info.tables.add(
+            size=table.size,
+            is_const_table=table.entries_constant,
+            has_initial_entries=bool(table.entries),
+            direct_resource_ids=[
+                self.identifiers.of(kind, item.name) for kind, item in direct if item is not None
+            ],
+        )
         self.preamble(message.preamble, "table", table)
         for key, number in self.numbered(table.keys):
             if key.match_kind != "selector":
@@ -288,14 +294,8 @@ class InfoEmitter:
         self.default_action(message, table)
         if table.profile is not None:
             message.implementation_id = self.identifiers.of("action_profile", table.profile.name)
-        for kind, item in (("direct_counter", table.counter), ("direct_meter", table.meter)):
-            if item is not None:
-                message.direct_resource_ids.append(self.identifiers.of(kind, item.name))
-        message.size = table.size
         if table.support_timeout:
             message.idle_timeout_behavior = p4info_pb2.Table.NOTIFY_CONTROL
-        message.is_const_table = table.entries_constant
-        message.has_initial_entries = bool(table.entries)
 
     def action_reference(self, message: Any, choice: ir.ActionChoice) -> None:
         """Describe one of a table's actions, and where it may be used."""
@@ -337,30 +337,26 @@ class InfoEmitter:
 
     def profile(self, profile: ir.ActionProfile) -> None:
         """Describe an action profile or selector."""
-        message = self.info.action_profiles.add()
-        self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
-        message.table_ids.extend(
-            self.identifiers.of("table", name) for name in sorted(profile.tables)
+        message = self.info.action_profiles.add(
+            table_ids=[self.identifiers.of("table", name) for name in sorted(profile.tables)],
+            with_selector=profile.algorithm is not None,
+            size=profile.size,
         )
-        message.with_selector = profile.algorithm is not None
-        message.size = profile.size
+        self.preamble(message.preamble, "action_profile", profile, _OF_PROFILE)
         if profile.algorithm is not None:
             self.selector(message, profile)
         else:
             for name in sorted(_OF_PROFILE):
-                annotation = find(profile.annotations, name)
-                if annotation is not None:
+                if annotation := find(profile.annotations, name):
                     self.reporter.warning(
                         annotation.span, f"@{name} is ignored: '{profile.name}' has no selector"
                     )
 
     def selector(self, message: Any, profile: ir.ActionProfile) -> None:
         """Write what annotations say about the sizes of groups."""
-        group_size = find(profile.annotations, "max_group_size")
-        if group_size is not None:
+        if group_size := find(profile.annotations, "max_group_size"):
             message.max_group_size = self.annotations.number(group_size)
-        semantics = find(profile.annotations, "selector_size_semantics")
-        if semantics is not None:
+        if semantics := find(profile.annotations, "selector_size_semantics"):
             text = (string_of(semantics) or "").lower()
             if text not in ("sum_of_weights", "sum_of_members"):
                 self.reporter.error(

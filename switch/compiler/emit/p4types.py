@@ -71,10 +71,8 @@ class TypeInfo:
     def width(self, kind: Type) -> int | None:
         """Return the width in P4Runtime, which ``@p4runtime_translation`` may change; None for
         strings."""
-        if isinstance(kind, NewType):
-            translation = self._translation(kind)
-            if translation is not None:
-                return translation[1]
+        if isinstance(kind, NewType) and (translation := self._translation(kind)) is not None:
+            return translation[1]
         return None if isinstance(base_type(kind), (EnumType, ErrorType)) else scalar_width(kind)
 
     def _translation(self, kind: NewType) -> tuple[str, int | None] | None:

@@ -82,8 +82,7 @@ class StatementLowering(LoweringPart):
 
     def _if(self, node: syntax.If, env: Environment) -> None:
         sides = [node.then, node.otherwise]
-        found = _table_condition(node.condition)
-        if found is not None:
+        if (found := _table_condition(node.condition)) is not None:
             call, on_hit = found
             apply = self.tables.prepare(call, env)
             hit, miss = sides if on_hit else reversed(sides)

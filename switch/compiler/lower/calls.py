@@ -158,8 +158,7 @@ class CallLowering(LoweringPart):
 
     def statement(self, node: syntax.CallExpression, env: Environment) -> None:
         """Lower a call whose result, if any, is not used."""
-        apply = self.applications.get(node.target.kind)
-        if apply is not None:
+        if (apply := self.applications.get(node.target.kind)) is not None:
             apply(node, env)
         elif node.target.kind == "action":
             self._action(node.target, env)

@@ -120,8 +120,7 @@ class ExpressionLowering:
         instance."""
         if node.constant is not None and node.type is not None:
             return self.constant(node.constant, node.type)
-        known = self.evaluated.get(id(node))
-        if known is not None:
+        if (known := self.evaluated.get(id(node))) is not None:
             return known
         method = self._methods.get(type(node))
         if method is None:
@@ -179,8 +178,7 @@ class ExpressionLowering:
     def _name(self, node: syntax.Name, env: Environment) -> LoweredValue:
         declaration = node.declaration
         assert declaration is not None
-        value = env.find(declaration)
-        if value is not None:
+        if (value := env.find(declaration)) is not None:
             return value
         if isinstance(declaration, syntax.Constant):
             return self.value(declaration.value, self.shared.globals)

@@ -399,8 +399,7 @@ class ExternLowering(LoweringPart):
 
     def _ahead(self, kind: Type, offset: int, call: _ExternCall) -> LoweredValue:
         bare = resolved(kind)
-        width = scalar_width(kind)
-        if width is not None and not is_varbit(bare):
+        if (width := scalar_width(kind)) is not None and not is_varbit(bare):
             return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
         if not isinstance(bare, StructType) or size_in_bits(bare) is None:
             raise call.fail(f"not supported: lookahead of {kind}")

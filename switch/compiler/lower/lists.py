@@ -121,8 +121,7 @@ class ListLowering:
     def _check_variables(self, place: FieldPlace, node: syntax.SyntaxNode) -> None:
         """Report an error if a call changes a field that a variable stands for."""
         for declaration, env in self.variables_set:
-            value = env.find(declaration)
-            if value is not None and _mentions(value, place):
+            if (value := env.find(declaration)) is not None and _mentions(value, place):
                 name = getattr(declaration, "name", "")
                 self.reporter.error(
                     node.span,
@@ -148,8 +147,7 @@ class ListLowering:
         what = "VerifyChecksum" if kind == "verify" else "ComputeChecksum"
         for call, scope in self.calls(instance, env, what):
             target: Target = call.target
-            found = _CHECKSUMS.get(target.name)
-            if found is not None and found[0] == kind:
+            if (found := _CHECKSUMS.get(target.name)) is not None and found[0] == kind:
                 self._checksum_call(call, target, scope, kind, found[1])
             else:
                 self.reporter.error(

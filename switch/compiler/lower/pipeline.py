@@ -140,8 +140,7 @@ class PipelineBuilder:
                 node.default_next = node.next_by_action[table.default_action.name]
             else:
                 node.default_next = otherwise
-        known = self.by_name.get(node.name)
-        if known is not None:
+        if (known := self.by_name.get(node.name)) is not None:
             assert isinstance(known, ir.TableNode)
             self.shared.reporter.fail_if(
                 known != node,
@@ -157,8 +156,7 @@ class PipelineBuilder:
         waiting = [first]
         seen: set[str] = set()
         while waiting:
-            name = waiting.pop()
-            if name is not None and name not in seen:
+            if (name := waiting.pop()) is not None and name not in seen:
                 seen.add(name)
                 node = self.by_name[name]
                 self.pipeline.nodes.append(node)

@@ -240,8 +240,7 @@ class Storage:
 
     def header_type(self, kind: StructType) -> str:
         """Return the name of the BMv2 header type of a P4 header, or of a struct as metadata."""
-        known = self._types.get(kind)
-        if known is not None:
+        if (known := self._types.get(kind)) is not None:
             return known
         declared = kind.name if kind.declaration is None else local_name(kind.declaration)
         name = self._types[kind] = unique(declared, self._type_names)

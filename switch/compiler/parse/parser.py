@@ -172,8 +172,7 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
     declarations: list[syntax.SyntaxNode] = []
     broken: set[str] = set()
     for chunk in split_declarations(tokens):
-        node = _parse(chunk, "declaration", reporter)
-        if node is not None:
+        if (node := _parse(chunk, "declaration", reporter)) is not None:
             declarations.append(node)
         else:
             broken |= _declared_names(chunk)
