@@ -45,8 +45,7 @@ def start_time(pid: int) -> int | None:
 
 def processor_s(pid: int) -> float:
     """Return the user and system time that a process has used so far; 0 if it has ended."""
-    ticks = sum(map(int, stat_fields(pid)[11:13]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return sum(map(int, stat_fields(pid)[11:13])) / os.sysconf("SC_CLK_TCK")
 
 
 class Effort:

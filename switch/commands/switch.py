@@ -243,9 +243,9 @@ def _serve(options: SwitchOptions, config: Config) -> None:
 
     credentials = _credentials(options.tls)
     program = options.program
-    text = None
-    if program is not None:
-        text = load_program(program, options.include, macros(options.defines))
+    text = (
+        None if program is None else load_program(program, options.include, macros(options.defines))
+    )
     failed = threading.Event()
     process = SwitchProcess(config, on_failure=failed.set)
     process.start()

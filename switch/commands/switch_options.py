@@ -195,17 +195,13 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
 def _pcap_joined(arguments: list[str]) -> list[str]:
     """Join ``--pcap`` with its folder; if it stands alone, that is the current folder."""
     joined: list[str] = []
-    skip = False
-    for place, word in enumerate(arguments):
-        if skip:
-            skip = False
-        elif word == "--pcap":
-            following = arguments[place + 1] if place + 1 < len(arguments) else "-"
-            skip = not following.startswith("-") and not following.endswith(PROGRAM_SUFFIXES)
-            joined.append(f"--pcap={following if skip else '.'}")
+    for word in arguments:
+        is_folder = not word.startswith("-") and not word.endswith(PROGRAM_SUFFIXES)
+        if is_folder and joined[-1:] == ["--pcap"]:
+            joined[-1] = f"--pcap={word}"
         else:
             joined.append(word)
-    return joined
+    return ["--pcap=." if word == "--pcap" else word for word in joined]
 
 
 def _tls(given: Any) -> TlsFiles | None:

@@ -10,6 +10,7 @@ from typing import Any
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.parse.tokens import RawToken
+from weft.switch.compiler.types import StructType
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
 
@@ -39,12 +40,16 @@ def find(annotations: list[Any], name: str) -> syntax.Annotation | None:
 def local_name(declaration: syntax.Declaration) -> str:
     """Return a declaration's name in the control plane: its own, or the one that ``@name``
     gives."""
-    for annotation in declaration.annotations:
-        if annotation.name == "name" and annotation.body:
-            text = annotation.body[0].text
-            if text.startswith('"'):
-                return text[1:-1]
-    return declaration.name
+    named = (item for item in declaration.annotations if item.name == "name" and item.body)
+    texts = (item.body[0].text for item in named)
+    return next((text[1:-1] for text in texts if text.startswith('"')), declaration.name)
+
+
+def field_name(kind: StructType, path: str) -> str:
+    """Return a field's name, which ``@name`` may change; `path` is dotted in structs inside
+    headers."""
+    fields = getattr(kind.declaration, "fields", ())
+    return next((local_name(item) for item in fields if item.name == path), path)
 
 
 def has_annotation(annotations: list[syntax.Annotation], name: str) -> bool:
@@ -125,9 +130,8 @@ class AnnotationWriter:
         target.name = annotation.name
         if not annotation.body:
             return
-        pairs = None
-        if len(annotation.body) > 1 and annotation.body[1].text == "=":
-            pairs = key_values(annotation, self.parse)
+        has_pairs = len(annotation.body) > 1 and annotation.body[1].text == "="
+        pairs = key_values(annotation, self.parse) if has_pairs else None
         if pairs is not None:
             for key, value, _ in pairs:
                 pair = target.kv_pair_list.kv_pairs.add(key=key)

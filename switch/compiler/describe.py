@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from weft.switch.compiler import syntax
-from weft.switch.compiler.annotations import local_name
+from weft.switch.compiler.annotations import field_name
 from weft.switch.compiler.types import StructType, resolved
 
 _PREFIXES = {"x": "#x", "b": "#b", "o": "#o"}
@@ -60,11 +60,7 @@ _TEXTS: dict[type[syntax.Expression], Callable[[Any], str]] = {
 def _field_name(node: syntax.MemberAccess) -> str:
     """Return a field's name, which ``@name`` may change."""
     kind = None if node.base.type is None else resolved(node.base.type)
-    if isinstance(kind, StructType):
-        for item in getattr(kind.declaration, "fields", ()):
-            if item.name == node.name:
-                return local_name(item)
-    return node.name
+    return field_name(kind, node.name) if isinstance(kind, StructType) else node.name
 
 
 def _base_of(node: syntax.Expression) -> str:

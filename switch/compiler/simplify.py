@@ -46,9 +46,9 @@ class _Simplifier:
                 return [ir.Branch(item.condition, then, otherwise, item.span)]
             case ir.Apply():
                 hit, miss = (body and self.sequence(body) for body in (item.hit, item.miss))
-                cases = item.cases
-                if cases is not None:
-                    cases = {name: self.sequence(body) for name, body in cases.items()}
+                cases = item.cases and {
+                    name: self.sequence(body) for name, body in item.cases.items()
+                }
                 otherwise = self.sequence(item.otherwise)
                 return [ir.Apply(item.table, hit, miss, cases, otherwise, item.span)]
         return [item]

@@ -160,9 +160,11 @@ def _watched(device: Device, what: str, member: Any) -> int | None:
     kind = member.WhichOneof("watch_kind")
     if kind is None or not getattr(member, kind):
         return None
-    port: int = member.watch
-    if kind == "watch_port":
-        port = decode_port(device, f"{what}, watch_port", member.watch_port)
+    port: int = (
+        decode_port(device, f"{what}, watch_port", member.watch_port)
+        if kind == "watch_port"
+        else member.watch
+    )
     if port not in device.switch.ports:
         known = ", ".join(map(str, device.switch.ports[:16])) or "none"
         raise invalid(f"{what}: no port {port} to watch; there are {known}")
@@ -207,10 +209,13 @@ def read_groups(device: Device, query: Any) -> Iterator[Any]:
         for group in device.control.groups(profile.name) if profile.selector else ():
             if query.group_id in (0, group.group_id):
                 message = p4runtime_pb2.ActionProfileGroup(
-                    action_profile_id=profile.id, group_id=group.group_id, max_size=group.max_size
+                    action_profile_id=profile.id,
+                    group_id=group.group_id,
+                    max_size=group.max_size,
+                    members=[
+                        {"member_id": each, "weight": weight} for each, weight in group.members
+                    ],
                 )
-                for member_id, weight in group.members:
-                    message.members.add(member_id=member_id, weight=weight)
                 if (written := device.notes.groups.get((profile.name, group.group_id))) is not None:
                     copy_watch(written.members, message.members)
                 yield message

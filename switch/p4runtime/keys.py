@@ -203,7 +203,8 @@ def read_value_sets(device: Device, query: Any) -> Iterator[Any]:
         query.members, "a query for value sets selects by id only: leave the members out", invalid
     )
     for value_set in device.info.value_sets.chosen(query.value_set_id):
-        entry = p4runtime_pb2.ValueSetEntry(value_set_id=value_set.id)
-        for member in device.control.value_set(value_set.name):
-            entry.members.add(match=encode_keys(value_set, member))
-        yield entry
+        members = device.control.value_set(value_set.name)
+        yield p4runtime_pb2.ValueSetEntry(
+            value_set_id=value_set.id,
+            members=[{"match": encode_keys(value_set, member)} for member in members],
+        )

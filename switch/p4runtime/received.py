@@ -166,13 +166,15 @@ def config_parser() -> MessageParser:
     device_config = config.message_type.fields_by_name["p4_device_config"].number
 
     def parse(data: bytes) -> Any:
-        size = len(data)
-        for number, _, start, end in fields(data):
-            if number == config.number:
-                for inner, _, begin, after in fields(data[start:end]):
-                    if inner == device_config:
-                        size -= after - begin
-        _check("P4Info, or this request without its p4_device_config,", size, MOST_P4INFO_BYTES)
+        program_bytes = sum(
+            after - begin
+            for number, _, start, end in fields(data)
+            if number == config.number
+            for inner, _, begin, after in fields(data[start:end])
+            if inner == device_config
+        )
+        what = "P4Info, or this request without its p4_device_config,"
+        _check(what, len(data) - program_bytes, MOST_P4INFO_BYTES)
         return kind.FromString(data)
 
     return _never_raising(parse)

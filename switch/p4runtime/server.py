@@ -126,9 +126,9 @@ class P4RuntimeServer:
             try:
                 now_ns = time.monotonic_ns()
                 due_ns = self._streams.tell_due(now_ns, time.time_ns())
-                timeout_s = None
-                if due_ns is not None:
-                    timeout_s = min(max((due_ns - now_ns) / 1e9, 0.0), IDLE_S)
+                timeout_s = (
+                    None if due_ns is None else min(max((due_ns - now_ns) / 1e9, 0.0), IDLE_S)
+                )
             except Exception:
                 _log.exception("%s: events could not be told", self.device.switch.name)
                 timeout_s = IDLE_S

@@ -85,8 +85,7 @@ def _put(
     if message.HasField("action"):
         target = _decode_target(device, table, message.action)
         entry = TableEntry(name, keys, target, priority, idle_ns)
-        put = control.insert_entry if kind == INSERT else control.modify_entry
-        put(entry)
+        (control.insert_entry if kind == INSERT else control.modify_entry)(entry)
         _forget(device, entry_id)
         if isinstance(target, OneShot):
             one_shots = device.notes.one_shots.setdefault(_profile_name(device, table), {})

@@ -150,8 +150,10 @@ class _TestRun:
         """Take what leaves the switch until nothing is under way."""
         until = self.now_ns
         while True:
-            for departure in self.dataplane.transmit(until):
-                self.outputs.append(Output(departure.port, departure.frame, packet))
+            self.outputs += [
+                Output(departure.port, departure.frame, packet)
+                for departure in self.dataplane.transmit(until)
+            ]
             lost = int(self.dataplane.context.no_buffer)
             refuse(
                 lost,
@@ -184,18 +186,18 @@ class _TestRun:
 
     def _expect_nothing(self, statement: NoPacket) -> None:
         self.result.expectations += 1
-        for output in self.outputs:
-            if output.cause is self.last:
-                self.result.failures.append(
-                    StfFailure(
-                        "unexpected",
-                        statement.place,
-                        f"the packet of line {output.cause.place.line} left at port {output.port}",
-                        output.port,
-                        frame=output.frame,
-                        path=output.path,
-                    )
-                )
+        self.result.failures += [
+            StfFailure(
+                "unexpected",
+                statement.place,
+                f"the packet of line {output.cause.place.line} left at port {output.port}",
+                output.port,
+                frame=output.frame,
+                path=output.path,
+            )
+            for output in self.outputs
+            if output.cause is self.last
+        ]
 
     def _wait(self, wait: Wait) -> None:
         self.now_ns += wait.seconds * 1_000_000_000

@@ -150,10 +150,11 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(kind, node))
 
     def _typedef(self, node: syntax.Typedef, scope: Scope) -> None:
-        if isinstance(node.reference, syntax.Struct):
-            kind = self._struct(node.reference, scope)
-        else:
-            kind = self.expressions.types.resolve(node.reference, scope)
+        kind = (
+            self._struct(node.reference, scope)
+            if isinstance(node.reference, syntax.Struct)
+            else self.expressions.types.resolve(node.reference, scope)
+        )
         if node.is_new_type:
             kind = NewType(node.name, kind, node)
         self.context.declare(scope, node, TypeEntry(kind, node))
@@ -191,9 +192,11 @@ class Checker:
         variables: list[TypeVariable],
     ) -> Type:  # fmt: skip
         """Make something with a prototype known to calls; return the type that it returns."""
-        returns: Type = VOID
-        if prototype.returns is not None:
-            returns = self.expressions.types.resolve(prototype.returns, scope)
+        returns = (
+            VOID
+            if prototype.returns is None
+            else self.expressions.types.resolve(prototype.returns, scope)
+        )
         types = self.parameters(prototype.parameters, scope)
         self.calls.declare(node, prototype.parameters, types, returns, variables)
         return returns

@@ -140,11 +140,6 @@ class Coercer:
         if left == right:
             return
         left, right = type_of(node.left), type_of(node.right)
-        if isinstance(left, IntegerType) and isinstance(right, (BitType, IntType)):
-            node.left = self.implicit(node.left, right)
-        elif isinstance(right, IntegerType) and isinstance(left, (BitType, IntType)):
-            node.right = self.implicit(node.right, left)
-            return
         if isinstance(resolved(left), (BitType, IntType)) and isinstance(right, IntegerType):
             node.right = self.implicit(node.right, left)
         elif isinstance(resolved(right), (BitType, IntType)) and isinstance(left, IntegerType):

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.switch.compiler.annotations import AnnotationWriter, find, local_name
+from weft.switch.compiler.annotations import AnnotationWriter, field_name, find, local_name
 from weft.switch.compiler.types import (
     BitType,
     BoolType,
@@ -38,13 +38,6 @@ def control_name(kind: Type) -> str:
     """Return a type's name in the control plane, which ``@name`` may change."""
     declaration = getattr(kind, "declaration", None)
     return local_name(declaration) if declaration is not None else str(getattr(kind, "name", kind))
-
-
-def _field_name(kind: StructType, path: str) -> str:
-    """Return a field's name, which ``@name`` may change; `path` is dotted in structs inside
-    headers."""
-    fields = getattr(kind.declaration, "fields", ())
-    return next((local_name(item) for item in fields if item.name == path), path)
 
 
 _NAMED = {
@@ -144,7 +137,7 @@ class TypeInfo:
 
     def _describe_struct(self, entry: Any, kind: StructType) -> None:
         for path, item in header_fields(kind) if kind.kind == "header" else kind.fields.items():
-            member = entry.members.add(name=_field_name(kind, path))
+            member = entry.members.add(name=field_name(kind, path))
             match kind.kind:
                 case "header":
                     member.type_spec.CopyFrom(self.specification(base_type(item)).bitstring)

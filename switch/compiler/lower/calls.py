@@ -102,8 +102,7 @@ class CallLowering(LoweringPart):
             if parameter.direction not in _WRITTEN:
                 if argument is not None:
                     source = caller if argument is not parameter.default else self.shared.globals
-                    value = self._passed(argument, source, isolated, written)
-                    callee.bind(parameter, value)
+                    callee.bind(parameter, self._passed(argument, source, isolated, written))
             elif argument is None:
                 callee.bind(parameter, self.writer.temporary(kind, parameter.name))
             else:
@@ -213,9 +212,11 @@ class CallLowering(LoweringPart):
         declaration = target.declaration
         assert isinstance(declaration, syntax.Function)
         callee = Environment(self.shared.globals)
-        result: Place | None = None
-        if target.returns != VOID:
-            result = self.writer.temporary(target.returns, f"{declaration.name}_result")
+        result = (
+            None
+            if target.returns == VOID
+            else self.writer.temporary(target.returns, f"{declaration.name}_result")
+        )
         copies = self.bind(target, env, callee, isolated=False)
         before, self.returning_place = self.returning_place, result
         self.in_line(declaration.body.statements, callee, copies)

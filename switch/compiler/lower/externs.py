@@ -229,9 +229,11 @@ class ExternLowering(LoweringPart):
 
     def _log_msg(self, call: _ExternCall) -> None:
         message = self.expressions.value(call.target.argument("msg"), call.env)
-        items: Numbers = []
-        if len(call.target.parameters) > 1:
-            items = self.expressions.numbers(call.target.argument("data"), call.env)
+        items: Numbers = (
+            self.expressions.numbers(call.target.argument("data"), call.env)
+            if len(call.target.parameters) > 1
+            else []
+        )
         assert isinstance(message, ir.LoweredExpression)
         self.writer.do("log_msg", message, ir.Vector(tuple(item for item, _ in items)))
 

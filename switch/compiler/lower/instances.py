@@ -151,9 +151,11 @@ class InstanceLowering(LoweringPart):
             node,
             f"not supported: instances of extern '{kind.name}'",
         )
-        algorithm = None
-        if kind.name == "action_selector":
-            algorithm = self.expressions.enum_member(target.argument("algorithm"), env)
+        algorithm = (
+            self.expressions.enum_member(target.argument("algorithm"), env)
+            if kind.name == "action_selector"
+            else None
+        )
         profile = ir.ActionProfile(*common, self._size(target, env), algorithm)
         program.profiles.append(profile)
         return profile

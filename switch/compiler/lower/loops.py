@@ -4,7 +4,7 @@ A loop whose number of rounds is known at compile time is written out round by r
 jumps backwards in an action, cycles in a control's graph and in the graph of a parser's states.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
@@ -180,9 +180,11 @@ class LoopLowering(LoweringPart):
                 self.places.expression_of(value, collection)
                 for value in self.expressions.in_order(operands(collection), env)
             )
-            numbers: Sequence[int] | None = None
-            if isinstance(low, ir.Number) and isinstance(high, ir.Number):
-                numbers = range(low.value, high.value + 1)
+            numbers = (
+                range(low.value, high.value + 1)
+                if isinstance(low, ir.Number) and isinstance(high, ir.Number)
+                else None
+            )
             if numbers is None or len(numbers) > MAXIMUM_ROUNDS or _applies(node.body):
                 self._over_range(node, low, high, env)
                 return

@@ -124,9 +124,11 @@ class PipelineBuilder:
             node.next_miss = self._sequence(item.miss or [], following, labels)
             node.default_next = node.next_miss
         else:
-            otherwise = following
-            if item.cases is not None:
-                otherwise = self._sequence(item.otherwise, following, labels)
+            otherwise = (
+                following
+                if item.cases is None
+                else self._sequence(item.otherwise, following, labels)
+            )
             node.next_by_action = {}
             shared: dict[int, str | None] = {}  # cases of one block lead to the same nodes
             for choice in table.actions:
@@ -136,10 +138,11 @@ class PipelineBuilder:
                 node.next_by_action[choice.action.name] = (
                     otherwise if case is None else shared[id(case)]
                 )
-            if table.default_action is not None:
-                node.default_next = node.next_by_action[table.default_action.name]
-            else:
-                node.default_next = otherwise
+            node.default_next = (
+                otherwise
+                if table.default_action is None
+                else node.next_by_action[table.default_action.name]
+            )
         if (known := self.by_name.get(node.name)) is not None:
             assert isinstance(known, ir.TableNode)
             self.shared.reporter.fail_if(
@@ -166,24 +169,21 @@ class PipelineBuilder:
 def is_loop_of_primitives(item: ir.Code) -> bool:
     """Return whether an action can hold a loop: one that applies no table and leaves nothing around
     it."""
-    if not isinstance(item, ir.Labelled) or not any(
-        isinstance(inner, ir.Repeat) for inner in item.body
-    ):
-        return False
-    return _fits_action([item], frozenset())
+    return (
+        isinstance(item, ir.Labelled)
+        and any(isinstance(inner, ir.Repeat) for inner in item.body)
+        and _fits_action(item, frozenset())
+    )
 
 
-def _fits_action(code: list[ir.Code], labels: frozenset[int]) -> bool:
-    for item in code:
-        match item:
-            case ir.Leave() if item.label not in labels:
-                return False
-            case ir.Apply() | ir.Stop():
-                return False
-        inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
-        if not all(_fits_action(body, inside) for body in bodies(item)):
+def _fits_action(item: ir.Code, labels: frozenset[int]) -> bool:
+    match item:
+        case ir.Leave():
+            return item.label in labels
+        case ir.Apply() | ir.Stop():
             return False
-    return True
+    inside = labels | {item.label} if isinstance(item, ir.Labelled) else labels
+    return all(_fits_action(inner, inside) for body in bodies(item) for inner in body)
 
 
 def _span(item: ir.Code) -> Span:

@@ -46,9 +46,8 @@ class TableLowering(LoweringPart):
         declaration = target.declaration
         assert isinstance(declaration, syntax.ActionDeclaration)
         owner = self.shared.globals if self.shared.is_global(declaration) else env.owner()
-        key: tuple[int, ...] = (id(declaration), id(owner))
-        if any(item.direction for item in declaration.parameters):  # bound
-            key = (*key, id(reference))
+        is_bound = any(item.direction for item in declaration.parameters)
+        key = (id(declaration), id(owner), id(reference) if is_bound else 0)
         known = self.actions.get(key)
         if known is None:
             known = self.actions[key] = self._action(declaration, target, owner, env)

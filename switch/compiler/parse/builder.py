@@ -448,9 +448,11 @@ def _for_in(c: Children) -> syntax.ForIn:
     variable = syntax.Variable(
         reference.span.to(span), annotations_in(c), name, span, reference, None
     )
-    collection = c[-3]
-    if has_token(c, "RANGE"):
-        collection = syntax.RangeKeyset(c[-5].span.to(c[-3].span), c[-5], c[-3])
+    collection = (
+        syntax.RangeKeyset(c[-5].span.to(c[-3].span), c[-5], c[-3])
+        if has_token(c, "RANGE")
+        else c[-3]
+    )
     return syntax.ForIn(span_of_all(c), variable, collection, c[-1])
 
 
