@@ -284,6 +284,14 @@ def name_of(node: Expression) -> str:
     return node.name if isinstance(node, Name) else ""
 
 
+def root_of(node: Expression) -> Expression:
+    """Return the variable, or whatever else, of which an expression is a member, element or slice,
+    at any depth; it may be the expression itself."""
+    while isinstance(node, (MemberAccess, Index, Slice)):
+        node = node.base
+    return node
+
+
 def children(node: Any) -> Iterator[SyntaxNode]:
     """Yield the nodes directly inside a node."""
     for value in vars(node).values():

@@ -313,10 +313,13 @@ def is_flag(kind: Type) -> bool:
     return isinstance(base_type(kind), BoolType)
 
 
-def member_types(kind: Type) -> dict[str, Type]:
-    """Return the members of a struct, header, union, tuple or stack."""
+def member_types(kind: Type, count: int = 0) -> dict[str, Type]:
+    """Return the members of a struct, header, union, tuple or stack, or of a list of `count`
+    values."""
     bare = resolved(kind)
     match bare:
+        case ListType():
+            return {str(index): bare.element for index in range(count)}
         case StructType():
             return dict(bare.fields)
         case TupleType():
@@ -329,12 +332,8 @@ def member_types(kind: Type) -> dict[str, Type]:
 def written_types(kind: Type, count: int) -> list[Type] | None:
     """Return the types of the `count` values in a list that is a value of a type; None if none
     is."""
-    match kind:
-        case ListType():
-            return [kind.element] * count
-        case StructType() | TupleType() | StackType() if not is_union(kind):
-            return list(member_types(kind).values())
-    return None
+    composite = isinstance(kind, (ListType, StructType, TupleType, StackType))
+    return list(member_types(kind, count).values()) if composite and not is_union(kind) else None
 
 
 def header_fields(kind: StructType, prefix: str = "") -> Iterator[tuple[str, Type]]:

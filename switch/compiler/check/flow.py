@@ -293,7 +293,8 @@ class FlowChecker:
                 path for path, _ in leaves(node.type) if (key[0], key[1] + path) in facts.unset
             ]
             if missing:
-                what = f"'{'.'.join([_root(node), *key[1]])}'{_listed(missing)}"
+                names = [syntax.name_of(syntax.root_of(node)), *key[1]]
+                what = f"'{'.'.join(names)}'{_listed(missing)}"
                 self.warn(
                     node.span, f"{what} may be read before it has a value", "uninitialized-use"
                 )
@@ -380,20 +381,14 @@ def _bare(node: syntax.Expression | None) -> StructType | None:
     return kind if isinstance(kind, StructType) else None
 
 
-def _root(node: syntax.Expression) -> str:
-    while isinstance(node, syntax.MemberAccess):
-        node = node.base
-    return getattr(node, "name", "")
-
-
 def _header_of(node: syntax.Expression) -> str:
+    names = [syntax.name_of(syntax.root_of(node))]
     while isinstance(node, syntax.Slice):
         node = node.base
-    names: list[str] = []
     while isinstance(node, syntax.MemberAccess):
-        names.append(node.name)
+        names.insert(1, node.name)
         node = node.base
-    return "header '" + ".".join([_root(node), *reversed(names[1:])]) + "'"
+    return f"header '{'.'.join(names[:-1])}'"
 
 
 def _listed(paths: list[FieldPath]) -> str:

@@ -35,7 +35,6 @@ from weft.switch.compiler.types import (
     EnumType,
     ErrorType,
     IntegerType,
-    ListType,
     StackType,
     StructType,
     TupleType,
@@ -96,15 +95,10 @@ class ExpressionLowering:
         """Return a value known at compile time as a lowered one."""
         bare = base_type(kind)
         if isinstance(value, tuple):
-            members = member_types(kind)
-            if isinstance(bare, ListType):
-                members = {str(index): bare.element for index in range(len(value))}
+            members = zip(member_types(kind, len(value)).items(), value, strict=True)
             return Composite(
                 kind,
-                {
-                    name: self.constant(item, item_type)
-                    for (name, item_type), item in zip(members.items(), value, strict=True)
-                },
+                {name: self.constant(item, item_type) for (name, item_type), item in members},
             )
         match bare:
             case EnumType():
@@ -294,12 +288,9 @@ class ExpressionLowering:
     # Composites
 
     def _list(self, node: syntax.ListExpression, env: Environment) -> LoweredValue:
-        names = [str(index) for index in range(len(node.items))]
-        if not isinstance(resolved(type_of(node)), ListType):
-            names = list(member_types(type_of(node)))
-        return Composite(
-            type_of(node), dict(zip(names, self.in_order(node.items, env), strict=True))
-        )
+        kind = type_of(node)
+        names = member_types(kind, len(node.items))
+        return Composite(kind, dict(zip(names, self.in_order(node.items, env), strict=True)))
 
     def _record(self, node: syntax.RecordExpression, env: Environment) -> LoweredValue:
         values = self.in_order([item for _, item in node.fields], env)

@@ -258,9 +258,8 @@ def _counter_set(
 
 def _root(node: syntax.Expression) -> syntax.SyntaxNode | None:
     """Return the declaration of the variable that an l-value is a part of."""
-    while isinstance(node, (syntax.MemberAccess, syntax.Index, syntax.Slice)):
-        node = node.base
-    return node.declaration if isinstance(node, syntax.Name) else None
+    root = syntax.root_of(node)
+    return root.declaration if isinstance(root, syntax.Name) else None
 
 
 def _note_changed(node: syntax.SyntaxNode, changed: set[int]) -> None:

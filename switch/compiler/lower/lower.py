@@ -152,12 +152,7 @@ class _Assembly:
             raise self.reporter.fail(span, f"the {what} of V1Switch must be a struct, not {kind}")
         if what == "headers" and not self._can_be_headers(bare, span):
             raise Abandon
-        try:
-            return self.shared.storage.allocate(name, kind)
-        except KeyError as problem:
-            raise self.reporter.fail(
-                span, f"not supported: a value of type {problem.args[0]} in {bare}"
-            ) from None
+        return self.shared.allocate(name, kind, span, bare)
 
     def _can_be_headers(self, kind: StructType, span: Span) -> bool:
         """Return whether a struct holds nothing but headers; report what else it holds."""

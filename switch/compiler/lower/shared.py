@@ -41,6 +41,16 @@ class Shared:
         self.variables: dict[tuple[int, int], Place] = {}
         self.global_declarations = {id(symbol) for symbol in context.globals.symbols.values()}
 
+    def allocate(self, name: str, kind: Type, span: Span, shown: Type) -> Place:
+        """Return a new place; report an error where the type cannot be stored, which the message
+        shows as `shown`."""
+        try:
+            return self.storage.allocate(name, kind)
+        except KeyError as problem:
+            raise self.reporter.fail(
+                span, f"not supported: a value of type {problem.args[0]} in {shown}"
+            ) from None
+
     def note_places(self, program: syntax.SourceProgram) -> None:
         """Remember in which order everything is declared."""
         for place, node in enumerate(program.declarations):
@@ -112,12 +122,7 @@ class CodeWriter:
 
     def temporary(self, kind: Type, name: str = "tmp") -> Place:
         """Return a new place; report an error where the type cannot be stored."""
-        try:
-            return self.shared.storage.allocate(name, kind)
-        except KeyError as problem:
-            raise self.shared.reporter.fail(
-                self.span, f"not supported: a value of type {problem.args[0]} in {kind}"
-            ) from None
+        return self.shared.allocate(name, kind, self.span, kind)
 
     def temporary_field(self, kind: Type, name: str = "tmp") -> FieldPlace:
         """Return a new place for a value of a type that one field holds."""
