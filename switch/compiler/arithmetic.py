@@ -4,6 +4,9 @@ BMv2 computes with integers of any size and truncates only where a value is stor
 an operation is brought into its type's range at once (docs/JSON_format.md of behavioral-model).
 """
 
+from collections.abc import Iterable
+from functools import reduce
+
 from weft.switch.compiler import constants
 from weft.switch.compiler.ir import Choice, LoweredExpression, Number, OperatorCall, Truth, is_truth
 from weft.switch.compiler.types import BitType, BoolType, IntType, Type, base_type
@@ -64,6 +67,18 @@ def either(left: LoweredExpression, right: LoweredExpression) -> LoweredExpressi
         if isinstance(one, Truth):
             return one if one.value else other
     return OperatorCall("or", left, right)
+
+
+def all_of(nodes: Iterable[LoweredExpression]) -> LoweredExpression:
+    """Return the logical and of any number of truth values."""
+    holds: LoweredExpression = Truth(True)
+    return reduce(both, nodes, holds)
+
+
+def any_of(nodes: Iterable[LoweredExpression]) -> LoweredExpression:
+    """Return the logical or of any number of truth values."""
+    fails: LoweredExpression = Truth(False)
+    return reduce(either, nodes, fails)
 
 
 def wrapped(node: LoweredExpression, kind: Type) -> LoweredExpression:

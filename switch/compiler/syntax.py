@@ -273,10 +273,8 @@ class Target:
 
     def argument(self, name: str) -> Expression:
         """Return the argument for a parameter; raises KeyError if none was given."""
-        for parameter, argument in zip(self.parameters, self.arguments, strict=True):
-            if parameter.name == name and argument is not None:
-                return argument
-        raise KeyError(name)
+        pairs = zip(self.parameters, self.arguments, strict=True)
+        return {one.name: argument for one, argument in pairs if argument is not None}[name]
 
 
 def name_of(node: Expression) -> str:

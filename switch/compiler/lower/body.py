@@ -139,13 +139,14 @@ class StatementLowering(LoweringPart):
             if any(isinstance(label, syntax.AnyKeyset) for label in labels):
                 code = self._code(body, env)
             else:
-                condition: ir.LoweredExpression = ir.Truth(False)
-                for label in labels:
-                    comparison = syntax.Binary(label.span, "==", node.subject, label)
-                    same = self.places.equal(
-                        subject, self.expressions.value(label, env), comparison
+                condition = arithmetic.any_of(
+                    self.places.equal(
+                        subject,
+                        self.expressions.value(label, env),
+                        syntax.Binary(label.span, "==", node.subject, label),
                     )
-                    condition = arithmetic.either(condition, same)
+                    for label in labels
+                )
                 branches.append((condition, self._code(body, env)))
         for condition, body_code in reversed(branches):
             if isinstance(condition, ir.Truth):

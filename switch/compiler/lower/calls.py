@@ -87,12 +87,13 @@ class CallLowering(LoweringPart):
         all of them are copied.
         """
         acting = any(item and self.shared.effects.of(item) for item in target.arguments)
-        written: set[str] = set()
-        for parameter, argument in zip(target.parameters, target.arguments, strict=True):
-            if argument is not None and parameter.direction in _WRITTEN and not acting:
-                value = self.expressions.value(argument, caller)
-                if isinstance(value, PLACES):
-                    written |= atoms(value)
+        given = zip(target.parameters, target.arguments, strict=True)
+        values = [
+            self.expressions.value(argument, caller)
+            for parameter, argument in given
+            if argument is not None and parameter.direction in _WRITTEN and not acting
+        ]
+        written = {atom for value in values if isinstance(value, PLACES) for atom in atoms(value)}
         isolated = isolated or acting
         copies: list[CopyOut] = []
         outs: set[str] = set()

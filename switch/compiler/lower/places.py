@@ -145,10 +145,8 @@ class PlaceLowering:
             case Composite(), Composite() if not (left.valid and right.valid):
                 return ir.Truth(left.valid == right.valid)
         if isinstance(left, _OF_MEMBERS) and isinstance(right, _OF_MEMBERS):
-            same: ir.LoweredExpression = ir.Truth(True)
-            for one_part, other_part in zip(parts(left), parts(right), strict=True):
-                same = arithmetic.both(same, self.equal(one_part, other_part, node))
-            return same
+            pairs = zip(parts(left), parts(right), strict=True)
+            return arithmetic.all_of(self.equal(one, other, node) for one, other in pairs)
         return self._equal_scalars(
             self.expression_of(left, node.left), self.expression_of(right, node.right)
         )
@@ -169,12 +167,11 @@ class PlaceLowering:
     ) -> ir.LoweredExpression:  # fmt: skip
         """Return whether two headers are both invalid, or both valid with the same values."""
         one, other = self.is_valid(left, node), self.is_valid(right, node)
-        same = arithmetic.both(one, other)
-        members = header_members(right)
-        for name, place in header_members(left).items():
-            same = arithmetic.both(same, self.equal(place, members[name], node))
+        members, others = header_members(left).items(), header_members(right)
+        same = [self.equal(place, others[name], node) for name, place in members]
         return arithmetic.either(
-            arithmetic.both(arithmetic.negate(one), arithmetic.negate(other)), same
+            arithmetic.both(arithmetic.negate(one), arithmetic.negate(other)),
+            arithmetic.all_of([one, other, *same]),
         )
 
     def _equal_header(
@@ -183,9 +180,9 @@ class PlaceLowering:
         valid = self.is_valid(header, node)
         if not value.valid:
             return arithmetic.negate(valid)
-        for name, place in header_members(header).items():
-            valid = arithmetic.both(valid, self.equal(place, value.members[name], node))
-        return valid
+        members = header_members(header).items()
+        same = [self.equal(place, value.members[name], node) for name, place in members]
+        return arithmetic.all_of([valid, *same])
 
     # Assignment
 

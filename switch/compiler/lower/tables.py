@@ -398,12 +398,12 @@ def annotated_ranks(
     """
     if not node.entries_are_constant:
         return []
-    given: dict[int, int] = {}
-    for place, entry in enumerate(node.entries):
-        annotation = find(entry.annotations, "priority")
-        value = None if annotation is None else number(annotation)
-        if value is not None:
-            given[place] = value
+    given = {
+        place: value
+        for place, entry in enumerate(node.entries)
+        if (annotation := find(entry.annotations, "priority")) is not None
+        and (value := number(annotation)) is not None
+    }
     return [given.get(place, place + 1) for place in range(len(node.entries))] if given else []
 
 

@@ -344,10 +344,7 @@ def display_name(file: str, folder: Path) -> str:
 
     So the output does not depend on where a checkout lies.
     """
-    path = Path(file)
-    for base in (folder, INCLUDE_FOLDER):
-        try:
-            return Path(os.path.abspath(path)).relative_to(os.path.abspath(base)).as_posix()
-        except ValueError:
-            continue
-    return path.as_posix()
+    path = Path(os.path.abspath(file))
+    bases = map(os.path.abspath, (folder, INCLUDE_FOLDER))
+    inside = [path.relative_to(base) for base in bases if path.is_relative_to(base)]
+    return (inside[0] if inside else Path(file)).as_posix()
