@@ -159,6 +159,11 @@ class Reporter:
         """Note a warning; `kind` is one of `WARNINGS`."""
         self._note(self.warnings, span, message, "warning", kind)
 
+    def warn_if(self, doubtful: object, span: Span, message: str, kind: str = "ignore") -> None:
+        """Note a warning if something is doubtful; `kind` is one of `WARNINGS`."""
+        if doubtful:
+            self.warning(span, message, kind)
+
     def sorted_warnings(self) -> list[Diagnostic]:
         """Return the warnings in the order of the places that they are about."""
         return sorted(self.warnings, key=lambda item: (item.file, item.line, item.column))

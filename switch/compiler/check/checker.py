@@ -179,12 +179,12 @@ class Checker:
             types.append(item.type)
             if item.default is not None:
                 item.default = self.expressions.check(item.default, scope, item.type)
-            if item.direction and isinstance(
-                item.type, (ExternType, BlockTypeType, PackageTypeType)
-            ):
-                self.reporter.error(
-                    item.span, f"a parameter of type {item.type} cannot have a direction"
-                )
+            self.reporter.error_if(
+                item.direction
+                and isinstance(item.type, (ExternType, BlockTypeType, PackageTypeType)),
+                item.span,
+                f"a parameter of type {item.type} cannot have a direction",
+            )
         return types
 
     def _prototype(

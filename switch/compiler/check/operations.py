@@ -341,12 +341,12 @@ class OperationChecker:
             node.span,
             f"'{node.operator}' needs numbers with a width, such as 8w1",
         )
-        if isinstance(kind, IntegerType) and node.operator in _BITWISE:
-            self.reporter.warning(
-                node.span,
-                f"'{node.operator}' is defined for numbers with a width, such as 8w1",
-                "mismatch",
-            )
+        self.reporter.warn_if(
+            isinstance(kind, IntegerType) and node.operator in _BITWISE,
+            node.span,
+            f"'{node.operator}' is defined for numbers with a width, such as 8w1",
+            "mismatch",
+        )
         self.reporter.fail_if(
             node.operator in ("/", "%") and isinstance(kind, IntType),
             node.span,

@@ -79,8 +79,12 @@ def check_keyset(
             for side, part in zip(sides, parts, strict=True):
                 setattr(node, side, part)
             low, high = (part.constant for part in parts)
-            if not is_mask and isinstance(low, int) and isinstance(high, int) and low > high:
-                reporter.warning(node.span, f"the range {low} .. {high} is empty", "mismatch")
+            reporter.warn_if(
+                not is_mask and isinstance(low, int) and isinstance(high, int) and low > high,
+                node.span,
+                f"the range {low} .. {high} is empty",
+                "mismatch",
+            )
         case _:
             node = expressions.check(node, scope, kind)
             parts = [node]
@@ -173,7 +177,9 @@ class ParserChecker(ExpressionUser):
         """Warn of states that no transition leads to."""
         reached = node.reachable()
         for state in node.states:
-            if state.name not in reached:
-                self.reporter.warning(
-                    state.name_span, f"state '{state.name}' is never reached", "unreachable"
-                )
+            self.reporter.warn_if(
+                state.name not in reached,
+                state.name_span,
+                f"state '{state.name}' is never reached",
+                "unreachable",
+            )

@@ -120,8 +120,7 @@ class CheckContext:
         """Report names that are given twice, or known already; the message has ``{}`` for them."""
         seen = set(known)
         for name, span in names:
-            if name in seen:
-                self.reporter.error(span, message.format(name))
+            self.reporter.error_if(name in seen, span, message.format(name))
             seen.add(name)
 
     def type_variables(self, names: list[str], scope: Scope) -> tuple[list[TypeVariable], Scope]:

@@ -239,8 +239,11 @@ class StatementChecker(ExpressionUser):
         else:
             self._value_labels(node, kind, scope)
         for position, case in enumerate(node.cases):
-            if isinstance(case.label, syntax.AnyKeyset) and position != len(node.cases) - 1:
-                self.reporter.error(case.label.span, "'default' must be the last case")
+            self.reporter.error_if(
+                isinstance(case.label, syntax.AnyKeyset) and position != len(node.cases) - 1,
+                case.label.span,
+                "'default' must be the last case",
+            )
             if case.body is not None:
                 self.check(case.body, scope)
 

@@ -182,15 +182,13 @@ class TableChecker(ExpressionUser):
             reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
         else:
             for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
-                if (
+                self.reporter.error_if(
                     given.name is None
                     and wanted.name is None
-                    and _differ(given.value, wanted.value)
-                ):
-                    self.reporter.error(
-                        given.span,
-                        "this argument is not the one that the table's list of actions gives",
-                    )
+                    and _differ(given.value, wanted.value),
+                    given.span,
+                    "this argument is not the one that the table's list of actions gives",
+                )
 
     def _entries(self, node: syntax.TableDeclaration, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:

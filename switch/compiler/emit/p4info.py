@@ -93,12 +93,12 @@ class InfoEmitter:
             spans: dict[str, Span] = {}
             for item in objects:
                 first = spans.setdefault(item.name, item.span)
-                if first != item.span:
-                    self.reporter.error(
-                        item.span,
-                        f"two {kind.replace('_', ' ')}s have the name '{item.name}' (the first at "
-                        f"line {first.line}); @name must tell apart",
-                    )
+                self.reporter.error_if(
+                    first != item.span,
+                    item.span,
+                    f"two {kind.replace('_', ' ')}s have the name '{item.name}' (the first at "
+                    f"line {first.line}); @name must tell apart",
+                )
 
     def _visible_actions(self) -> list[ir.LoweredAction]:
         """Return the actions of the program's tables and those that are called directly."""
@@ -245,8 +245,9 @@ class InfoEmitter:
             ("platform_property", _PLATFORM_NUMBERS, package.platform_properties, int, "number"),
         ):
             for key, value in self._pairs(name, known):
-                if key == "arch":
-                    self.reporter.warning(value.span, "'arch' in @pkginfo is set by the compiler")
+                self.reporter.warn_if(
+                    key == "arch", value.span, "'arch' in @pkginfo is set by the compiler"
+                )
                 if isinstance(value.constant, kind):
                     setattr(target, key, value.constant)
                 else:

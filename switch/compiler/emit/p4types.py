@@ -124,11 +124,11 @@ class TypeInfo:
         if translation is None:
             entry.original_type.CopyFrom(self.specification(bare))
             return
-        if not isinstance(bare, (BitType, IntType)):
-            self.annotations.reporter.error(
-                kind.declaration.name_span,
-                f"@{_TRANSLATION} is for types that are bit<W>, not {bare}",
-            )
+        self.annotations.reporter.error_if(
+            not isinstance(bare, (BitType, IntType)),
+            kind.declaration.name_span,
+            f"@{_TRANSLATION} is for types that are bit<W>, not {bare}",
+        )
         entry.translated_type.uri = translation[0]
         if translation[1] is None:
             entry.translated_type.sdn_string.SetInParent()

@@ -273,11 +273,11 @@ class ExternLowering(LoweringPart):
         if key in known:
             return known.index(key) + 1
         fields = [] if index is None else self.shared.field_list(index)
-        if index is not None and not fields:
-            self.shared.reporter.warning(
-                self.writer.span,
-                f"no field of the user's metadata is annotated @field_list({index})",
-            )
+        self.shared.reporter.warn_if(
+            index is not None and not fields,
+            self.writer.span,
+            f"no field of the user's metadata is annotated @field_list({index})",
+        )
         lists.append((key, fields))
         return len(lists)
 
@@ -386,13 +386,12 @@ class ExternLowering(LoweringPart):
 
     def _advance(self, call: _ExternCall, base: ExternInstance) -> None:
         amount = call.number("sizeInBits")
-        if isinstance(amount, ir.Number) and amount.value % 8:
-            self.shared.reporter.warning(
-                call.node.span,
-                "BMv2 advances by whole bytes only: this ends parsing with "
-                "error.ParserInvalidArgument",
-                "mismatch",
-            )
+        self.shared.reporter.warn_if(
+            isinstance(amount, ir.Number) and amount.value % 8,
+            call.node.span,
+            "BMv2 advances by whole bytes only: this ends parsing with error.ParserInvalidArgument",
+            "mismatch",
+        )
         self.writer.do("advance", amount)
 
     def _lookahead(self, call: _ExternCall, base: ExternInstance) -> LoweredValue:

@@ -274,26 +274,26 @@ class TableLowering(LoweringPart):
         if isinstance(model, ir.ActionProfile):
             inputs = [key.target for key in table.keys if key.match_kind == "selector"]
             if model.algorithm is not None:
-                if not inputs:
-                    self.reporter.warning(
-                        item.value.span,
-                        f"table '{node.name}' has an action selector but no key of kind selector: "
-                        "all packets take the same member of a group",
-                        "mismatch",
-                    )
+                self.reporter.warn_if(
+                    not inputs,
+                    item.value.span,
+                    f"table '{node.name}' has an action selector but no key of kind selector: "
+                    "all packets take the same member of a group",
+                    "mismatch",
+                )
                 self.writer.fail_if(
                     model.inputs is not None and model.inputs != inputs,
                     item.value,
                     "tables that share an action selector must have the same selector keys",
                 )
                 model.inputs = inputs
-            if "default_action" in node.properties:
-                self.reporter.warning(
-                    node.name_span,
-                    f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
-                    "action profile gets it from the control plane",
-                    "ignore",
-                )
+            self.reporter.warn_if(
+                "default_action" in node.properties,
+                node.name_span,
+                f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
+                "action profile gets it from the control plane",
+                "ignore",
+            )
             model.tables.append(table.name)
             table.profile = model
             return
@@ -371,10 +371,11 @@ def priorities(node: syntax.TableDeclaration, reporter: Reporter) -> list[int]:
         count = len(node.entries)
         order = range(count - 1, -1, -1) if largest else range(count)
         return [1 + position * delta for position in order]
-    if node.entries[0].priority is None:
-        reporter.error(
-            node.entries[0].span, "if any entry has a priority, the first one must have one"
-        )
+    reporter.error_if(
+        node.entries[0].priority is None,
+        node.entries[0].span,
+        "if any entry has a priority, the first one must have one",
+    )
     result: list[int] = []
     current = 1
     for index, entry in enumerate(node.entries):
