@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from weft.base.errors import InputError
+
+Needed = TypeVar("Needed")
 
 MAXIMUM_LISTED = 20
 """The most errors that a message lists; it gives the number of the others."""
@@ -154,6 +156,12 @@ class Reporter:
         """Note an error and raise `Abandon` if something is wrong."""
         if wrong:
             raise self.fail(span, message)
+
+    def needed(self, value: object, kind: type[Needed], span: Span, message: str) -> Needed:
+        """Return a value that must be of a kind; note an error and raise `Abandon` if it is not."""
+        if isinstance(value, kind):
+            return value
+        raise self.fail(span, message)
 
     def warning(self, span: Span, message: str, kind: str = "ignore") -> None:
         """Note a warning; `kind` is one of `WARNINGS`."""

@@ -147,10 +147,9 @@ class ExpressionLowering:
 
     def known(self, node: syntax.Expression, env: Environment, what: str = "this") -> int:
         """Return the value of an expression that must be a number known at compile time."""
+        message = f"{what} must be known at compile time"
         value = self.number(node, env)
-        if not isinstance(value, ir.Number):
-            raise self.writer.fail(node, f"{what} must be known at compile time")
-        return value.value
+        return self.shared.reporter.needed(value, ir.Number, node.span, message).value
 
     def enum_member(self, node: syntax.Expression, env: Environment) -> str:
         """Return the name of an enum's member that is known at compile time."""
@@ -249,14 +248,15 @@ class ExpressionLowering:
             return ChosenPlace(
                 list(base.members.values()), self.places.frozen_index(index), type_of(node)
             )
-        if not isinstance(base, StackPlace):
-            raise self.writer.fail(node, "not supported: an element of this")
-        element = resolved(base.type.element)
+        stack = self.shared.reporter.needed(
+            base, StackPlace, node.span, "not supported: an element of this"
+        )
+        element = resolved(stack.type.element)
         if not is_header(element):
             raise self.writer.fail(
                 node, "not supported: an index into header unions that is not a constant"
             )
-        return ElementPlace(base, index, element)
+        return ElementPlace(stack, index, element)
 
     def _slice(self, node: syntax.Slice, env: Environment) -> LoweredValue:
         high, low = node.high.constant, node.low.constant

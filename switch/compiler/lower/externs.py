@@ -299,9 +299,12 @@ class ExternLowering(LoweringPart):
 
     def _method(self, call: _ExternCall) -> LoweredValue:
         assert call.target.base is not None
-        base = self.expressions.value(call.target.base, call.env)
-        if not isinstance(base, ExternInstance):
-            raise call.fail("not supported: a method of this")
+        base = self.shared.reporter.needed(
+            self.expressions.value(call.target.base, call.env),
+            ExternInstance,
+            call.node.span,
+            "not supported: a method of this",
+        )
         name = f"{base.kind}.{call.target.name}()"
         lower = self._methods.get((base.kind, call.target.name))
         if lower is None:

@@ -169,11 +169,12 @@ class ListLowering:
         data = target.argument("data")
         items = self.body.expressions.numbers(data, env)
         checksum = target.argument("checksum")
-        place = self.body.expressions.value(checksum, env)
-        if not isinstance(place, FieldPlace):
-            raise self.writer.fail(
-                checksum, "the checksum must be a field of a header or of metadata"
-            )
+        place = self.reporter.needed(
+            self.body.expressions.value(checksum, env),
+            FieldPlace,
+            checksum.span,
+            "the checksum must be a field of a header or of metadata",
+        )
         if kind == "update":
             self._check_variables(place, call)
         simple = all(isinstance(item, (ir.HeaderField, ir.Number)) for item, _ in items)

@@ -207,15 +207,21 @@ class _Assembly:
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
         """Make a block of the package. Its control-plane name is that of its type, as with p4c."""
         assert argument is not None
-        if not isinstance(argument, syntax.CallExpression):
-            raise self.reporter.fail(argument.span, "a parser or control must be instantiated here")
-        block = argument.target.declaration
-        number = self.call.target.arguments.index(argument)
+        call = self.reporter.needed(
+            argument,
+            syntax.CallExpression,
+            argument.span,
+            "a parser or control must be instantiated here",
+        )
+        block = call.target.declaration
+        number = self.call.target.arguments.index(call)
         outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
-        value = self.controls.instances.construct(argument, full_name("", block), None, outer)
-        if not isinstance(value, BlockInstance):
-            raise self.reporter.fail(argument.span, "a parser or control is expected here")
-        return value
+        return self.reporter.needed(
+            self.controls.instances.construct(call, full_name("", block), None, outer),
+            BlockInstance,
+            call.span,
+            "a parser or control is expected here",
+        )
 
     # What remains
 

@@ -296,10 +296,11 @@ class ParserLowering:
                 for (number, _), width in zip(
                     self.body.expressions.numbers(item, env), group, strict=True
                 ):
-                    if not isinstance(number, ir.Number):
-                        raise self.writer.fail(item, "this must be known at compile time")
+                    known = self.shared.reporter.needed(
+                        number, ir.Number, item.span, "this must be known at compile time"
+                    )
                     full = arithmetic.mask_of(width)
-                    alternatives.append([(number.value & full, full)])
+                    alternatives.append([(known.value & full, full)])
             else:
                 alternatives.append(self._matches(item, group[0], env))
         flat = [width for _, width in state.key]

@@ -245,11 +245,12 @@ class PlaceLowering:
             for element, item in zip(place.elements, parts(value), strict=True):
                 self.assign(element, item, node)
             return
-        if not isinstance(value, StackPlace):
-            raise self.writer.fail(node, "not supported: this value for a header stack")
+        source = self.writer.shared.reporter.needed(
+            value, StackPlace, node.span, "not supported: this value for a header stack"
+        )
         kind = stack_kind(place)
         operation = "assign_header_stack" if kind == "header_stack" else "assign_union_stack"
-        self.writer.do(operation, ir.Reference(kind, place.name), ir.Reference(kind, value.name))
+        self.writer.do(operation, ir.Reference(kind, place.name), ir.Reference(kind, source.name))
 
     def _assign_slice(
         self, place: SlicePlace | MovingSlicePlace, value: LoweredValue, node: syntax.SyntaxNode

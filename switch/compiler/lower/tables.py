@@ -297,18 +297,19 @@ class TableLowering(LoweringPart):
             model.tables.append(table.name)
             table.profile = model
             return
-        if not isinstance(model, ir.Resource):
-            raise self.writer.fail(item.value, "not supported: this property's value")
-        self.writer.fail_if(
-            model.table is not None,
-            item.value,
-            f"'{model.name}' belongs to table {model.table} already",
+        resource = self.reporter.needed(
+            model, ir.Resource, item.value.span, "not supported: this property's value"
         )
-        model.table = table.name
-        if isinstance(model, ir.LoweredMeter):
-            table.meter = model
+        self.writer.fail_if(
+            resource.table is not None,
+            item.value,
+            f"'{resource.name}' belongs to table {resource.table} already",
+        )
+        resource.table = table.name
+        if isinstance(resource, ir.LoweredMeter):
+            table.meter = resource
         else:
-            table.counter = model
+            table.counter = resource
 
     # Entries
 
