@@ -21,7 +21,7 @@ from weft.switch.p4runtime.data_values import encode_data
 from weft.switch.p4runtime.device import Device, EntryId
 from weft.switch.p4runtime.digests import Limits
 from weft.switch.p4runtime.keys import by_id
-from weft.switch.p4runtime.p4info_objects import PacketHeader
+from weft.switch.p4runtime.p4info_objects import NO_HEADER, PacketHeader
 from weft.switch.p4runtime.refusals import Refusal, already_exists, invalid, not_found
 from weft.switch.p4runtime.tables import encode_identity, fill_opaque
 
@@ -30,17 +30,14 @@ PADDING = ("_pad", "pad")
 _log = logging.getLogger(__name__)
 
 
-def pack(header: PacketHeader | None, message: Any) -> bytes:
+def pack(header: PacketHeader, message: Any) -> bytes:
     """Return the frame of a ``PacketOut``.
 
     Raises Refusal (INVALID_ARGUMENT) unless each field of the header is given once, and nothing
     else; the specification wants such packets dropped. Only padding may be left out, as clients
     written for BMv2 do it.
     """
-    fields = header.fields if header is not None else ()
-    given = by_id("packet_out", "metadata", fields, message.metadata, "metadata_id")
-    if header is None:
-        return bytes(message.payload)
+    given = by_id("packet_out", "metadata", header.fields, message.metadata, "metadata_id")
     bits = 0
     for field, width in zip(header.fields, header.widths, strict=True):
         what = f"packet_out, {field.name} ({field.id})"
@@ -61,16 +58,12 @@ def pack(header: PacketHeader | None, message: Any) -> bytes:
     return bits.to_bytes(size, "big") + bytes(message.payload)
 
 
-def unpack(header: PacketHeader | None, frame: bytes) -> Any | None:
+def unpack(header: PacketHeader, frame: bytes) -> Any | None:
     """Return the ``PacketIn`` of a frame, or None if the frame is too short for its header."""
-    message = p4runtime_pb2.PacketIn()
-    if header is None:
-        message.payload = frame
-        return message
     size = header.size_bytes
     if len(frame) < size:
         return None
-    message.payload = frame[size:]
+    message = p4runtime_pb2.PacketIn(payload=frame[size:])
     bits = int.from_bytes(frame[:size], "big")
     left = 8 * size
     for field, width in zip(header.fields, header.widths, strict=True):
@@ -154,8 +147,8 @@ def collect(device: Device, now_ns: int, epoch_ns: int) -> list[RoleMessage]:
     for event in events:
         match event:
             case PacketIn():
-                packet = unpack(device.running.info.packet_headers.get("packet_in"), event.frame)
-                if packet is not None:
+                header = device.running.info.packet_headers.get("packet_in", NO_HEADER)
+                if (packet := unpack(header, event.frame)) is not None:
                     messages.append(
                         RoleMessage("", p4runtime_pb2.StreamMessageResponse(packet=packet))
                     )

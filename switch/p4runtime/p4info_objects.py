@@ -346,6 +346,9 @@ class PacketHeader:
         return (sum(self.widths) + 7) // 8
 
 
+NO_HEADER = PacketHeader("", (), ())
+"""The header of packets to or from the controller, where the program declares none."""
+
 _T = TypeVar(
     "_T",
     ActionInfo,

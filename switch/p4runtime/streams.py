@@ -13,6 +13,7 @@ from weft.switch.p4runtime.arbitration import Arbitration, Client, Notice, RoleS
 from weft.switch.p4runtime.call import StreamCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.notifications import RoleMessage, acknowledge, pack
+from weft.switch.p4runtime.p4info_objects import NO_HEADER
 from weft.switch.p4runtime.received import Malformed
 from weft.switch.p4runtime.refusals import (
     MOST_MESSAGE,
@@ -211,8 +212,8 @@ class Streams:
             if kind == "digest_ack":
                 acknowledge(self._device, request.digest_ack)
                 return
-            frame = pack(self._device.running_info.packet_headers.get("packet_out"), request.packet)
-            self._device.switch.packet_out(frame)
+            header = self._device.running_info.packet_headers.get("packet_out", NO_HEADER)
+            self._device.switch.packet_out(pack(header, request.packet))
 
     def _arbitrate(self, client: Client, message: Any) -> None:
         with self._in_order:

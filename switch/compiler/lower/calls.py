@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from weft.switch.compiler import ir, syntax
-from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
+from weft.switch.compiler.lower.expressions import LoweringPart
 from weft.switch.compiler.lower.externs import NOTHING, ExternLowering
 from weft.switch.compiler.lower.places import stack_kind
 from weft.switch.compiler.lower.storage import (
@@ -61,20 +61,16 @@ class Frames:
     pending: list[CopyOut] = field(default_factory=list)
 
 
+@dataclass(eq=False)
 class CallLowering(LoweringPart):
     """This lowers calls. `statements` lowers a callee's body; `applications` lower what else is
     applied."""
 
-    def __init__(
-        self, expressions: ExpressionLowering, externs: ExternLowering, statements: Statements,
-        applications: Applications,
-    ) -> None:  # fmt: skip
-        super().__init__(expressions)
-        self.externs = externs
-        self.statements = statements
-        self.applications = applications
-        self.frames = Frames()
-        self.returning_place: Place | None = None
+    externs: ExternLowering
+    statements: Statements
+    applications: Applications
+    frames: Frames = field(default_factory=Frames, init=False)
+    returning_place: Place | None = field(default=None, init=False)
 
     # Arguments
 

@@ -1,6 +1,7 @@
 """Lowering of expressions: to places, to BMv2's expressions, and to code for side effects."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -474,11 +475,13 @@ class ExpressionLowering:
                 self.declare(node, env)
 
 
+@dataclass(eq=False)
 class LoweringPart:
     """A part of the lowering writes its code to where the expressions' code goes."""
 
-    def __init__(self, expressions: ExpressionLowering) -> None:
-        self.expressions = expressions
-        self.places = expressions.places
-        self.writer = expressions.writer
-        self.shared = expressions.shared
+    expressions: ExpressionLowering
+
+    def __post_init__(self) -> None:
+        self.places = self.expressions.places
+        self.writer = self.expressions.writer
+        self.shared = self.expressions.shared

@@ -4,14 +4,14 @@ Specification, section "Compile-time Evaluation".
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
 from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.calls import CallLowering, CopyOut
-from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
+from weft.switch.compiler.lower.expressions import LoweringPart
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
     Environment,
@@ -36,14 +36,13 @@ from weft.switch.compiler.types import (
 MAXIMUM_SIZE = 1 << 31
 
 
+@dataclass(eq=False)
 class InstanceLowering(LoweringPart):
     """This makes and applies instances; one is made for each instance of the block that it is
     in."""
 
-    def __init__(self, expressions: ExpressionLowering, calls: CallLowering) -> None:
-        super().__init__(expressions)
-        self.calls = calls
-        self.direct: dict[tuple[int, int], BlockInstance] = {}
+    calls: CallLowering
+    direct: dict[tuple[int, int], BlockInstance] = field(default_factory=dict, init=False)
 
     def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
         """Make the instance that is declared, and bind it to its name."""

@@ -5,11 +5,12 @@ jumps backwards in an action, cycles in a control's graph and in the graph of a 
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.constants import EvaluationError
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
+from weft.switch.compiler.lower.expressions import LoweringPart
 from weft.switch.compiler.lower.storage import Environment, FieldPlace, LoweredValue, Place, parts
 from weft.switch.compiler.order import operands
 from weft.switch.compiler.syntax import Target, type_of
@@ -21,16 +22,13 @@ MAXIMUM_ROUNDS = 256
 Counters = dict[syntax.Variable, ir.LoweredExpression]
 
 
+@dataclass(eq=False)
 class LoopLowering(LoweringPart):
     """This lowers loops; `statement` lowers what is in them."""
 
-    def __init__(
-        self, expressions: ExpressionLowering,
-        statement: Callable[[syntax.SyntaxNode, Environment], None],
-    ) -> None:  # fmt: skip
-        super().__init__(expressions)
-        self.statement = statement
-        self.loops: list[tuple[int, int]] = []  # labels of what break and continue leave
+    statement: Callable[[syntax.SyntaxNode, Environment], None]
+    loops: list[tuple[int, int]] = field(default_factory=list, init=False)
+    """The labels of what break and continue leave."""
 
     def leave(self, node: syntax.Break, env: Environment) -> None:
         """Lower ``break``."""

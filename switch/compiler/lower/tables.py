@@ -1,6 +1,7 @@
 """Lowering of tables and their actions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 
@@ -9,7 +10,7 @@ from weft.switch.compiler.annotations import find, has_annotation, local_name, s
 from weft.switch.compiler.describe import source_text
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart
+from weft.switch.compiler.lower.expressions import LoweringPart
 from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
 from weft.switch.compiler.lower.storage import (
     Environment,
@@ -22,21 +23,18 @@ from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
 
+@dataclass(eq=False)
 class TableLowering(LoweringPart):
     """This makes tables, once for each instance of the control that they are in, and applies
     them."""
 
-    def __init__(
-        self, expressions: ExpressionLowering, calls: CallLowering, instances: InstanceLowering
-    ) -> None:
-        super().__init__(expressions)
-        self.reporter = self.shared.reporter
-        self.calls = calls
-        self.instances = instances
-        self.tables: dict[tuple[int, int], ir.LoweredTable] = {}
-        self.actions: dict[tuple[int, ...], ir.LoweredAction] = {}
-        self.key_places: dict[int, FieldPlace] = {}
-        self.anonymous = count()  # of the objects that tables make for themselves
+    calls: CallLowering
+    instances: InstanceLowering
+    tables: dict[tuple[int, int], ir.LoweredTable] = field(default_factory=dict, init=False)
+    actions: dict[tuple[int, ...], ir.LoweredAction] = field(default_factory=dict, init=False)
+    key_places: dict[int, FieldPlace] = field(default_factory=dict, init=False)
+    anonymous: Iterator[int] = field(default_factory=count, init=False)
+    """The numbers of the objects that tables make for themselves."""
 
     # Actions
 
@@ -130,7 +128,9 @@ class TableLowering(LoweringPart):
         ]
         self._default_action(node, table, env)
         self._properties(node, table, env)
-        for entry, priority in zip(node.entries, priorities(node, self.reporter), strict=True):
+        for entry, priority in zip(
+            node.entries, priorities(node, self.shared.reporter), strict=True
+        ):
             arguments = self._arguments(entry.action, env)
             keys = self._entry_keys(entry, node, env)
             table.entries.append(
@@ -274,7 +274,7 @@ class TableLowering(LoweringPart):
         if isinstance(model, ir.ActionProfile):
             inputs = [key.target for key in table.keys if key.match_kind == "selector"]
             if model.algorithm is not None:
-                self.reporter.warn_if(
+                self.shared.reporter.warn_if(
                     not inputs,
                     item.value.span,
                     f"table '{node.name}' has an action selector but no key of kind selector: "
@@ -287,7 +287,7 @@ class TableLowering(LoweringPart):
                     "tables that share an action selector must have the same selector keys",
                 )
                 model.inputs = inputs
-            self.reporter.warn_if(
+            self.shared.reporter.warn_if(
                 "default_action" in node.properties,
                 node.name_span,
                 f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
@@ -297,7 +297,7 @@ class TableLowering(LoweringPart):
             model.tables.append(table.name)
             table.profile = model
             return
-        resource = self.reporter.needed(
+        resource = self.shared.reporter.needed(
             model, ir.Resource, item.value.span, "not supported: this property's value"
         )
         self.writer.fail_if(
