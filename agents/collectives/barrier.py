@@ -39,6 +39,7 @@ class DisseminationBarrier:
 
     @property
     def done(self) -> bool:
+        """Whether every rank has entered the barrier."""
         return self.entered and self._round >= rounds(self._size)
 
     @property

@@ -24,6 +24,8 @@ _LAYOUT = struct.Struct("!IBBHIIQI")
 
 
 class Kind(enum.IntEnum):
+    """A control message is of one of these kinds, which say what its other fields mean."""
+
     TOKEN = 1
     """Barrier ``stage``, round ``round``: all that the sender waited for before that round has
     come."""
@@ -61,6 +63,8 @@ class Kind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Control:
+    """A control message tells a peer of an operation; it is an RDMA SEND of its own."""
+
     kind: Kind
     operation: int
     stage: int = 0
@@ -73,6 +77,7 @@ class Control:
     data: bytes = b""
 
     def encode(self) -> bytes:
+        """Return the message as it goes over the wire, which `decode` reads."""
         head = _LAYOUT.pack(
             MAGIC, self.kind, self.stage, self.round, self.operation & 0xFFFFFFFF, self.rank,
             self.address, self.rkey,

@@ -95,6 +95,7 @@ class Posts:
 
     @property
     def outstanding(self) -> bool:
+        """Whether anything that was posted has not completed yet."""
         return bool(self._open)
 
     def describe(self) -> str:
@@ -108,6 +109,7 @@ class Posts:
         return ticket
 
     def completed(self, ticket: Ticket) -> None:
+        """Take note that a post has completed."""
         left = self._open.pop(ticket) - 1
         if left:
             self._open[ticket] = left
@@ -117,6 +119,7 @@ class Posts:
             self._communicator.writing_bytes -= ticket.detail.length
 
     def send(self, peer: int, message: Control) -> None:
+        """Send a control message to a peer."""
         name = message.kind.name.lower()
         ticket = self.ticket(f"{self._communicator.name(peer)} to acknowledge {name}")
         self._communicator.queue_pairs[peer].post_send(message.encode(), context=ticket)
@@ -125,6 +128,8 @@ class Posts:
         self, peer: int, region: MemoryRegion, offset: int, length: int, address: int, rkey: int,
         immediate: int, flow: int = 0,
     ) -> None:  # fmt: skip
+        """Write bytes of a region to an address of a peer's memory by RDMA WRITE with an immediate
+        value."""
         what = f"{self._communicator.name(peer)} to acknowledge an RDMA WRITE"
         ticket = self.ticket(what, WrittenBytes(length, flow))
         self.open_writes += 1
@@ -138,6 +143,8 @@ class Posts:
         self, peer: int, region: MemoryRegion, offset: int, length: int, address: int, rkey: int,
         detail: object,
     ) -> None:  # fmt: skip
+        """Fetch bytes at an address of a peer's memory into a region by RDMA READ; `detail` goes on
+        the ticket."""
         ticket = self.ticket(f"{self._communicator.name(peer)} to answer an RDMA READ", detail)
         self._communicator.queue_pairs[peer].post_read(
             region, offset, length, address, rkey, context=ticket
@@ -153,6 +160,7 @@ class PhaseClock:
         self._durations: dict[str, int] = {}
 
     def enter(self, phase: str, now_ns: int) -> None:
+        """Begin a phase, which ends the one before."""
         if self.phase != "start":
             self._durations[self.phase] = now_ns - self._entered_ns
         self.phase = phase

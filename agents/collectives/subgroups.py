@@ -113,6 +113,7 @@ class Subgroups:
 
     @property
     def missing_bytes(self) -> int:
+        """How many bytes are not there yet."""
         return sum(sink.missing_bytes for sink in self.sinks)
 
     @property
@@ -122,6 +123,7 @@ class Subgroups:
 
     @property
     def duplicates(self) -> int:
+        """How many packets came again."""
         return sum(sink.duplicates for sink in self.sinks)
 
     def missing_in(self, shard: int) -> int:

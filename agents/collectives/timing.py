@@ -117,6 +117,9 @@ lost, and its retry costs less than to fetch a whole shard."""
 
 
 class Cutoff(Protocol):
+    """A cutoff decides how long an operation waits for multicast packets before it fetches the
+    rest."""
+
     def first_check(self, start_ns: int) -> int:
         """Return when to ``check`` for the first time, given when the data phase began."""
 

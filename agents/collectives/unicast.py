@@ -93,6 +93,7 @@ class Blocks:
 
     @property
     def total(self) -> int:
+        """How many blocks all ranges have together."""
         return int(self._first[-1])
 
     def of(self, part: int) -> range:

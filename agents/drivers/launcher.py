@@ -105,6 +105,7 @@ class Launcher:
 
     @property
     def pid(self) -> int:
+        """The process id of the launcher."""
         return self._process.pid
 
     def fileno(self) -> int:

@@ -47,6 +47,8 @@ class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class Hello(_Message, frozen=True, tag="hello"):
+    """A rank introduces itself: its number, its process id and its queue pairs."""
+
     rank: int
     pid: int
     queue_pairs: Introductions
@@ -61,6 +63,8 @@ class Ready(_Message, frozen=True, tag="ready"):
 
 
 class Progress(_Message, frozen=True, tag="progress"):
+    """A rank says how many bytes it has received in the operation."""
+
     received_bytes: int
 
 
@@ -72,11 +76,15 @@ class Working(_Message, frozen=True, tag="working"):
 
 
 class Finished(_Message, frozen=True, tag="finished"):
+    """A rank's operation has ended, after so long; without an error it succeeded."""
+
     completion_ns: int
     error: str = ""
 
 
 class Result(_Message, frozen=True, tag="result"):
+    """A rank reports on its operation, whose data it has checked."""
+
     result: RankReport
 
 
@@ -87,14 +95,20 @@ class RankFailed(_Message, frozen=True, tag="fault"):
 
 
 class Peers(_Message, frozen=True, tag="peers"):
+    """A rank is to connect its queue pairs with these of its peers."""
+
     queue_pairs: Introductions
 
 
 class Prepare(_Message, frozen=True, tag="prepare"):
+    """A rank is to fill its buffers for an operation."""
+
     operation: OperationConfig
 
 
 class Start(_Message, frozen=True, tag="start"):
+    """A rank is to start its operation at that time of CLOCK_MONOTONIC, in ns."""
+
     at_ns: int
 
 
@@ -103,6 +117,8 @@ class Verify(_Message, frozen=True, tag="verify"):
 
 
 class Abort(_Message, frozen=True, tag="abort"):
+    """A rank is to give up for that reason and end."""
+
     reason: str
 
 
@@ -132,6 +148,8 @@ class Warm(_Message, frozen=True, tag="warm"):
 
 
 class Spawned(_Message, frozen=True, tag="spawned"):
+    """Launcher to runner: a rank process has been forked."""
+
     rank: int
     pid: int
 
@@ -188,6 +206,7 @@ class LineChannel:
         self._partial = bytearray()
 
     def fileno(self) -> int:
+        """Return the socket's descriptor, so that the channel can be waited for."""
         return self.socket.fileno()
 
     @property
@@ -235,5 +254,6 @@ class LineChannel:
         return [decode(line) for line in lines]
 
     def close(self) -> None:
+        """Close the socket; nothing can be sent or received from then on."""
         self.closed = True
         self.socket.close()

@@ -144,6 +144,7 @@ class Rendezvous:
 
     @property
     def path(self) -> str:
+        """The path of the socket at which ranks meet."""
         return str(self._path)
 
     @property

@@ -37,6 +37,7 @@ class PartArea:
 
     @property
     def size(self) -> int:
+        """How many bytes of the contribution the peer's part has."""
         return self.end - self.begin
 
 
