@@ -173,7 +173,8 @@ def destination_paths(paths: ClosPaths, source: IntArray, destination: IntArray)
 
 
 def _in_turn(masks: BoolArray | None, uplinks: int, number: IntArray) -> IntArray:
-    """The uplink of a destination of that number; those whose own is down take the others."""
+    """Return the uplink of a destination of that number; those whose own is down take the
+    others."""
     turn, place = np.divmod(number, uplinks)
     if masks is None:
         return place

@@ -297,7 +297,7 @@ def _make(here: int, name: str) -> os.stat_result:
 
 
 def _give(descriptor: int) -> None:
-    """Under sudo, let a file or folder that was just made belong to whoever called sudo."""
+    """Let a file or folder that was just made belong, under sudo, to whoever called sudo."""
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdigit() and group.isdigit():
         with contextlib.suppress(OSError):  # a file system without owners

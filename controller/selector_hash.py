@@ -39,7 +39,7 @@ _CHUNK = 1 << 18
 
 @cache
 def _tables() -> tuple[int, Words]:
-    """CRC-32 of zeros, and uint32 [17, 256]: what a byte at a place adds to it."""
+    """Return the CRC-32 of zeros, and uint32 [17, 256]: what a byte at a place adds to it."""
     constant = zlib.crc32(bytes(_LENGTH))
     table = np.empty((_LENGTH, 256), np.uint32)
     for place in range(_LENGTH):

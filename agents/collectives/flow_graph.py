@@ -225,7 +225,7 @@ class FlowGraph:
 
 
 def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
-    """Flows, in order, by a rank that each has."""
+    """Return the flows, in order, by a rank that each has."""
     ranks = rank_of[flows]
     order = np.argsort(ranks, kind="stable")
     found, starts = np.unique(ranks[order], return_index=True)

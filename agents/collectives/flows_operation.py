@@ -226,7 +226,7 @@ class FlowsOperation(Operation):
         return self._lines.setdefault(key, _Line(deque()))
 
     def _post(self, line: _Line) -> None:
-        """The next block of a line's first flow."""
+        """Post the next block of a line's first flow."""
         sending = line.flows[0]
         peer = self._graph.destination[sending.flow]
         address, rkey = self._ready[peer]

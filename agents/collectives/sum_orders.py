@@ -89,7 +89,8 @@ def unit_exponents(terms: Array, switch_values: int) -> npt.NDArray[np.int64]:
 
 
 def _quantized(request: Request, terms: Array, switch_values: int) -> Array:
-    """Switches add whole numbers of a unit, exactly; the sum is rounded once."""
+    """Return the sum as switches make it: they add whole numbers of a unit exactly, and the sum is
+    rounded once."""
     units = unit_exponents(terms, switch_values)
     whole = np.rint(np.ldexp(terms.astype(np.float64), -units)).astype(np.int64).sum(axis=0)
     total = np.ldexp(whole.astype(np.float64), units)

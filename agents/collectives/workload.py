@@ -319,7 +319,7 @@ class Workload:
         return total
 
     def _values(self, rank: int, first: int, count: int) -> Array:
-        """Elements of a rank's contribution to a reduction."""
+        """Return elements of a rank's contribution to a reduction."""
         if self._data != "exact":
             request = self.request
             return gradients(

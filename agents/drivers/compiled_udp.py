@@ -142,8 +142,8 @@ def unicast_run(rows: int, first: int, count: int) -> int:
 
 @internal
 def _put_stack(stack: int, batch: at.Batch, row: int, udp_port: int) -> None:
-    """The IPv4 and UDP headers of a datagram, as Linux makes them for a UDP socket with DF; the
-    kernel fills in length and checksum of the IPv4 header."""
+    """Write the IPv4 and UDP headers of a datagram, as Linux makes them for a UDP socket with DF;
+    the kernel fills in length and checksum of the IPv4 header."""
     size = np.int64(load32(batch.length + 4 * row))
     tos = np.int64(load8(batch.tos + row))
     source_port = np.int64(load16(batch.source_port + 2 * row))

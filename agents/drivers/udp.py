@@ -204,7 +204,7 @@ class UdpDriver:
             self._joined.add(group)
 
     def _start_workers(self, receive_buffer_bytes: int) -> None:
-        """A thread and sockets for each worker."""
+        """Start a thread, and open sockets, for each worker."""
         own = self._host.address
         parts: list[tuple[ReceiveWorker, Source]] = []
         with contextlib.ExitStack() as made:

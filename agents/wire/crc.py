@@ -77,8 +77,8 @@ def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> An
 
 
 def _fold_blocks(typing_context: Any, address: Any, blocks: Any, register: Any) -> Any:
-    """The two words that remain of `blocks` (at least 1) times 64 bytes and the register before
-    them."""
+    """Return the two words that remain of `blocks` (at least 1) times 64 bytes and the register
+    before them."""
     signature = types.UniTuple(types.uint64, 2)(types.int64, types.int64, types.uint64)
     return signature, _fold_code
 
@@ -89,7 +89,8 @@ fold_blocks: Any = intrinsic(_fold_blocks)
 
 
 def _make_tables() -> npt.NDArray[np.uint32]:
-    """Slicing tables: row k is the effect of a byte that 15 - k bytes follow in its block of 16."""
+    """Make slicing tables: row k is the effect of a byte that 15 - k bytes follow in its block of
+    16."""
     table = np.zeros((16, 256), np.uint32)
     # zlib inverts the register before and after the byte.
     table[15] = [zlib.crc32(bytes([value ^ 0xFF])) ^ 0xFF000000 for value in range(256)]

@@ -163,7 +163,8 @@ def live_directions(
 def _next_hops(
     topology: Topology, live: dict[str, tuple[Direction, ...]]
 ) -> dict[str, dict[str, Ports]]:
-    """Per switch and destination leaf: the ports on shortest paths; breadth first per leaf."""
+    """Return, by switch and destination leaf, the ports on shortest paths; the search is breadth
+    first from each leaf."""
     hops: dict[str, dict[str, Ports]] = {switch.name: {} for switch in topology.switches}
     for leaf in topology.switches_of("leaf"):
         distance = {leaf.name: 0}

@@ -275,8 +275,8 @@ def _send(ring: Datagrams) -> None:
 def _in_namespace(
     sizes: Collection[int], workers: Collection[int]
 ) -> tuple[list[dict[str, Any]], str]:
-    """The rows over sockets, from a process in a network namespace of its own; or why there are
-    none."""
+    """Return the rows over sockets, from a process in a network namespace of its own; or why there
+    are none."""
     if os.geteuid() != 0:
         return [], "a network namespace needs root"
     for tool in ("ip", "setpriv"):
@@ -307,7 +307,7 @@ def _measure_sockets(wanted: dict[str, Any]) -> None:
 
 
 def _reference(chunk_bytes: int) -> dict[str, Any]:
-    """GB/s of memcpy and of zlib's CRC-32 over what one worker receives."""
+    """Return the GB/s of memcpy and of zlib's CRC-32 over what one worker receives."""
     packet_bytes = min(chunk_bytes, PATH_MTU)
     size = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes) * packet_bytes
     data = np.random.default_rng(0).bytes(size)
@@ -322,8 +322,8 @@ def _reference(chunk_bytes: int) -> dict[str, Any]:
 
 
 def _memcpy_rows(workers: Collection[int]) -> list[dict[str, Any]]:
-    """GB/s that threads on cores of their own copy, each in memory of its own as large as a
-    worker's message: what workers share, without the workers."""
+    """Return the GB/s that threads on cores of their own copy, each in memory of its own as large
+    as a worker's message: what workers share, without the workers."""
     cores = sorted(os.sched_getaffinity(0))
     return [
         {

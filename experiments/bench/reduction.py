@@ -113,7 +113,7 @@ def _slots(dtype: str, op: str, ranks: int) -> Slots:
 
 
 def _pairwise(op: str, vectors: list[Array], out: Array) -> None:
-    """What numpy does with vectors, in their order."""
+    """Do what numpy does with vectors, in their order."""
     function = FUNCTIONS[op]
     function(vectors[0], vectors[1], out=out)
     for vector in vectors[2:]:
@@ -132,8 +132,8 @@ def _check(slots: Slots, work: Callable[[int], None], what: str) -> None:
 
 
 def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) -> dict[str, float]:
-    """Processor time of going through all chunks once, by name; they take turns, so that what else
-    the machine does is the same to all."""
+    """Return the processor time of going through all chunks once, by name; they take turns, so that
+    what else the machine does is the same to all."""
 
     def attempt(work: Callable[[int], None], rounds: int) -> float:
         started = time.thread_time_ns()

@@ -171,7 +171,8 @@ def lines(figures: dict[str, Any]) -> list[str]:
 
 
 def _table(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> "Table":
-    """A table of columns, each with how it is written of a row: what is no number on the left."""
+    """Return a table of columns, each with how it is written of a row; what is no number is on the
+    left."""
     from rich.table import Table
 
     table = Table(title=title)
@@ -189,7 +190,7 @@ def _named(processes: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, A
 
 
 def _ratio_rows(figures: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Each ratio, with its goal and whether it is met where there is one."""
+    """Return each ratio, with its goal and whether it is met where there is one."""
     for name, found in figures["ratios"].items():
         goal = figures["goals"].get(name.split(",")[0])
         least = not name.startswith("cpu")

@@ -226,7 +226,7 @@ def _check(is_right: bool, command: str, usage: str) -> None:
 
 
 def _listens(pid: int, port: int) -> bool:
-    """Whether a TCP port is listened on in a process's network namespace."""
+    """Return whether a TCP port is listened on in a process's network namespace."""
     tables = (Path(f"/proc/{pid}/net/{name}").read_text() for name in ("tcp", "tcp6"))
     lines = [line for table in tables for line in table.splitlines()[1:]]
     return any(

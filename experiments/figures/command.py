@@ -85,7 +85,8 @@ def stale_pages() -> list[Path]:
 def _pages(
     read: Callable[[str], Kept],
 ) -> Iterator[tuple[Path, str, str, list[tuple[Path, PlotNote]]]]:
-    """Every page: its file, what stands there, what should, and its plots with their files."""
+    """Yield every page: its file, what stands there, what should, and its plots with their
+    files."""
     for page in sorted(DOCS.glob("*.md")):
         text = _text_of(page)
         try:

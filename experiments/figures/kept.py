@@ -171,7 +171,7 @@ def metrics_of(run: Run) -> dict[str, float | None]:
 
 
 def _model_bytes(run: Run) -> dict[str, int]:
-    """Frame bytes by tier that theory has of a run; none where it says nothing."""
+    """Return the frame bytes by tier that theory has of a run; none where it says nothing."""
     try:
         scenario = scenario_of(run.scenario)
         return tier_model_frame_bytes(scenario.network(), scenario, run.algorithm)
@@ -209,7 +209,8 @@ def options_of(scenario: Mapping[str, Any], swept: Sequence[str], ranks: str) ->
 
 
 def _said(option: str, scenario: Mapping[str, Any]) -> str:
-    """Its value as people write it; of a workload's file the name, wherever the checkout is."""
+    """Return an option's value as people write it; of a workload's file the name, wherever the
+    checkout is."""
     text = said(option, scenario.get(field_of(option)))
     return Path(text).name if option == "workload" else text
 

@@ -92,7 +92,7 @@ def _key(scenario: Mapping[str, Any]) -> str:
 def _simulated(
     points: Sequence[Point], seeds: Sequence[int]
 ) -> Iterator[tuple[int, int, list[Timed]]]:
-    """(point, seed, its runs) as they come; seeds that are not needed are not there."""
+    """Yield (point, seed, its runs) as they come; seeds that are not needed are not there."""
     if not points:
         return
     for point in points:
@@ -141,7 +141,8 @@ def _simulate(scenario: Scenario) -> list[Timed]:
 
 
 def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed]:
-    """Real packets repeat themselves by chance anyway: so often as the scenario says."""
+    """Run points with real packets. These repeat themselves by chance anyway, so they run as often
+    as the scenario says."""
     chosen = Experiment(tuple(points), experiment.swept, (), experiment.name)
     began_s = time.monotonic()
     runs = run_experiment(chosen).runs

@@ -212,7 +212,7 @@ def _bound(note: PlotNote, row: AlgorithmRow) -> float | None:
 
 
 def _axis(option: str, values: Sequence[str]) -> tuple[Axis, dict[str, float]]:
-    """The x axis, and where on it each value is: numbers as they are, others in order."""
+    """Return the x axis, and where on it each value is: numbers as they are, others in order."""
     texts = list(dict.fromkeys(values))
     numbers = {text: _number(option, text) for text in texts}
     known = {text: number for text, number in numbers.items() if number is not None}

@@ -224,13 +224,13 @@ def _divided(row: AlgorithmRow, other: str, kept: Kept, is_over: bool) -> Algori
 
 
 def _of_ok(row: AlgorithmRow, metric: str) -> list[float | None]:
-    """Figures of the runs that may be compared; None for each of the others."""
+    """Return the figures of the runs that may be compared, and None for each of the others."""
     pairs = zip(row.values[metric], row.verdicts, strict=True)
     return [value if verdict == "ok" else None for value, verdict in pairs]
 
 
 def _of_both(one: str, other: str) -> str:
-    """The verdict of a quotient."""
+    """Return the verdict of a quotient."""
     return "failed" if "failed" in (one, other) else other if one == "ok" else one
 
 
@@ -248,7 +248,8 @@ def _value(row: AlgorithmRow, metric: str, name: str) -> str:
 
 
 def _written(option: str, value: str) -> str:
-    """An option's value as a reader has it: nothing, where that is the default, says little."""
+    """Return an option's value as a reader has it: nothing, where that is the default, says
+    little."""
     unset = value == "none" and option in OPTIONS and _DEFAULTS[field_of(option)] is None
     return "by default" if unset else value
 
@@ -372,7 +373,7 @@ def is_exact(row: AlgorithmRow, metrics: Sequence[str]) -> bool:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers as ``1 to 3, 7``."""
+    """Return ascending numbers as ``1 to 3, 7``."""
     return ", ".join(
         f"{run[0]} to {run[-1]}" if len(run) > 1 else f"{run[0]}" for run in runs_of(numbers)
     )

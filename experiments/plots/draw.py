@@ -116,7 +116,7 @@ def title_of(spec: PlotSpec) -> str:
 
 @contextlib.contextmanager
 def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
-    """A plot, drawn; it is saved inside, under the same settings."""
+    """Draw a plot; it is saved inside the block, under the same settings."""
     with empty_figure(HEIGHT_IN) as figure:
         if spec.kind == "lines":
             shown = lines_of(results, spec)
@@ -215,7 +215,7 @@ def _sign_keys(shown: Lines, models: bool) -> list[Any]:
 
 
 def _legend(figure: Figure, handles: list[Any]) -> None:
-    """Below everything, in as few rows as its words leave room for."""
+    """Draw the legend below everything, in as few rows as its words leave room for."""
     columns = len(handles)
     while columns > 1:
         # As matplotlib has it, the first columns are longer by one where they are not all alike.
@@ -270,7 +270,7 @@ def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> 
 
 
 def _draw_models(axes: Axes, shown: Lines) -> bool:
-    """Dashed lines of the bounds or models; those that coincide are drawn once, in grey."""
+    """Draw dashed lines of the bounds or models; those that coincide are drawn once, in grey."""
     models: dict[tuple[tuple[float, float], ...], set[str]] = {}
     for line in shown.lines:
         points = tuple(
@@ -331,7 +331,7 @@ def _scale(axes: Axes, shown: Lines, spec: PlotSpec) -> None:
 
 
 def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list[int]:
-    """The ticks, from the last one down, whose labels do not run into each other."""
+    """Return the ticks, from the last one down, whose labels do not run into each other."""
     places = [float(place) for place in axes.xaxis.get_transform().transform(positions)]
     span = max(places) - min(places)
     kept: list[int] = []
@@ -350,7 +350,7 @@ def _minor(y: float, wide: bool) -> str:
 
 
 def _draw_panels(figure: Figure, shown: Panels, *, stacked: bool) -> None:
-    """Panels side by side, at most three in a row; stacks are on one scale."""
+    """Draw panels side by side, at most three in a row; stacks are on one scale."""
     count = len(shown.panels)
     columns = 2 if count == 4 else min(count, 3)
     rows = -(-count // columns)

@@ -163,8 +163,8 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
 
 
 def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> tuple[float, float]:
-    """The least and the greatest of what is plotted of the single runs; of ratios, those of runs of
-    one seed and repetition."""
+    """Return the least and the greatest of what is plotted of the single runs; of ratios, those of
+    runs of one seed and repetition."""
     if len(each.runs) == 1 and (below is None or len(below.runs) == 1):
         return y, y
     others = below.draws if below is not None else {}
@@ -174,7 +174,8 @@ def _range_of(value: Value, y: float, each: Summary, below: Summary | None) -> t
 
 
 def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, Value, Value]:
-    """The y axis's label, and what is plotted of a summary: the measured figure, and theory's."""
+    """Return the y axis's label, and what is plotted of a summary: the measured figure, and
+    theory's."""
     tiers = TIERS[spec.tier]
     where = links_of(spec)
     two = f"{spec.numerator} / {spec.denominator}"
@@ -232,7 +233,7 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
 
 
 def _over(above: float, below: float) -> float | None:
-    """A ratio; None over nothing."""
+    """Return a ratio, and None over nothing."""
     return above / below if below else None
 
 
@@ -276,7 +277,7 @@ def _place(axis: Axis, each: Summary, x: str) -> int:
 
 
 def _others(results: Results, spec: PlotSpec, summaries: Sequence[Summary]) -> list[str]:
-    """The swept options that differ and that neither the x axis nor the world tells."""
+    """Return the swept options that differ and that neither the x axis nor the world tells."""
     hidden = {"world", *(COUNTS if spec.x == "ranks" else ())}
     return [
         name

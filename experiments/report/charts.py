@@ -197,7 +197,7 @@ def heat_map(shown: HeatMap) -> Markup:
 
 @contextmanager
 def _chart(left: float, right: float, height: float, below: float) -> Iterator[Axes]:
-    """Bare axes whose coordinates are pixels, y downwards, with so many pixels around them.
+    """Return bare axes whose coordinates are pixels, y downwards, with so many pixels around them.
 
     Axes are slow at marks and labels of their own: whoever draws writes them."""
     size = WIDTH / PIXELS_AN_INCH, (height + below) / PIXELS_AN_INCH

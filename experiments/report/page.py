@@ -106,7 +106,7 @@ def render(results: Results) -> str:
 
 @cache
 def _template() -> "Template":
-    """The page's template, with all that templates know besides what is shown."""
+    """Return the page's template, with all that templates know besides what is shown."""
     # Nothing but a report waits for it.
     from markupsafe import Markup
 
@@ -184,7 +184,7 @@ def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, An
 
 
 def _run_shown(summary: Summary) -> str:
-    """The run that is shown, where there are several."""
+    """Say which run is shown, where there are several."""
     if len(summary.runs) == 1:
         return label_of(summary.algorithm)
     if summary.scenario.get("seeds"):
@@ -206,7 +206,7 @@ def _plots(results: Results) -> list[tuple[str, str]]:
 
 
 def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]:
-    """The charts and networks of one point, those of single runs by algorithm."""
+    """Return the charts and networks of one point, those of single runs by algorithm."""
     from weft.experiments.report import charts
 
     maps = {each.algorithm: heat_map(each.shown, LINK_TIERS) for each in summaries}
@@ -244,7 +244,7 @@ def _network_drawings(
 
 
 def _asked(scenario: Scenario) -> dict[str, Any]:
-    """The fields of a scenario as its point has them: the seeds, where there are several."""
+    """Return the fields of a scenario as its point has them: the seeds, where there are several."""
     asked = scenario.to_dict()
     del asked["seed" if scenario.seeds else "seeds"]
     return asked
@@ -261,7 +261,7 @@ def _told(asked: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _flat(values: Mapping[str, Any]) -> dict[str, str]:
-    """Names and what they are, those of inner tables behind the table's."""
+    """Yield names and what they are, those of inner tables behind the table's."""
     pairs: Iterable[tuple[str, str]] = (
         pair
         for name, value in values.items()

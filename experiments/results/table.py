@@ -138,7 +138,8 @@ def _row(summary: Summary, several: bool, spread: bool) -> list[Text]:
 
 
 def _range(summary: Summary) -> Text:
-    """The least and the greatest time, in the unit of the mean; of an exact one, that it is."""
+    """Return the least and the greatest time, in the unit of the mean; of an exact one, say that it
+    is."""
     found = summary.completions
     if found is None:
         return MISSING

@@ -56,7 +56,7 @@ def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 
 
 def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
-    """Allgather and Reduce-Scatter of consecutive layers."""
+    """Return the Allgather and the Reduce-Scatter of consecutive layers."""
     gather, scatter = parts(scenario, algorithm)
     first = _request_of(gather, gather.algorithms[0])
     if kinds_of(FSDP, algorithm)[0].multicasts:

@@ -293,7 +293,7 @@ def _emulate(
 
 
 def _environment(experiment: Experiment) -> dict[str, Any]:
-    """Versions and the machine, for whoever reads the results later."""
+    """Return versions and the machine, for whoever reads the results later."""
     packages = {}
     for package in ("weft", "numpy", "numba", "grpcio", "mininet"):
         with contextlib.suppress(metadata.PackageNotFoundError):

@@ -84,8 +84,8 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
 
 
 def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
-    """The least time of flows that wait for each other: what the longest chain of them takes if
-    each has its links to itself, and what the fullest host link carries."""
+    """Return the least time of flows that wait for each other: what the longest chain of them takes
+    if each has its links to itself, and what the fullest host link carries."""
     table = graph.table
     sizes = sizing(table.size_bytes)
     links = fullest_link_bytes(graph.ranks, [Transfers(table.source, table.destination, sizes)])

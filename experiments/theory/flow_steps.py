@@ -123,6 +123,6 @@ def steps_of_graph(graph: FlowGraph) -> list[Flows]:
 
 
 def _sent(transfers: Transfers) -> Transfers:
-    """Those that have bytes."""
+    """Return the transfers that have bytes."""
     sent = transfers.size_bytes > 0
     return Transfers(*(column[sent] for column in transfers))

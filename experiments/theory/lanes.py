@@ -80,7 +80,7 @@ def assignment_of(
 
 
 def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:
-    """Lanes of the pair that has most."""
+    """Return how many lanes the pair has that has most."""
     return max((len(chosen) for chosen in paths.values()), default=1)
 
 
@@ -105,7 +105,7 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
 
 
 def _pairs(steps: list[Flows]) -> list[Pair]:
-    """All that send in any step, each once."""
+    """Return all pairs that send in any step, each once."""
     flows = Flows.together(steps)
     ends = np.unique(np.stack([flows.source, flows.destination], axis=1), axis=0)
     return [(source, destination) for source, destination in ends.tolist()]
@@ -118,8 +118,8 @@ def _assigned_paths(
     seed: int,
     without: Collection[str],
 ) -> dict[Pair, tuple[int, ...]]:
-    """Those that a scheme assigns, step by step, one for each lane; a pair that sends in several
-    steps has the paths of all."""
+    """Return the paths that a scheme assigns, step by step, one for each lane; a pair that sends in
+    several steps has the paths of all."""
     with blamed(scheme, "pieces"):
         found = lanes((step, scheme.pieces(network, step, seed, without)) for step in steps)
     # Queue pairs take turns: a flow in pieces would be served before one that is whole. So those
@@ -137,7 +137,7 @@ def _assigned_paths(
 
 
 def _moved(pair: Pair, chosen: tuple[int, ...], network: ClosPaths) -> tuple[int, ...]:
-    """Lanes whose paths have failed take those that are left, each host from another one on."""
+    """Give lanes whose paths have failed those that are left, each host from another one on."""
     if chosen[0] == WITHIN_LEAF:
         return chosen
     leaf, far_leaf = (host // network.hosts_per_leaf for host in pair)
@@ -155,7 +155,8 @@ def _ports(
     network: ClosPaths,
     paths: Mapping[Pair, tuple[int, ...]],
 ) -> dict[Pair, list[Lane]]:
-    """The source port of each lane, and those that it goes on with where nothing comes back."""
+    """Return the source port of each lane, and those that it goes on with where nothing comes
+    back."""
     found: dict[Pair, list[Lane]] = {}
     mapped: dict[Pair, IntArray] = {}
     if scheme.assigned:
@@ -180,8 +181,8 @@ def _ports(
 
 
 def _after(by_path: list[int], path: int, pair: Pair) -> list[int]:
-    """The ports of the other paths, of each pair from another one on: pairs that lose a path do not
-    all go on with the same."""
+    """Return the ports of the other paths, of each pair from another one on: pairs that lose a path
+    do not all go on with the same."""
     others = [port for port in (*by_path[path + 1 :], *by_path[:path]) if port >= 0]
     first = sum(pair) % max(1, len(others))
     return [*others[first:], *others[:first]]

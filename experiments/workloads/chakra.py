@@ -203,7 +203,7 @@ class _Traces:
             self._missing[place] = len(parts)
 
     def _take(self, node: _Node) -> None:
-        """A node of which all that it depends on has become tasks."""
+        """Take a node of which all that it depends on has become tasks."""
         if node.kind == COLLECTIVE:
             place = self._place[node.rank, node.number]
             self._missing[place] -= 1
@@ -242,7 +242,7 @@ class _Traces:
         self._end(receiving, ((self._builder.wait(destination, after=done), DONE),))
 
     def _collective(self, nodes: Sequence[_Node]) -> None:
-        """One to which all its ranks have come."""
+        """Make the tasks of a collective to which all its ranks have come."""
         first = nodes[0]
         kinds = {node.whole("comm_type", 1 << 32) for node in nodes}
         kind = first.whole("comm_type", 1 << 32)

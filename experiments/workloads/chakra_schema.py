@@ -37,7 +37,7 @@ _NUMBERS = {
 
 
 def _messages() -> dict[str, Any]:
-    """The message classes, by name."""
+    """Return the message classes, by name."""
     file = descriptor_pb2.FileDescriptorProto(
         name="weft/chakra.proto", package=_PACKAGE, syntax="proto3"
     )

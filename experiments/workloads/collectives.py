@@ -59,7 +59,7 @@ def add_collective(
 
 
 def _gathered(builder: GraphBuilder, rank: int, events: Events) -> Events:
-    """Several events as the end of one wait, so that dependencies stay few."""
+    """Take several events together as the end of one wait, so that dependencies stay few."""
     return events if len(events) < 2 else ((builder.wait(rank, after=events), DONE),)
 
 

@@ -91,7 +91,8 @@ def _made(options: WorkloadOptions) -> FlowGraph:
 
 @lru_cache(maxsize=8)
 def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> FlowGraph:
-    """`states`: of the files, which are read again if that has changed."""
+    """Read a workload. `states` are those of the files, which are read again if they have
+    changed."""
     path = Path(options.workload)
     graph = read_traces(path, options.algorithm) if path.suffix == ".et" else read_matrix(path)
     if options.slowdown is None:

@@ -102,7 +102,7 @@ def parse_matrix(text: str, name: str) -> FlowGraph:
 
 
 def _lines(text: str, name: str) -> Iterator[tuple[_Line, Sequence[str]]]:
-    """Those that say something, with their words."""
+    """Yield the lines that say something, with their words."""
     for number, line in enumerate(text.splitlines(), 1):
         words = line.partition("#")[0].split()
         if words:
@@ -191,7 +191,8 @@ def _check_headers(
 def _graph(
     connections: Sequence[_Connection], triggers: dict[int, _Trigger], name: str
 ) -> FlowGraph:
-    """Flows are tasks in the order of the file, then there is a wait for each trigger."""
+    """Return the graph: flows are tasks in the order of the file, then there is a wait for each
+    trigger."""
 
     def trigger_of(place: int, key: str) -> _Trigger | None:
         each = connections[place]

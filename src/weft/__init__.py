@@ -37,7 +37,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Everything is imported when it is first asked for: the command line is quick without what
+    """Import what is asked for when it is first asked for: the command line is quick without what
     runs, and ``python -m weft`` first sees to it where modules are looked for."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

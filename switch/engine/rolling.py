@@ -78,7 +78,8 @@ def _parse(text: str, constants: Mapping[str, int]) -> _Line:
 
 
 def _longest_run(lines: list[_Line], start: int) -> tuple[int, int]:
-    """(lines of a block, how often) of the run that starts here and covers most, or (0, 0)."""
+    """Return (lines of a block, how often) of the run that starts here and covers most, or (0,
+    0)."""
     best = (0, 0)
     first = lines[start]
     if not first.starts:

@@ -121,7 +121,7 @@ class DoubleBinaryTreeAllreduce(Pattern):
             yield self._up(tree, following)
 
     def _up(self, tree: TreePlace, block: int) -> Write:
-        """This rank's sum of a block goes to its parent."""
+        """Return the write of this rank's sum of a block to its parent."""
         assert tree.parent is not None
         which = self._trees.index(tree)
         siblings = double_binary_tree(which, tree.parent, self._size)[1]

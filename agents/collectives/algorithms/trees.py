@@ -217,7 +217,7 @@ class BinaryTree(Tree):
 
     @staticmethod
     def _tail(ranks: int) -> int:
-        """Blocks for which the slowest rank waits longer than the root's uplink is busy.
+        """Return the blocks for which the slowest rank waits longer than the root's uplink is busy.
 
         A first child has a block one block after its parent, a second child two: after the leading
         1, a place's digits of (place + 1) to base 2 say which child each is. The root's own last

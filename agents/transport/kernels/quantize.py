@@ -27,7 +27,8 @@ ones, too."""
 
 
 def _reinterpreting(to: Any, source: Any, made: Any, cut: Any = None) -> Any:
-    """The bits of a number as another type; of a wider one only the lowest (`cut`)."""
+    """Make the function that gives the bits of a number as another type; of a wider one it gives
+    only the lowest (`cut`)."""
 
     def reinterpret(context: Any, value: Any) -> Any:
         def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:

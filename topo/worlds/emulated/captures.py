@@ -206,7 +206,7 @@ def _reports(process: RunProcess) -> int:
 
 
 def _counts(process: RunProcess) -> tuple[int, int, int]:
-    """(captured, received, dropped) as tcpdump last reported them; zeros if it never did."""
+    """Return (captured, received, dropped) as tcpdump last reported them; zeros if it never did."""
     text = _text(process)
     last = [(pattern.findall(text) or ["0"])[-1] for pattern in _COUNTS.values()]
     return int(last[0]), int(last[1]), int(last[2])

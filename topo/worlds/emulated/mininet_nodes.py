@@ -123,7 +123,7 @@ class SwitchNode(RunNode, Switch):
     """A P4 switch's Mininet node: it shares the run's namespace, and opens a shell at first use."""
 
     def startShell(self, mnopts: str | None = None) -> None:
-        """Only note the namespace; see :meth:`open_shell`."""
+        """Note the namespace only; see :meth:`open_shell`."""
         self.pid = self.params["namespace_pid"]
 
     def entry(self) -> list[str]:

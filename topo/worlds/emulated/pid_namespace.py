@@ -120,8 +120,9 @@ class PidNamespace:
 
 @contextlib.contextmanager
 def _children_in(ns: int | None) -> Iterator[None]:
-    """Within the block, children of the calling thread go to a PID namespace; None: to a new one,
-    as whose init the first of them starts. It starts no threads meanwhile: the kernel refuses."""
+    """Let children of the calling thread go to a PID namespace within the block; with None, to a
+    new one, as whose init the first of them starts. The block starts no threads: the kernel
+    refuses."""
     own = os.open(_OWN, os.O_RDONLY | os.O_CLOEXEC)
     try:
         with uncollected():  # finalizers may want threads, and gRPC aborts where it gets none
