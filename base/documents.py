@@ -1,11 +1,20 @@
-"""Documents read into typed objects by msgspec, with the place of whatever is not as declared."""
+"""The one reader of documents: it opens a file, parses it, has msgspec make a typed object of it,
+and says what is wrong, and where.
 
+`load` does all of this for a file, and `decoded` for other text. `opened`, `parsed` and `typed` are
+their steps, for documents of which more is to be said than their type.
+"""
+
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from weft.base.errors import InputError
+from weft.base.files import read_text, told_as_input
 from weft.base.units import shown
 
 T = TypeVar("T")
@@ -29,8 +38,74 @@ _CHOICE = re.compile(rf"Invalid enum value (?P<value>'.*'){_PLACE}", re.DOTALL)
 _STEP = re.compile(r"\.?([^.\[\]]+)|\[(\d+|\.\.\.)\]")
 
 
-class Damage(Exception):
+class Damage(InputError):
     """A document is not as declared; the message says what is not, and where."""
+
+
+_SYNTAXES: Mapping[str, Callable[[str | bytes], Any]] = {
+    "JSON": json.loads,  # which also takes numbers that are none: `check_plain` says where they are
+    "TOML": msgspec.toml.decode,
+}
+
+
+def load(kind: type[T], path: Path, most_bytes: int, what: str) -> T:
+    """Return what the JSON document in a file describes.
+
+    Raises `InputError`, in which ``what`` stands for the file: ``figures 'paths.json'``.
+    """
+    return typed(kind, opened(path, most_bytes, what), f"{what} cannot be read")
+
+
+def decoded(
+    kind: type[T],
+    text: str | bytes,
+    problem: str,
+    error: Callable[[str], Exception] = InputError,
+) -> T:
+    """Return what a text of JSON describes. Raises ``error``, which begins with ``problem``."""
+    return typed(kind, parsed(text, problem, error=error), problem, error)
+
+
+def opened(path: Path, most_bytes: int, what: str, syntax: str = "JSON", hint: str = "") -> Any:
+    """Return the document in a file as dicts, lists and plain values. Raises `InputError`.
+
+    Args:
+        what: the file in messages.
+        hint: what to do where it cannot be opened.
+    """
+    problem = f"{what} cannot be read"
+    with told_as_input(problem, hint):
+        text = read_text(path, most_bytes)
+    return parsed(text, f"{problem}: it is not valid {syntax}", syntax)
+
+
+def parsed(
+    text: str | bytes,
+    problem: str,
+    syntax: str = "JSON",
+    error: Callable[[str], Exception] = InputError,
+) -> Any:
+    """Return the document in a text as dicts, lists and plain values. Raises ``error``, which
+    begins with ``problem``."""
+    try:
+        return _SYNTAXES[syntax](text)
+    except RecursionError:
+        raise error(f"{problem}: it is nested too deeply") from None
+    except ValueError as wrong:
+        raise error(f"{problem}: {wrong}") from None
+
+
+def typed(
+    kind: type[T],
+    document: object,
+    problem: str,
+    error: Callable[[str], Exception] = InputError,
+) -> T:
+    """Return the same as `read`. Raises ``error``, which begins with ``problem``, for damage."""
+    try:
+        return read(kind, document)
+    except Damage as damage:
+        raise error(f"{problem}: {damage}") from None
 
 
 def read(kind: type[T], document: object, place: str = "") -> T:

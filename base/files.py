@@ -140,12 +140,16 @@ def read_text(path: Path, most_bytes: int, encoding: str = "utf-8", errors: str 
 
 
 @contextlib.contextmanager
-def told_as_input(what: str) -> Iterator[None]:
-    """Raise InputError, which begins with ``what``, for an error with a file within the block."""
+def told_as_input(what: str, hint: str = "") -> Iterator[None]:
+    """Raise InputError, which begins with ``what``, for an error with a file within the block.
+
+    ``hint`` is what to do about it, if there is something to say.
+    """
     try:
         yield
     except OSError as error:
-        raise InputError(f"{what}: {error.strerror}") from None
+        reason = f" ({error.strerror}): {hint}" if hint else f": {error.strerror}"
+        raise InputError(f"{what}{reason}") from None
     except UnicodeDecodeError:
         raise InputError(f"{what}: it is no text") from None
 

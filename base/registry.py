@@ -19,8 +19,11 @@ import msgspec
 from weft.base import documents
 from weft.base.cache import cache_dir
 from weft.base.entry_points import brought
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.base.files import write_whole
+
+MOST_BYTES = 1 << 24
+"""The most bytes of what is kept."""
 
 Colour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-fA-F]{6}$")]
 """A colour as a page's style sheet has it."""
@@ -52,7 +55,7 @@ class Registry:
         self._facts = facts
         self._kind = kind
         self._own_one = msgspec.defstruct("OwnOne", [("module", str), ("facts", facts)])
-        self._kept = GenericAlias(dict, (str, self._own_one))
+        self._kept: Any = GenericAlias(dict, (str, self._own_one))
 
     def names(self) -> tuple[str, ...]:
         """Return all names, those of other packages last."""
@@ -106,8 +109,8 @@ class Registry:
             kept = cache_dir() / f"{self._package}-{self._digest()}.json"
         except MachineError:  # whoever needs the folder says so; names need it not
             return dict(self._imported())
-        with contextlib.suppress(OSError, ValueError):
-            read: dict[str, Any] = msgspec.json.decode(kept.read_bytes(), type=self._kept)
+        with contextlib.suppress(InputError):
+            read: dict[str, Any] = documents.load(self._kept, kept, MOST_BYTES, str(kept))
             return read
         found = dict(self._imported())
         with contextlib.suppress(OSError):

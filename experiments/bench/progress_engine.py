@@ -24,6 +24,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -291,10 +292,10 @@ def _in_namespace(
     if done.returncode == 3:
         return [], done.stderr.strip()
     refuse(done.returncode, f"the benchmark over sockets failed: {last_words(done)}", RunError)
-    return json.loads(done.stdout), ""
+    return msgspec.json.decode(done.stdout, type=list[dict[str, Any]]), ""
 
 
-def _measure_sockets(wanted: dict[str, Any]) -> None:
+def _measure_sockets(sizes: Collection[int], workers: Collection[int]) -> None:
     """Leave the machine's network, measure, and print the rows; a process of its own does it."""
     try:
         check_call(libc.unshare(CLONE_NEWNET))
@@ -303,7 +304,7 @@ def _measure_sockets(wanted: dict[str, Any]) -> None:
         sys.exit(3)
     addresses = (f"addr add {ipv4_text(address)}/32 dev lo" for address in (_ADDRESS, _SENDER))
     run_batch("ip", ["link set lo up", *addresses])
-    print(json.dumps(_rows(wanted["sizes"], wanted["workers"], _from_sockets)))
+    print(json.dumps(_rows(sizes, workers, _from_sockets)))
 
 
 def _reference(chunk_bytes: int) -> dict[str, Any]:
@@ -362,4 +363,4 @@ def plot(figures: dict[str, Any]) -> "Figure":
 
 
 if __name__ == "__main__":
-    _measure_sockets(json.loads(sys.argv[1]))
+    _measure_sockets(**msgspec.json.decode(sys.argv[1], type=dict[str, list[int]]))

@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
 
@@ -104,7 +106,7 @@ def measure(
         )
     last = done.stdout.strip().splitlines()[-1:] or [last_words(done)]
     refuse(done.returncode, f"the benchmark failed: {last[0]}", RunError)
-    return summary(json.loads(done.stdout))
+    return summary(msgspec.json.decode(done.stdout, type=dict[str, Any]))
 
 
 def summary(measured: dict[str, Any]) -> dict[str, Any]:

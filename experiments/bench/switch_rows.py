@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -504,13 +505,23 @@ def forward(source: str, target: str) -> None:
     bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll)
 
 
-def main(wanted: dict[str, Any]) -> None:
+class Wanted(msgspec.Struct):
+    """What `weft.experiments.bench.switch` asks this process for."""
+
+    folder: str
+    sizes: list[int]
+    """Of frames, in bytes."""
+    rounds: int
+    turn_s: float
+
+
+def main(wanted: Wanted) -> None:
     """Measure everything and print it."""
-    with contextlib.closing(Bench(Path(wanted["folder"]), wanted["sizes"])) as bench:
+    with contextlib.closing(Bench(Path(wanted.folder), wanted.sizes)) as bench:
         bench.start()
         load_before = os.getloadavg()[0]
         before = read_cpu_times()
-        bench.measure(wanted["rounds"], wanted["turn_s"])
+        bench.measure(wanted.rounds, wanted.turn_s)
         stolen = cpu_use(before, read_cpu_times()).steal
         print(json.dumps({**bench.figures(), "load_before": load_before, "stolen": stolen}))
 
@@ -520,7 +531,7 @@ if __name__ == "__main__":
         forward(*sys.argv[2:])
     else:
         try:
-            main(json.loads(sys.argv[1]))
+            main(msgspec.json.decode(sys.argv[1], type=Wanted))
         except WeftError as failure:
             print(failure)
             sys.exit(1)

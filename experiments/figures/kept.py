@@ -116,20 +116,13 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @staticmethod
     def read(path: Path) -> "Kept":
         """Read a file that `write` wrote. Raises `InputError`."""
-        try:
-            document = json.loads(files.read_text(path, MOST_BYTES))
-        except (OSError, ValueError, RecursionError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
-            raise InputError(f"figures {str(path)!r} cannot be read: {reason}") from None
+        document = documents.opened(path, MOST_BYTES, f"figures {str(path)!r}")
         known = isinstance(document, dict) and document.pop("schema", None) == SCHEMA
         refuse(
             not known or document.pop("schema_version", None) != VERSION,
             f"{str(path)!r} holds no figures of version {VERSION}: measure anew",
         )
-        try:
-            return documents.read(Kept, document)
-        except documents.Damage as damage:
-            raise InputError(f"figures {str(path)!r} are damaged: {damage}") from None
+        return documents.typed(Kept, document, f"figures {str(path)!r} are damaged")
 
 
 def metrics_of(run: Run) -> dict[str, float | None]:

@@ -300,7 +300,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
                 run if run.verified else replace(run, fidelity=run.fidelity.of_failed())
                 for run in results.runs
             ]
-        except (documents.Damage, InputError) as damage:
+        except InputError as damage:
             raise InputError(f"the results document is damaged: {damage}") from None
         return results
 
@@ -308,19 +308,8 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
     def read(path: Path) -> "Results":
         """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
         file = path / DOCUMENT if path.is_dir() else path
-        try:
-            document = json.loads(files.read_text(file, MOST_BYTES))
-        except OSError as error:
-            raise InputError(
-                f"results {str(file)!r} cannot be read ({error.strerror}): name a folder that "
-                "'weft run --out DIR' wrote"
-            ) from None
-        except RecursionError:
-            raise InputError(
-                f"results {str(file)!r} are not a results document: nested too deeply"
-            ) from None
-        except ValueError as error:
-            raise InputError(f"results {str(file)!r} are not JSON: {error}") from None
+        hint = "name a folder that 'weft run --out DIR' wrote"
+        document = documents.opened(file, MOST_BYTES, f"results {str(file)!r}", hint=hint)
         refuse(not isinstance(document, dict), f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
 
@@ -388,10 +377,7 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
     for item in fields(Scenario):
         if item.name in document:
             kind = tuple[str, ...] if item.name == "faults" else kinds[item.name]
-            try:
-                values[item.name] = documents.read(kind, document[item.name], item.name)
-            except documents.Damage as damage:
-                raise InputError(str(damage)) from None
+            values[item.name] = documents.read(kind, document[item.name], item.name)
         elif item.name in ("collective", "topology", "algorithms", "size_bytes", "rate_bps"):
             raise InputError(f"{item.name} is missing")
     values["faults"] = tuple(Fault.parse(text) for text in values.get("faults", ()))
@@ -399,47 +385,42 @@ def scenario_of(document: Mapping[str, Any]) -> Scenario:
 
 
 def _check(run: Run, place: str) -> None:
-    """Raise `documents.Damage` for what a run's types do not say."""
+    """Raise `InputError` for what a run's types do not say."""
     for tier in LINK_TIERS:
-        refuse(tier not in run.tiers, f"{place}.tiers.{tier} is missing", documents.Damage)
+        refuse(tier not in run.tiers, f"{place}.tiers.{tier} is missing")
     for index, link in enumerate(run.links):
         refuse(
             link.tier not in LINK_TIERS,
             f"{place}.links[{index}].tier is {shown(link.tier)}, not one of "
             f"{', '.join(LINK_TIERS)}",
-            documents.Damage,
         )
     _check_telemetry(run, place)
     for rank in run.ranks:
         refuse(
             any(len(span) != 2 for span in rank.spans_ns),
             f"{place}: a span of rank {rank.rank} is not a begin and an end",
-            documents.Damage,
         )
     try:
         asked = scenario_of(run.scenario).algorithms
     except InputError as error:
-        raise documents.Damage(f"{place}.scenario: {error}") from None
+        raise InputError(f"{place}.scenario: {error}") from None
     refuse(
         run.algorithm not in asked,
         f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
         f"{', '.join(asked)}",
-        documents.Damage,
     )
 
 
 def _check_telemetry(run: Run, place: str) -> None:
-    """Raise `documents.Damage` for distributions and loads over time that are none."""
+    """Raise `InputError` for distributions and loads over time that are none."""
     refuse(
         run.load_bin_ns < 0,
         f"{place}.load_bin_ns is {run.load_bin_ns}, which is no time",
-        documents.Damage,
     )
     bins = {len(link.load_bytes) for link in run.links}
     refuse(
         len(bins) > 1 or (any(bins) and not run.load_bin_ns),
         f"{place}: the links' load_bytes are not bins of the same times",
-        documents.Damage,
     )
     for index, link in enumerate(run.links):
         figures = [*link.load_bytes, *(each for pair in link.queue_depths for each in pair)]
@@ -447,22 +428,20 @@ def _check_telemetry(run: Run, place: str) -> None:
             any(len(pair) != 2 for pair in link.queue_depths) or min(figures, default=0) < 0,
             f"{place}.links[{index}]: queue_depths are pairs of bytes and packets, load_bytes "
             "are bytes, and none is below 0",
-            documents.Damage,
         )
     for tier, queue in run.queues.items():
         refuse(
             tier not in LINK_TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0,
             f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
             f"{', '.join(LINK_TIERS)}",
-            documents.Damage,
         )
 
 
 def _check_swept(results: Results) -> None:
-    """Raise `documents.Damage` or `InputError` for sweeps and plots that are none."""
+    """Raise `InputError` for sweeps and plots that are none."""
     for index, name in enumerate(results.swept):
         try:
             field_of(name)
         except KeyError:
-            raise documents.Damage(f"swept[{index}] is {shown(name)}, which is no option") from None
+            raise InputError(f"swept[{index}] is {shown(name)}, which is no option") from None
     check_names(results.plots)

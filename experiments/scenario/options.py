@@ -1,23 +1,16 @@
 """Scenarios from options by their command-line names: of the command line, or of a TOML file."""
 
 import difflib
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from weft.base import documents
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_text
 from weft.base.units import shown
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 
 __all__ = [
     "OPTIONS", "by_key", "field_of", "from_options", "load_toml", "over",
@@ -92,15 +85,7 @@ def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 def load_toml(path: Path) -> dict[str, Any]:
     """Return what a TOML file says. Raises `InputError` that names the file."""
-    try:
-        document: dict[str, Any] = tomllib.loads(read_text(path, MOST_BYTES))
-    except OSError as error:
-        raise InputError(f"scenario file {str(path)!r} cannot be read: {error.strerror}") from None
-    except RecursionError:
-        raise InputError(
-            f"scenario file {str(path)!r} is nested too deeply: a scenario is keys with numbers, "
-            "strings and lists of strings"
-        ) from None
-    except ValueError as error:  # tomllib's own, no UTF-8, a number of thousands of digits
-        raise InputError(f"scenario file {str(path)!r} is not valid TOML: {error}") from None
+    document: dict[str, Any] = documents.opened(
+        path, MOST_BYTES, f"scenario file {str(path)!r}", "TOML"
+    )
     return document

@@ -3,10 +3,10 @@
 The format: docs/JSON_format.md of p4lang/behavioral-model, versions 2.18 to 2.24.
 """
 
-import json
 from dataclasses import replace
 from typing import Any
 
+from weft.base import documents
 from weft.base.errors import refuse
 from weft.switch.engine.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.attachments import LearnList, Meter
@@ -39,10 +39,7 @@ TWO_RATES = 2
 def read_program(text: str) -> Program:
     """Read BMv2 JSON; raises ``ProgramError`` for what is not that, or not supported."""
     check_text(text)
-    try:
-        document = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise ProgramError(f"the program is not JSON: {error}") from None
+    document = documents.parsed(text, "the program is not JSON", error=ProgramError)
     refuse(
         not isinstance(document, dict) or "pipelines" not in document,
         "the program is not BMv2 JSON: it has no 'pipelines'",

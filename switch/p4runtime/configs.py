@@ -157,6 +157,7 @@ def _read_program(device_config: bytes) -> tuple[str, Any]:
     values = data.count(b",") + data.count(b"[") + data.count(b"{")
     refuse(values > MOST_VALUES, f"about {values} values, {MOST_VALUES} at most", ValueError)
     text = data.decode()
+    # No document of Weft's, but a client's message; its object is looked into where it is built.
     program = json.loads(text, parse_constant=_refuse)
     refuse(not isinstance(program, dict), "which is one object", ValueError)
     return text, program

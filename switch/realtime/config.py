@@ -1,14 +1,12 @@
 """The configuration of the real-time switch process, read from JSON and checked."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from weft.base import documents
-from weft.base.errors import InputError, refuse
-from weft.base.files import read_text
+from weft.base.errors import refuse
 
 MOST_PORT = 510
 """The greatest port: ports have 9 bits in BMv2, and 511 means drop."""
@@ -69,11 +67,7 @@ class Config(msgspec.Struct, frozen=True):
 
 def read_config(path: Path) -> Config:
     """Read a configuration from a file; raises ``InputError``."""
-    try:
-        document = json.loads(read_text(path, MOST_BYTES))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{path}: {error}") from None
-    return config_of(document, str(path))
+    return config_of(documents.opened(path, MOST_BYTES, str(path)), str(path))
 
 
 def config_of(document: Any, source: str) -> Config:
@@ -81,10 +75,7 @@ def config_of(document: Any, source: str) -> Config:
 
     Raises ``InputError``.
     """
-    try:
-        config = documents.read(Config, document)
-    except documents.Damage as damage:
-        raise InputError(f"{source} is no configuration of switches: {damage}") from None
+    config = documents.typed(Config, document, f"{source} is no configuration of switches")
     for switch in config.switches:
         _check_ports(switch)
     _check_patches(config.switches)

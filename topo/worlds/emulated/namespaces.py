@@ -4,7 +4,6 @@ at once, and read its interfaces."""
 import array
 import ctypes
 import fcntl
-import json
 import os
 import re
 import socket
@@ -15,6 +14,9 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
+from weft.base import documents
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError, refuse
 
@@ -153,6 +155,14 @@ def run_batch(tool: str, lines: Sequence[str]) -> None:
         raise MachineError(f"`{what}` failed: {said[0] if said else last_words(done)}")
 
 
+class _Queue(msgspec.Struct):
+    """What tc says of a queue of an interface."""
+
+    dev: str
+    kind: str
+    drops: int = 0
+
+
 def queue_drops() -> dict[str, int]:
     """Return packets dropped by the root queue of every interface that has a tbf, by interface.
 
@@ -160,8 +170,5 @@ def queue_drops() -> dict[str, int]:
     """
     done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
     refuse(done.returncode != 0, f"tc cannot show queues: {last_words(done)}", MachineError)
-    return {
-        queue["dev"]: int(queue.get("drops", 0))
-        for queue in json.loads(done.stdout or "[]")
-        if queue["kind"] == "tbf"
-    }
+    queues = documents.decoded(list[_Queue], done.stdout or "[]", "tc shows queues", MachineError)
+    return {queue.dev: queue.drops for queue in queues if queue.kind == "tbf"}

@@ -22,8 +22,9 @@ from pathlib import Path
 
 import msgspec
 
+from weft.base import documents
 from weft.base.effort import start_time
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.base.private_files import FOLDER_MODE, doubt, open_private
 from weft.base.signals import signals_held
 from weft.topo.worlds.emulated.pid_namespace import Child, PidNamespace
@@ -227,8 +228,8 @@ def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
         return None, []
     for line in text.splitlines():
         try:
-            facts = msgspec.json.decode(line, type=_Line)
-        except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+            facts = documents.decoded(_Line, line, RECORD)
+        except InputError:
             continue
         process = Process(facts.pid, facts.started, facts.what)
         if not facts.runner:

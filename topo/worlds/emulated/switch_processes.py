@@ -10,8 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from weft.base import documents
 from weft.base.children import python_command, python_path, run_tool
-from weft.base.errors import MachineError, RunError
+from weft.base.errors import InputError, MachineError, RunError
 from weft.base.private_files import open_private
 from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
 from weft.topo.network import Switch, Topology
@@ -160,15 +161,13 @@ class BuiltinSwitches:
                     connection.shutdown(socket.SHUT_WR)
                 while chunk := connection.recv(65536):
                     answer += chunk
-            document = json.loads(answer)
-        except (OSError, ValueError) as error:
+            document = documents.decoded(dict[str, Any], bytes(answer), "its answer is no document")
+        except (OSError, InputError) as error:
             raise RunError(
                 f"{self.processes[0].describe_end()} and does not answer "
                 f"{request or 'statistics'!r} at {self._statistics}, within {timeout_s:g} s: "
                 f"{error}{self.processes[0].tail()}"
             ) from error
-        if not isinstance(document, dict):
-            raise RunError(f"the switch process sent statistics that are no object: {document!r}")
         if "error" in document:
             raise RunError(f"the switch process refuses: {document['error']}")
         return document

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from weft.base.errors import refuse
+from weft.base import documents
+from weft.base.errors import InputError, refuse
 from weft.base.private_files import open_private
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
@@ -64,12 +65,12 @@ def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
             runner, _ = read_record(folder)
             if runner is None or not runner.is_alive():
                 continue
-            found.append(msgspec.json.decode(read_believed(folder / FILE), type=RunningTestbed))
+            found.append(documents.decoded(RunningTestbed, read_believed(folder / FILE), FILE))
         except PermissionError:
             doubts.append(f"{folder} is another user's: use sudo")
         except DoubtfulError as error:
             doubts.append(str(error))
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, InputError):
             continue  # it is no testbed's, or being taken down
     return found, doubts
 
