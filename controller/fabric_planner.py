@@ -5,7 +5,7 @@ from typing import Any
 
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.registry import OWN, all_features
 from weft.controller.plan import Plan, merge
 from weft.controller.program_names import ProgramNames
@@ -40,6 +40,15 @@ def fabric_plan(
         merge(*(each.entities for each in planned.values())),
         {name: each.provides for name, each in planned.items() if each.provides is not None},
     )
+
+
+def wants_of(demand: Demand, topology: Topology) -> dict[str, Any]:
+    """Return what a run wants of each feature, by the feature's name, where that is anything."""
+    found = {}
+    for each in all_features():
+        with blamed(each, "wanted"):
+            found[each.name] = each.wanted(demand, topology)
+    return {name: wanted for name, wanted in found.items() if wanted is not None}
 
 
 def _planned(feature: Feature, planning: Planning) -> Planned:

@@ -48,6 +48,9 @@ class Algorithm:
     counterparts: Mapping[str, str] = {}
     """By collective, the algorithm that does it in a workload of flows whose Allreduces this one
     does; by default this one if it can, else the collective's first that is unicast."""
+    interleaved_as = ""
+    """The algorithm of FSDP interleaving in which this one does the Allgathers, or the
+    Reduce-Scatters, or both; its place among these is that of ``fsdp-interleave``."""
     patterns: Mapping[str, Callable[..., Pattern]]
     """By collective, what makes the pattern of a rank; its arguments are those of `pattern`."""
     label = ""

@@ -22,6 +22,7 @@ class AlgorithmFacts(msgspec.Struct):
     position: dict[str, int]
     unicast: bool
     baseline: bool
+    interleaved_as: str
     label: str
     colours: tuple[Colour, Colour]
 
@@ -53,6 +54,20 @@ def flow_algorithms() -> tuple[str, ...]:
     return (GIVEN, *flows)
 
 
+def interleaved_algorithms() -> dict[str, tuple[str, str]]:
+    """Return how FSDP interleaving can be done, each by the algorithm of its Allgathers and that of
+    the Reduce-Scatters beside them."""
+    gathers, scatters = (
+        {ALGORITHMS.fact(name, "interleaved_as"): name for name in reversed(names)}
+        for names in (_in_order("allgather", FSDP), _in_order("reduce-scatter"))
+    )
+    return {
+        name: (gathers[name], scatters[name])
+        for name in reversed(gathers)
+        if name and name in scatters
+    }
+
+
 def baseline() -> str:
     """Return the algorithm with which others are compared if nothing else is said."""
     return next(name for name in ALGORITHMS.names() if ALGORITHMS.fact(name, "baseline"))
@@ -73,6 +88,9 @@ def _in_order(collective: str, listed: str = "") -> tuple[str, ...]:
 
 FLOWS = "flows"
 """Flows that depend on each other, of any workload (`weft.agents.collectives.flow_graph`)."""
+FSDP = "fsdp-interleave"
+"""Allgathers and Reduce-Scatters of the layers of a model, beside each other
+(`weft.experiments.scenario.fsdp`)."""
 GIVEN = "given"
 """Algorithm of flows that belong to no collective."""
 CUTOFFS = ("adaptive", "paper", "fetch-only")

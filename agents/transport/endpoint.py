@@ -30,6 +30,7 @@ from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
 from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.source_ports import source_port
 from weft.agents.transport.types import (
+    ENTROPIES,
     MemoryRegion,
     RemoteQueuePair,
     Statistics,
@@ -160,7 +161,7 @@ class Endpoint:
         check_options(options)
         dctcp = options.congestion == "dctcp"
         selective = options.recovery == "selective"
-        entropy = ("fixed", "reps", "plb").index(options.entropy)
+        entropy = ENTROPIES.index(options.entropy)
         explore = options.explore_packets
         state.fill(
             congestion=at.DCTCP if dctcp else at.WINDOW_CONTROL,

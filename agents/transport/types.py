@@ -2,12 +2,17 @@
 
 import enum
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from weft.base.errors import WeftError, refuse
+
+Entropy = Literal["fixed", "reps", "plb"]
+"""What chooses the UDP source ports of data (`TransportOptions.entropy`), by the numbers that
+kernels have for it."""
+ENTROPIES: tuple[Entropy, ...] = get_args(Entropy)
 
 
 class TransportMisuse(WeftError):
@@ -119,7 +124,7 @@ class TransportOptions:
     reorder_packets: int = 3
     """With selective repeat, a packet counts as lost if it has not arrived when one that was sent
     this much later has."""
-    entropy: Literal["fixed", "reps", "plb"] = "fixed"
+    entropy: Entropy = "fixed"
     """The UDP source port of data: a queue pair's own, one for each packet (REPS, arXiv
     2407.21625), or a new one when its path is congested (PLB, SIGCOMM 2022). The same at both
     ends."""
@@ -145,7 +150,7 @@ def check_options(options: TransportOptions) -> None:
     choices = {
         "congestion": ("window", "dctcp"),
         "recovery": ("go-back-n", "selective"),
-        "entropy": ("fixed", "reps", "plb"),
+        "entropy": ENTROPIES,
     }
     for name, known in choices.items():
         value = getattr(options, name)

@@ -13,11 +13,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
+from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
 from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
@@ -117,6 +118,21 @@ class Aggregation(Feature):
 
     name = "aggregation"
     counters = ("port_egress_headers", "port_egress_values")
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        if not demand.slots:
+            return ()
+        return [
+            AggregationJob(
+                str(IPv4Address(JOB_BASE_ADDRESS + 1 + job)),
+                tuple(hosts),
+                epoch=demand.epoch,
+                slots=demand.slots,
+                pool_base=2 * demand.slots * job,
+            )
+            for job, hosts in enumerate(demand.jobs)
+        ]
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

@@ -1,9 +1,11 @@
 """Marks of congestion: from how many waiting packets on the switches mark (RFC 3168)."""
 
+from typing import Any
+
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, DefaultAction, Entity
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Topology
 
@@ -17,6 +19,10 @@ class Congestion(Feature):
 
     name = "congestion"
     counters = ("ecn_marked",)
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        return demand.ecn_threshold_packets
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

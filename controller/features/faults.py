@@ -5,11 +5,12 @@ decides. So every packet is exposed once per link.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, Exact, entry
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Topology
 from weft.topo.faults import LinkLoss
@@ -25,6 +26,10 @@ class Faults(Feature):
     name = "faults"
     counters = ("ingress_lost",)
     host_counters = ("egress_lost",)
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        return losses(topology, demand.loss, demand.losses)
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

@@ -1,6 +1,6 @@
 """What a P4 feature is: something that every switch does, with its planner and its counters."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,31 @@ from typing import Any
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Entity
 from weft.controller.program_names import ProgramNames
+from weft.topo.faults import LinkLoss
 from weft.topo.network import Topology
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a run asks of its fabric. Each feature finds what is wanted of it (`Feature.wanted`)."""
+
+    jobs: Sequence[Sequence[str]]
+    """Names of the hosts of each communicator's ranks, in the order of the ranks."""
+    groups: int
+    """How many multicast groups each of them gets."""
+    slots: int
+    """How many rounds of each the switches add at a time; 0: they add nothing."""
+    epoch: int
+    """It differs for every operation on the same network."""
+    plan_routes: "Callable[[Planning], Mapping[str, Sequence[Entity]]]"
+    """Returns the route entries of every switch, by its name."""
+    pins: Sequence[Any]
+    """Flows whose paths are chosen, each a `weft.controller.features.pinned_paths.Pin`."""
+    ecn_threshold_packets: int
+    """From how many waiting packets on switches mark; 0: they do not."""
+    loss: float
+    """Probability that a direction of a link loses a packet, where `losses` say nothing else."""
+    losses: Sequence[LinkLoss]
 
 
 @dataclass(frozen=True)
@@ -64,6 +88,9 @@ class Feature:
     another package with its name, such as ``x.marked``."""
     host_counters: tuple[str, ...] = ()
     """Short names of counters by port that are read where a port leads to a host."""
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """Return what a run's demand asks of it, as `Planning.wants` has it; None: nothing."""
 
     def plan(self, planning: Planning) -> Planned:
         """Return what every switch holds for it. Raises InputError for what cannot be done."""

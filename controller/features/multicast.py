@@ -8,10 +8,11 @@ leaves it. A packet passes each link of the tree exactly once.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
@@ -54,6 +55,10 @@ class Multicast(Feature):
     """
 
     name = "multicast"
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        return [hosts for hosts in demand.jobs for _ in range(demand.groups)]
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

@@ -11,10 +11,11 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, Exact, entry
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.program_names import ProgramNames
 from weft.topo.clos import Direction, Switch, Topology
@@ -89,6 +90,10 @@ class PinnedPaths(Feature):
     failed."""
 
     name = "pinned_paths"
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        return demand.pins
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

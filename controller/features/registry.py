@@ -24,7 +24,7 @@ OWN: tuple[Feature, ...] = (
 
 def brought_features() -> tuple[Feature, ...]:
     """Return all that other packages bring, by name."""
-    needs = ("include", "ingress", "egress", "plan", "counters", "host_counters", "share")
+    needs = ("include", "ingress", "egress", "plan", "counters", "host_counters", "share", "wanted")
     found = brought("weft.p4_features", *needs, taken=tuple(each.name for each in OWN))
     return tuple(found[name] for name in sorted(found))
 

@@ -23,7 +23,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from weft.base.errors import refuse
 from weft.controller.entities import (
@@ -38,7 +38,7 @@ from weft.controller.entities import (
     ProfileMember,
     entry,
 )
-from weft.controller.features.feature import Feature, Planned, Planning
+from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.plan import merge
 from weft.controller.program_names import ProgramNames
 from weft.controller.selector_hash import salt_of
@@ -68,6 +68,10 @@ class Routes(Feature):
     what plans their routes (`RoutePlanner`); by default ECMP."""
 
     name = "routes"
+
+    def wanted(self, demand: Demand, topology: Topology) -> Any:
+        """See `Feature.wanted`."""
+        return demand.plan_routes
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

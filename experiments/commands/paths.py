@@ -36,7 +36,7 @@ from weft.experiments.theory.static_paths import (
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
 from weft.experiments.workloads.gpt import MODELS
 from weft.experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
-from weft.topo.faults import Fault, Outage, lasting_lines, slow_rates_bps
+from weft.topo.faults import Fault, Outage, fault_kinds, lasting_lines, slow_rates_bps
 
 OWN = ("algorithm", "paths", "fault", "unit")
 """Options that mean something else here than in a run."""
@@ -195,7 +195,7 @@ def _with_faults(
     outages: list[Outage] = []
     for line in lines:
         link, _, action = line.partition(":")
-        if action.strip() in ("", "fail"):
+        if not action.strip() or getattr(fault_kinds().get(action.strip()), "is_plain", False):
             failed.append(link.strip())
         else:
             outages.append(_lasting(line))

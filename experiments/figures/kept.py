@@ -20,7 +20,7 @@ from weft.base.units import shown
 from weft.experiments.results.path_figures import path_figures
 from weft.experiments.results.results import Run, scenario_of
 from weft.experiments.results.summary import Summary
-from weft.experiments.scenario.options import OPTIONS, field_of, said
+from weft.experiments.scenario.options import OPTIONS, field_of, said, value_of
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 from weft.topo.network import LINK_TIERS
 
@@ -187,7 +187,7 @@ def rows_of(
         options = options_of(scenario, swept, str(len(run.ranks)))
         key = json.dumps([run.algorithm, options])
         row = found.setdefault(key, AlgorithmRow(run.algorithm, options, [], {}, []))
-        row.seeds.append(int(scenario.get("seed", 1)))
+        row.seeds.append(int(value_of("seed", scenario)))
         for name, value in metrics_of(run).items():
             row.values.setdefault(name, []).append(value)
         row.verdicts.append(run.fidelity.verdict if run.verified else "failed")

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+from weft.agents.transport.types import ENTROPIES
 from weft.base.entry_points import blamed
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.controller.features.routes import PATHS
@@ -15,7 +16,7 @@ MAX_LANES = 32
 _CHOICES: dict[str, tuple[str, ...]] = {
     "routes": PATHS,
     "assigned": ("", "pins", "ports"),
-    "entropy": ("fixed", "reps", "plb"),
+    "entropy": ENTROPIES,
 }
 """What attributes of a scheme may be."""
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.agents.transport.source_ports import source_port
+from weft.agents.transport.types import Entropy
 from weft.analysis.link_loads import FloatArray, LinkLoads, ecmp_loads, loads_of, pieces_loads
 from weft.analysis.uniform_loads import uniform_ecmp
 from weft.base.errors import refuse
@@ -55,8 +56,8 @@ class PathScheme:
     assigned = ""
     """Whether paths are assigned (`pieces`): by ``pins``, entries of the switches, or by source
     ``ports`` that hash to them."""
-    entropy = "fixed"
-    """What the transport does with source ports: ``fixed``, ``reps`` or ``plb``."""
+    entropy: Entropy = "fixed"
+    """What the transport does with source ports."""
     reorders = False
     """Whether packets of one queue pair overtake each other as a matter of course."""
     by_chance = True

@@ -40,7 +40,7 @@ from weft.experiments.results.summary import (
     worst_fidelity,
 )
 from weft.experiments.results.telemetry import load_spread
-from weft.experiments.scenario.options import OPTIONS, field_of
+from weft.experiments.scenario.options import OPTIONS, field_of, value_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
 from weft.topo.drawing import draw_svg
@@ -121,6 +121,7 @@ def _template() -> "Template":
         tiers=TIERS,
         algorithm_class=algorithm_class,
         label_of=label_of,
+        value_of=value_of,
         phase_class=phase_class,
         verdict_kind=lambda verdict: {"ok": "ok", "strained": "warn"}.get(verdict, "bad"),
         in_order=in_order,

@@ -23,7 +23,7 @@ from weft.experiments.results.results import (
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.choices import COUNTS
 from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.options import field_of, said
+from weft.experiments.scenario.options import field_of, is_usual, said, value_of
 from weft.experiments.scenario.scenario import title_of
 from weft.experiments.theory.traffic_model import tier_model_bytes
 
@@ -85,7 +85,7 @@ class Summary:
     @property
     def operations(self) -> int:
         """How many operations each run has."""
-        return int(self.scenario.get("operations", 1))
+        return int(value_of("operations", self.scenario))
 
     @cached_property
     def model(self) -> dict[str, int]:
@@ -129,7 +129,7 @@ class Summary:
     def draws(self) -> "dict[tuple[int, int], Summary]":
         """The verified runs, each by itself, by its seed and repetition."""
         return {
-            (int(run.scenario.get("seed", 1)), run.repetition): Summary(self.algorithm, (run,))
+            (int(value_of("seed", run.scenario)), run.repetition): Summary(self.algorithm, (run,))
             for run in self.verified
         }
 
@@ -231,7 +231,7 @@ class Summary:
     def chose_paths(self) -> bool:
         """Whether somebody asked for more than ECMP, or for reactions to marks."""
         dctcp = self.scenario.get("congestion") == "dctcp"
-        return dctcp or self.scenario.get("paths", "ecmp") != "ecmp"
+        return dctcp or not is_usual("paths", self.scenario)
 
     @property
     def fidelity(self) -> str:
@@ -303,14 +303,16 @@ def what_of(scenario: Mapping[str, Any]) -> str:
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:
     """Return what is not as usual of how flows lie on the network, like ``paths ethereal``, ``ranks
     strided``, ``4:1 oversubscribed``."""
-    paths, placement = scenario.get("paths", "ecmp"), scenario.get("rank_placement", "in-order")
-    oversubscription = scenario.get("oversubscription") or 0
-    unusual = {
-        f"paths {paths}": paths != "ecmp",
-        f"ranks {placement}": placement != "in-order",
-        f"{oversubscription:g}:1 oversubscribed": oversubscription,
+    ways = {
+        "paths": "paths {}",
+        "placement": "ranks {}",
+        "oversubscription": "{:g}:1 oversubscribed",
     }
-    return [way for way, is_so in unusual.items() if is_so]
+    return [
+        way.format(value_of(name, scenario))
+        for name, way in ways.items()
+        if not is_usual(name, scenario)
+    ]
 
 
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
@@ -322,7 +324,7 @@ def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
 
 def operations_of(scenario: Mapping[str, Any]) -> str:
     """Return the number of operations, like ``64 operations, 2 at once``; empty of a single one."""
-    operations, at_once = scenario.get("operations", 1), scenario.get("at_once", 1)
+    operations, at_once = value_of("operations", scenario), value_of("at-once", scenario)
     if operations == 1:
         return ""
     return f"{operations} operations" + (f", {at_once} at once" if at_once > 1 else "")
@@ -352,7 +354,7 @@ def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> s
     if first.get("loss") and "loss" not in varying:
         words.append(f"{said('loss', first['loss'])} loss")
     if "world" not in varying:
-        words.append(str(first.get("world", "emulated")))
+        words.append(str(value_of("world", first)))
     return ", ".join(words)
 
 

@@ -27,6 +27,7 @@ from weft.experiments.results.summary import (
     what_of,
 )
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.options import value_of
 from weft.experiments.theory.chance import chances
 from weft.topo.clos import Topology
 
@@ -174,7 +175,7 @@ def _title(results: Results, several: bool) -> str:
     if several:
         return common_of([run.scenario for run in results.runs], results.swept)
     scenario = results.runs[0].scenario
-    ranks, jobs = len(results.runs[0].ranks), scenario.get("jobs", 1)
+    ranks, jobs = len(results.runs[0].ranks), value_of("jobs", scenario)
     words = [
         what_of(scenario),
         operations_of(scenario),

@@ -16,9 +16,9 @@ from weft.agents.ranks import OperationConfig
 from weft.agents.transport.types import TransportOptions
 from weft.base.errors import InputError
 from weft.controller import Plan, fabric_plan
+from weft.controller.fabric_planner import wants_of
 from weft.controller.features import aggregation, multicast
-from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob
-from weft.controller.features.faults import losses
+from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
 from weft.experiments.paths.registry import scheme_of
@@ -198,32 +198,23 @@ def plan_of(
     roots = sum(switch.level == top for switch in network.switches)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers
-    adding = []
-    if scenario.adding:
-        assert scenario.slots is not None
-        adding = [
-            AggregationJob(
-                ipv4_text(JOB_BASE_ADDRESS + 1 + job),
-                tuple(hosts),
-                epoch=epoch,
-                slots=scenario.slots,
-                pool_base=2 * scenario.slots * job,
-            )
-            for job, hosts in enumerate(jobs)
-        ]
+    demand = Demand(
+        jobs,
+        groups,
+        slots=(scenario.slots or 0) if scenario.adding else 0,
+        epoch=epoch,
+        plan_routes=scheme_of(scenario.paths).plan_routes,
+        pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
+        ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
+        loss=scenario.loss,
+        losses=[*scenario.losses, *more],
+    )
     return fabric_plan(
         names,
         network,
         seed=scenario.seed,
         without=without,
-        wants={
-            "routes": scheme_of(scenario.paths).plan_routes,
-            "pinned_paths": _assignment(scenario, algorithm, without).pins if algorithm else (),
-            "congestion": scenario.ecn_threshold_packets or 0,
-            "multicast": [hosts for hosts in jobs for _ in range(groups)],
-            "aggregation": adding,
-            "faults": losses(network, scenario.loss, [*scenario.losses, *more]),
-        },
+        wants=wants_of(demand, network),
         options=vars(scenario),
     )
 

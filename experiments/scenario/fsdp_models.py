@@ -3,10 +3,15 @@
 `weft.experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
 """
 
-FSDP = "fsdp-interleave"
-PARTS = {"ring": ("ring", "ring"), "in-network": ("multicast", "switch")}
-"""The algorithms of the Allgathers and of the Reduce-Scatters beside them: both around the
-ring; or multicast, and sums by switches."""
+from weft.agents.collectives.names import FSDP, interleaved_algorithms
+
+__all__ = [
+    "ALGORITHMS", "FSDP", "MODELS", "PARTS", "SLOWDOWN", "block_parameters", "layer_bytes",
+    "parts_of",
+]  # fmt: skip
+
+PARTS = interleaved_algorithms()
+"""The algorithms of the Allgathers and of the Reduce-Scatters beside them."""
 ALGORITHMS = tuple(PARTS)
 
 

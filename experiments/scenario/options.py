@@ -13,8 +13,8 @@ from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
 
 __all__ = [
-    "OPTIONS", "by_key", "field_of", "from_options", "load_toml", "over",
-    "read_option", "said",
+    "OPTIONS", "by_key", "field_of", "from_options", "is_usual", "load_toml", "over",
+    "read_option", "said", "value_of",
 ]  # fmt: skip
 
 MOST_BYTES = 1 << 20
@@ -43,6 +43,17 @@ def field_of(option: str) -> str:
     """Return the field of `Scenario` that an option sets: ``size_bytes`` of ``size``. Raises
     KeyError."""
     return OPTIONS[option].field
+
+
+def value_of(option: str, scenario: Mapping[str, Any]) -> Any:
+    """Return the value of an option's field in a scenario's document; its default where an older
+    document does not have it."""
+    return scenario.get(field_of(option), OPTIONS[option].default)
+
+
+def is_usual(option: str, scenario: Mapping[str, Any]) -> bool:
+    """Return whether a scenario's document has an option's default."""
+    return bool(value_of(option, scenario) == OPTIONS[option].default)
 
 
 def said(option: str, value: object) -> str:

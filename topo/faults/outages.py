@@ -73,6 +73,9 @@ class OutageKind:
     name = ""
     needs: tuple[str, ...] = ()
     """See `Fault.needs`."""
+    is_plain = False
+    """Whether a link that it is at from the start on is just not there: its line is ``LINK``, or
+    ``LINK:NAME``, where there is no time."""
     emulated = ""
     lasting = ""
     """See `FaultKind`."""
@@ -105,6 +108,7 @@ class Fail(OutageKind):
     name = "fail"
     emulated = "WHERE:fail,at=TIME[,for=TIME]"
     lasting = "down, like leaf0-spine1"
+    is_plain = True
     keys: tuple[str, ...] = ("at", "after", "for", "on", *MATCH_KEYS)
 
     def read(self, line: Line) -> Outage:
@@ -147,6 +151,7 @@ class Kill(Fail):
     name = "kill"
     emulated = "HOST:kill,at=TIME"
     lasting = ""
+    is_plain = False
 
     def check_values(self, line: Line) -> None:
         """See `Fail.check_values`."""

@@ -336,7 +336,8 @@ class Multicast(Algorithm):
 
     name = "multicast"
     collectives = ("allgather", "broadcast")
-    position: Mapping[str, int] = {"allgather": 0, "broadcast": 0}
+    position: Mapping[str, int] = {"allgather": 0, "broadcast": 0, "fsdp-interleave": 1}
+    interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"chains", "workers", "chunk", "batch", "cutoff"})
     multicasts = True

@@ -121,7 +121,9 @@ class Ring(Algorithm):
 
     name = "ring"
     collectives = ("allgather", "reduce-scatter", "allreduce")
-    position: Mapping[str, int] = {"allgather": 1, "reduce-scatter": 0, "allreduce": 0, "flows": 0}
+    position: Mapping[str, int] = {"allgather": 1, "reduce-scatter": 0, "allreduce": 0, "flows": 0,
+                                    "fsdp-interleave": 0}  # fmt: skip
+    interleaved_as = "ring"
     baseline = True
     colours = ("#d55e00", "#f08c3c")
     lags: Mapping[str, tuple[int, ...]] = {

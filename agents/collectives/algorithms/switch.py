@@ -127,6 +127,7 @@ class Switch(Algorithm):
     name = "switch"
     collectives = ("reduce-scatter", "allreduce")
     position: Mapping[str, int] = {"reduce-scatter": 3, "allreduce": 1}
+    interleaved_as = "in-network"
     colours = ("#0072b2", "#5aaae6")
     heeds = frozenset({"slots", "values"})
     adds = True
