@@ -24,15 +24,26 @@ from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
 from weft.base.errors import refuse
+from weft.experiments.scenario.option import UNICAST, WHOLE, option
+
+from dataclasses import dataclass
 
 import numpy as np
 
 
+@dataclass(frozen=True)
+class Own:
+    stride: int = option(
+        1, WHOLE, "Ranks that a backwards ring steps over.", group=UNICAST, between=(1, 7),
+        counted="ranks", network=True,
+    )
+
+
 class Backwards:
-    def __init__(self, request, rank, size, path_mtu, buffer):
+    def __init__(self, request, rank, size, path_mtu, buffer, stride):
         shards = request.shard_bytes(size)
         self.memories = (buffer,)
-        self.rank, self.to, self.source = rank, (rank - 1) % size, (rank + 1) % size
+        self.rank, self.to, self.source = rank, (rank - stride) % size, (rank + stride) % size
         self.blocks = Blocks(shards, block_bytes(request, shards, path_mtu))
         others = self.blocks.total - len(self.blocks.of(rank))
         self.expected = {self.source: others} if others else {}
@@ -60,6 +71,7 @@ class BackwardsRing(Algorithm):
     collectives = ("allgather",)
     colours = ("#112233", "#445566")
     label = "Ring, backwards"
+    options = Own
 
     def check(self, request):
         refuse(
@@ -68,12 +80,16 @@ class BackwardsRing(Algorithm):
         )
 
     def pattern(self, request, rank, size, path_mtu, data, result):
-        return Backwards(request, rank, size, path_mtu, data)
+        return Backwards(request, rank, size, path_mtu, data, self.own(request).stride)
+
+    def partners(self, request, rank, size):
+        stride = self.own(request).stride
+        return {(rank - stride) % size, (rank + stride) % size}
 
     def rounds(self, task):
-        ranks = np.arange(task.ranks)
+        ranks, stride = np.arange(task.ranks), self.own(task).stride
         for step in range(task.ranks - 1):
-            yield Transfers(ranks, np.roll(ranks, 1), np.roll(task.sizes, -step))
+            yield Transfers(ranks, np.roll(ranks, stride), np.roll(task.sizes, -step * stride))
 
 
 class Flood(Multicast):
@@ -109,11 +125,20 @@ SCHEME = '''
 from weft.experiments.paths.scheme import PathScheme
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, Pieces
+from weft.experiments.scenario.option import TRANSPORT, WHOLE, option
+
+from dataclasses import dataclass
 
 import numpy as np
 
 
+@dataclass(frozen=True)
+class Own:
+    which: int = option(0, WHOLE, "The path of every flow.", group=TRANSPORT, between=(0, 1))
+
+
 class FirstPath(PathScheme):
+    options = Own
     name = "first-path"
     colour = "#123456"
     routes = "pinned"
@@ -124,7 +149,7 @@ class FirstPath(PathScheme):
         paths = network if isinstance(network, ClosPaths) else ClosPaths.of(network, without)
         away = paths.leaf_of(flows.source) != paths.leaf_of(flows.destination)
         number = np.arange(len(flows))
-        path = np.where(away, 0, WITHIN_LEAF)
+        path = np.where(away, self.own.which, WITHIN_LEAF)
         return Pieces(number, path, np.zeros(len(flows), np.int64), flows.size_bytes)
 
 
@@ -162,6 +187,22 @@ def python(folder: Path, code: str) -> str:
         cwd=folder, capture_output=True, text=True, timeout=600, check=True,
     )  # fmt: skip
     return done.stdout
+
+
+def completed(folder: Path, *words: str) -> list[str]:
+    """What the shell is offered for the last word of ``weft run WORDS``."""
+    asked = {
+        "_WEFT_COMPLETE": "complete_bash",
+        "COMP_WORDS": " ".join(["weft", "run", *words]),
+        "COMP_CWORD": str(len(words) + 1),
+        "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(folder)]),
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "weft"],
+        env={**os.environ, **asked},
+        cwd=folder, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    return done.stdout.split()
 
 
 def copy_of_weft(folder: Path, opened: str) -> Path:
@@ -247,6 +288,85 @@ def test_an_algorithm_is_one_file_of_another_package(tmp_path: Path) -> None:
 
 
 @pytest.mark.system
+def test_an_option_of_its_own_comes_with_an_algorithm(tmp_path: Path) -> None:
+    package(tmp_path, "backwards", ALGORITHM, "weft.algorithms", "algorithm")
+    row = "Ranks that a backwards ring steps over. [1]"
+    for words in (["run"], ["run", "allgather"]):
+        said = " ".join(weft(tmp_path, *words, "--help").split())
+        assert f"--stride N {row}" in said
+    assert "--stride" not in weft(tmp_path, "run", "allreduce", "--help")
+    assert completed(tmp_path, "allgather", "--str") == ["--stride"]
+    assert completed(tmp_path, "allreduce", "--str") == []
+
+    small = ["--world", "simulated", "--size", "64KiB", "--rate", "1Gbit", "--out", "out"]
+    words = ["run", "allgather", "--algorithm", "backwards-ring", *small, "--json"]
+    (one,) = json.loads(weft(tmp_path, *words))["runs"]
+    (three,) = json.loads(weft(tmp_path, *words, "--stride", "3"))["runs"]
+    assert one["verified"] and one["scenario"]["stride"] == 1
+    assert three["verified"] and three["scenario"]["stride"] == 3
+    # Ranks 3 apart are never on one leaf of two hosts, those next to each other every other time.
+    assert three["tiers"]["fabric_up"] > 1.5 * one["tiers"]["fabric_up"]
+    report = (tmp_path / "out" / "report.html").read_text()
+    assert "stride" in report and "3 ranks" in report and "--stride 3" in report
+
+    refused = weft(tmp_path, *words, "--stride", "8", status=2)
+    assert "stride 8 is out of range: a whole number from 1 to 7" in refused
+    ring = ["run", "allgather", "--algorithm", "ring", *small, "--stride", "3"]
+    refused = weft(tmp_path, *ring, status=2)
+    assert "stride 3 means nothing for allgather by ring: it is for backwards-ring;" in refused
+
+    (tmp_path / "strides.toml").write_text(
+        'collective = "allgather"\nalgorithm = "backwards-ring"\nworld = "simulated"\n'
+        'size = "8KiB"\nsweep.stride = [1, 5]\n'
+    )
+    runs = json.loads(weft(tmp_path, "run", "strides.toml", "--out", "out", "--json"))["runs"]
+    assert [run["scenario"]["stride"] for run in runs if run["verified"]] == [1, 5]
+    code = (
+        "from weft import Scenario\n"
+        "from weft.experiments.figures.reference import reference\n"
+        "from weft.experiments.runs.emulated import network_key\n"
+        "from weft.experiments.theory.traffic_model import tier_model_bytes\n"
+        "keys = set()\n"
+        "for stride in (1, 3):\n"
+        "    one = Scenario(algorithms=('backwards-ring',), size_bytes=10, stride=stride)\n"
+        "    print(*tier_model_bytes(one.network(), one, 'backwards-ring').values())\n"
+        "    keys.add(network_key(one))\n"
+        "print(len(keys))\n"
+        "print(*(line for line in reference().splitlines() if '`stride`' in line))\n"
+    )
+    found = python(tmp_path, code).splitlines()
+    assert found[:2] == ["560 560 280 280", "560 560 560 560"]
+    assert found[2] == "2"  # each has a network of its own, as the option says
+    assert found[3] == f"| `stride` | a whole number from 1 to 7 | {row} | allgather |"
+
+
+NO_OPTION = ("    stride: int = option(", "    stride: int = 1\n    at: int = option(")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("@dataclass(frozen=True)\n", "", "must be called with a dataclass type or instance"),
+        (*NO_OPTION, "stride is not made by weft.experiments.scenario.option.option"),
+        ("    stride:", "    leaves:", "there is a 'leaves' already: give it another name"),
+        ("group=UNICAST", "group='Mine'", "stride: group 'Mine' is none of World and switches"),
+    ],
+)
+def test_options_that_cannot_be_used_are_left_out_and_said(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    package(tmp_path, "backwards", ALGORITHM.replace(old, new), "weft.algorithms", "algorithm")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "run", "allgather", "--help"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=True,
+    )  # fmt: skip
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("weft: options of backwards-ring are left out: ") and said in line
+    assert "--stride" not in done.stdout and "backwards-ring" in done.stdout
+
+
+@pytest.mark.system
 def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     package(tmp_path, "first_path", SCHEME, "weft.path_schemes", "scheme")
     for command in ("run", "paths"):
@@ -262,6 +382,14 @@ def test_a_path_scheme_is_one_file_of_another_package(tmp_path: Path) -> None:
     sent = {(link["from"], link["to"]): link["tx_bytes"] for link in run["links"]}
     assert sent["leaf0", "spine0"] > 5 * sent["leaf0", "spine1"]
     assert "first-path" in weft(tmp_path, "run", "allgather", "--paths", "first", status=2)
+
+    assert "--which N" in weft(tmp_path, "run", "allgather", "--help")
+    (run,) = json.loads(weft(tmp_path, *words, "--which", "1"))["runs"]
+    assert run["verified"] and run["scenario"]["which"] == 1
+    sent = {(link["from"], link["to"]): link["tx_bytes"] for link in run["links"]}
+    assert sent["leaf0", "spine1"] > 5 * sent["leaf0", "spine0"]
+    refused = weft(tmp_path, "run", "alltoall", "--paths", "spray", "--which", "1", status=2)
+    assert "which 1 means nothing for alltoall by direct: it is for first-path;" in refused
 
 
 FEATURE_P4 = """

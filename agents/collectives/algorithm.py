@@ -6,7 +6,7 @@ theory counts. The two are written apart from each other, so that tests can hold
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Union
+from typing import Any, Union
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.operation import Operation
@@ -59,6 +59,9 @@ class Algorithm:
     """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
     """The options of a scenario that the algorithm heeds."""
+    options: type[Any] | None = None
+    """Options of its own: a frozen dataclass whose fields are made by `option` of
+    `weft.experiments.scenario.option`, as those of `Asked` are. `own` has what is asked of them."""
     multicasts = False
     """Whether ranks multicast data, so that the algorithm needs multicast groups of the
     switches."""
@@ -75,6 +78,16 @@ class Algorithm:
     """Whether a rank has another partner in each round. Where rounds mix on a rank's link, the
     ranks get out of step until several partners fill one rank's queue, so less is kept under
     way."""
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the algorithm has options of its own."""
+        return self.options is not None
+
+    def own(self, asked: Request | Task) -> Any:
+        """Return what is asked of its own options, as an instance of `options`."""
+        assert self.options is not None
+        return self.options(**dict(asked.own))
 
     @property
     def unicast(self) -> bool:

@@ -126,6 +126,8 @@ class Request:
     lanes: int = whole(1, least=1)
     """Unicast: what one rank sends another is cut into a multiple of so many blocks, if that is
     possible, so that as many lanes of the communicator get equal parts of it."""
+    own: tuple[tuple[str, Any], ...] = ()
+    """What is asked of the algorithm's own options, by the names of their fields."""
     chains: int = whole(0)
     """Multicast Allgather: chains M side by side; 0 is M = P."""
     workers: int = whole(1, least=1)

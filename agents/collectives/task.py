@@ -1,6 +1,7 @@
 """What theory is told of an operation."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -46,6 +47,8 @@ class Task:
     """What reduction servers sum up and send on by itself; 0: a packet."""
     fan_in: int = 0
     """The most contributions that one reduction server takes; 0: those of all ranks."""
+    own: tuple[tuple[str, Any], ...] = ()
+    """What is asked of the algorithm's own options, by the names of their fields."""
     places: Places | None = None
     """Where ranks, and then servers, are. None: each has a host of its own below one switch."""
 

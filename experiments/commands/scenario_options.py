@@ -95,12 +95,27 @@ def _collective_in(ctx: Any) -> str:
     return next((word for word in ctx.meta.get(_WORDS, ()) if word in COLLECTIVES), "")
 
 
+def _is_offered(name: str, collective: str) -> bool:
+    """Return whether an option means something after a collective: a command's own always does."""
+    row = OPTIONS.get(name) or OPTIONS.get(name.removeprefix("no-"))
+    return row is None or not collective or is_heeded(row, collective)
+
+
 class GroupedCommand(TyperCommand):
-    """A command whose help has its options in groups; after a collective, those that it heeds."""
+    """A command whose help has its options in groups; after a collective, help and the shell's
+    completion have those that it heeds."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ctx.meta[_WORDS] = list(args)
         return super().parse_args(ctx, args)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> Any:
+        collective = _collective_in(ctx)
+        return [
+            item
+            for item in super().shell_complete(ctx, incomplete)
+            if _is_offered(item.value.removeprefix("--"), collective)
+        ]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         collective = _collective_in(ctx)
@@ -127,10 +142,11 @@ class GroupedCommand(TyperCommand):
             if parameter.param_type_name == "argument":
                 yield "Arguments", record
                 continue
-            row = OPTIONS.get((parameter.name or "").replace("_", "-"))
+            name = (parameter.name or "").replace("_", "-")
+            row = OPTIONS.get(name)
             if row is None:
                 yield OTHERS, record
-            elif not collective or is_heeded(row, collective):
+            elif _is_offered(name, collective):
                 if collective and row.name == "algorithm":
                     names = ", ".join(CHOICES[collective])
                     record = record[0], f"May be repeated: {names}. [{row.otherwise}]"

@@ -20,6 +20,7 @@ class SchemeFacts(msgspec.Struct):
     about: str
     about_pieces: str
     colour: Colour
+    has_options: bool
 
 
 SCHEMES = Registry(

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -70,9 +71,25 @@ class PathScheme:
     """Whether senders react to congestion marks if nothing else is said. A scheme with one path a
     flow needs no marks, except in collectives whose flows meet."""
 
+    options: type[Any] | None = None
+    """Options of its own, as those of `weft.agents.collectives.algorithm.Algorithm`."""
+    asked: tuple[tuple[str, Any], ...] = ()
+    """What is asked of them, by the names of their fields."""
+
     def __init__(self, **fields: object) -> None:
         """Take ``fields``, which replace the values that the class has, by name."""
         vars(self).update(fields)
+
+    @property
+    def has_options(self) -> bool:
+        """Whether the scheme has options of its own."""
+        return self.options is not None
+
+    @property
+    def own(self) -> Any:
+        """What is asked of its own options, as an instance of `options`."""
+        assert self.options is not None
+        return self.options(**dict(self.asked))
 
     def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:
         """Return route entries of every switch, by its name, over links that have not failed."""

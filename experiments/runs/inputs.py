@@ -21,10 +21,9 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
-from weft.experiments.scenario.kinds import kinds_of
+from weft.experiments.scenario.kinds import kinds_of, scheme_in
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
 from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
@@ -139,7 +138,7 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 def transport_of(scenario: Scenario) -> TransportOptions:
     """Return what is asked of every host's transport."""
-    scheme = scheme_of(scenario.paths)
+    scheme = scheme_in(scenario)
     path = LongestPath.of(scenario.network(), scenario.mtu)
     assert scenario.retransmit_timeout_ns is not None
     options: dict[str, Any] = {
@@ -203,7 +202,7 @@ def plan_of(
         groups,
         slots=(scenario.slots or 0) if scenario.adding else 0,
         epoch=epoch,
-        plan_routes=scheme_of(scenario.paths).plan_routes,
+        plan_routes=scheme_in(scenario).plan_routes,
         pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
         ecn_threshold_packets=scenario.ecn_threshold_packets or 0,
         loss=scenario.loss,

@@ -20,7 +20,7 @@ from weft.agents.collectives.names import (
 )
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED, listed
-from weft.experiments.paths.names import described_schemes
+from weft.experiments.paths.names import SCHEMES, described_schemes
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
@@ -80,6 +80,7 @@ from weft.experiments.scenario.option import (
     option,
     read_texts,
 )
+from weft.experiments.scenario.own_options import having_options, with_own_options
 from weft.experiments.scenario.workload_checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN, is_model
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
@@ -89,6 +90,7 @@ from weft.topo.switch_kinds import RATE_BPS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.algorithm import Algorithm
+    from weft.experiments.paths.scheme import PathScheme
 
 
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
@@ -156,6 +158,7 @@ OF_MODELS = f"it is for {FLOWS} of a model"
 
 
 @dataclass(frozen=True)
+@with_own_options
 class Asked:
     """What is asked of a run, as it was asked: every field is an option of ``weft run`` and a key
     of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with everything
@@ -790,6 +793,13 @@ class Asked:
         for name in self.algorithms:
             yield from kinds_of(self.collective, name)
 
+    def owners(self) -> "Iterator[Algorithm | PathScheme]":
+        """Yield all that may have options of its own."""
+        from weft.experiments.paths.registry import scheme_of
+
+        yield from self.kinds() if self.collective != FLOWS else ()
+        yield scheme_of(self.paths)
+
     @property
     def program_values(self) -> int:
         """How many numbers of 32 bits the switches' program takes in an aggregation packet, V."""
@@ -821,8 +831,10 @@ OPTIONS = _rows()
 
 
 def is_heeded(row: Option, collective: str) -> bool:
-    """Return whether any algorithm of a collective goes by an option."""
+    """Return whether any algorithm of a collective, or a path scheme beside it, goes by an
+    option."""
     return any(
-        Asked(collective, algorithms=(algorithm,), workload="gpt-7b").heeds(row)
+        Asked(collective, algorithms=(algorithm,), paths=paths, workload="gpt-7b").heeds(row)
         for algorithm in CHOICES[collective]
+        for paths in (Asked.paths, *having_options(SCHEMES))
     )

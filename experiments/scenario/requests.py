@@ -9,6 +9,7 @@ from weft.agents.collectives.requests import Request
 from weft.base.entry_points import blamed
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.fsdp_models import parts_of
+from weft.experiments.scenario.kinds import kinds_of, own_values
 from weft.experiments.scenario.shards import shard_sizes_of
 
 
@@ -38,6 +39,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
         split=asked.split or 0,
         fan_in=asked.fan_in or 0,
         cutoff=asked.cutoff,
+        own=own_values(asked, kinds_of(collective, algorithm)[0]),
         timeout_ns=round((asked.timeout_s or 0) * 1e9),
         **more,
     )

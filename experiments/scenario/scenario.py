@@ -101,7 +101,7 @@ class Scenario(Asked):
     def part(self, collective: str, algorithm: str, **changes: Any) -> "Scenario":
         """Return the scenario of another collective on the same network, with the default of each
         option that it does not heed."""
-        it = Asked(collective, algorithms=(algorithm,))
+        it = Asked(collective, algorithms=(algorithm,), paths=self.paths)
         defaults = {
             row.field: row.default
             for row in OPTIONS.values()

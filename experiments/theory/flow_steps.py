@@ -6,6 +6,7 @@ many bytes to whom is the same.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -90,11 +91,15 @@ def steps_of_shards(
     dtype: str = "uint8",
     root: int = 0,
     radix: int = 2,
+    own: tuple[tuple[str, Any], ...] = (),
 ) -> list[Flows]:
-    """Return the same as `steps_of`, of shards of any sizes (of Broadcast the root's counts)."""
+    """Return the same as `steps_of`, of shards of any sizes (of Broadcast the root's counts).
+
+    ``own``: as `Task.own`.
+    """
     sizes = np.asarray(shards, np.int64)
     refuse(len(sizes) < 1, f"{collective} by {algorithm} of no ranks: one at least is valid")
-    task = Task(collective, sizes, root, radix, dtype)
+    task = Task(collective, sizes, root, radix, dtype, own=own)
     kind = algorithm_of(collective, algorithm)
     with blamed(kind, "steps"):
         flows = [Flows(*_sent(each)) for each in kind.steps(task)]

@@ -13,14 +13,15 @@ import numpy as np
 
 from weft.agents.collectives.communicator import Lane
 from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.registry import algorithm_of
 from weft.base.entry_points import blamed
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import lanes
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.flows import WITHIN_LEAF, Flows, IntArray
 from weft.controller.selector_hash import Salts, source_ports
-from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import PathScheme, drawn_ports
+from weft.experiments.scenario.kinds import own_values, scheme_in
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import has_steps, steps_of_graph, steps_of_shards
 from weft.topo.network import Topology
@@ -60,7 +61,7 @@ def assignment_of(
         known: links that were down when flows were cut into pieces.
         failed: links that have failed since; lanes stay, and are pinned to the paths that are left.
     """
-    scheme = scheme_of(scenario.paths)
+    scheme = scheme_in(scenario)
     if scheme.lanes == 1 and not scheme.assigned:
         return PathAssignment()
     network = scenario.network()
@@ -99,6 +100,7 @@ def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
             dtype=scenario.dtype,
             root=scenario.root,
             radix=scenario.radix,
+            own=own_values(scenario, algorithm_of(scenario.collective, algorithm)),
         )
     jobs = [np.array(hosts, np.int64) for hosts in scenario.placement.jobs]
     return [Flows.together([step.placed(hosts) for hosts in jobs]) for step in steps]

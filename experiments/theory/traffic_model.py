@@ -20,6 +20,7 @@ from weft.base.entry_points import blamed
 from weft.base.errors import refuse
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.kinds import own_values
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.clos import LINK_TIERS, Topology
 
@@ -51,9 +52,11 @@ def asked_of(
     shards = np.asarray(scenario.shard_sizes, np.int64)
     default_bytes = min(BLOCK_BYTES, -(-int(shards.max()) // BLOCKS_PER_SHARD))
     block_bytes = scenario.block_bytes or default_bytes
+    kind = algorithm_of(scenario.collective, algorithm)
     task = Task(
         scenario.collective,
         shards,
+        own=own_values(scenario, kind),
         root=scenario.root,
         radix=scenario.radix,
         dtype=scenario.dtype,
@@ -70,7 +73,6 @@ def asked_of(
         fan_in=scenario.fan_in or 0,
         places=places or places_of(scenario.network(), member_hosts(scenario)),
     )
-    kind = algorithm_of(scenario.collective, algorithm)
     return kind, replace(task, sizing=kind.frames(task)) if frames else task
 
 
