@@ -9,51 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-
-@dataclass(frozen=True)
-class Exact:
-    """A key field that equals a value. Serves for optional fields too."""
-
-    value: int
-
-    def __str__(self) -> str:
-        return f"{self.value:#x}"
-
-
-@dataclass(frozen=True)
-class Lpm:
-    """A key field whose first bits equal those of a value."""
-
-    value: int
-    prefix_length: int
-
-    def __str__(self) -> str:
-        return f"{self.value:#x}/{self.prefix_length}"
-
-
-@dataclass(frozen=True)
-class Ternary:
-    """A key field that equals a value in the bits of a mask."""
-
-    value: int
-    mask: int
-
-    def __str__(self) -> str:
-        return f"{self.value:#x} &&& {self.mask:#x}"
-
-
-@dataclass(frozen=True)
-class Range:
-    """A key field from ``low`` to ``high``, both included."""
-
-    low: int
-    high: int
-
-    def __str__(self) -> str:
-        return f"{self.low:#x}..{self.high:#x}"
-
-
-Match: TypeAlias = Exact | Lpm | Ternary | Range
+from weft.switch.engine.control import GroupTarget, Key, MemberTarget
 
 
 @dataclass(frozen=True)
@@ -74,32 +30,12 @@ class Action:
 
 
 @dataclass(frozen=True)
-class MemberRef:
-    """Target of an entry: a member of the table's action profile."""
-
-    member_id: int
-
-    def __str__(self) -> str:
-        return f"member {self.member_id}"
-
-
-@dataclass(frozen=True)
-class GroupRef:
-    """Target of an entry: a group of the table's action selector."""
-
-    group_id: int
-
-    def __str__(self) -> str:
-        return f"group {self.group_id}"
-
-
-@dataclass(frozen=True)
 class TableEntry:
     """An entry; fields left out of ``match`` match anything. Make it with ``entry``."""
 
     table: str
-    match: tuple[tuple[str, Match], ...]
-    target: Action | MemberRef | GroupRef
+    match: tuple[tuple[str, Key], ...]
+    target: Action | MemberTarget | GroupTarget
     priority: int = 0
     referred: bool = field(default=False, compare=False)
     """Whether members refer to it, so that it is there before they are, and goes after them."""
@@ -117,8 +53,8 @@ class TableEntry:
 
 def entry(
     table: str,
-    match: Mapping[str, Match],
-    target: Action | MemberRef | GroupRef,
+    match: Mapping[str, Key],
+    target: Action | MemberTarget | GroupTarget,
     priority: int = 0,
     *,
     referred: bool = False,

@@ -9,17 +9,11 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    Exact,
-    GroupRef,
-    Lpm,
-    Match,
-    MemberRef,
     ProfileGroup,
     ProfileMember,
-    Range,
     TableEntry,
-    Ternary,
 )
+from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.bytestrings import encode
 
@@ -89,9 +83,9 @@ class Messages:
         for name, match in entity.match:
             field = self._find(f"key field of table {entity.table}", name, fields)
             _fill_match(f"{entity.table}, {name}", match, field, message.match.add())
-        if isinstance(entity.target, MemberRef):
+        if isinstance(entity.target, MemberTarget):
             message.action.action_profile_member_id = entity.target.member_id
-        elif isinstance(entity.target, GroupRef):
+        elif isinstance(entity.target, GroupTarget):
             message.action.action_profile_group_id = entity.target.group_id
         else:
             self._fill_action(entity.target, message.action.action)
@@ -125,7 +119,7 @@ _FORMS = {
 """What a match may be where the program has a kind: the field of a ``FieldMatch``."""
 
 
-def _fill_match(what: str, match: Match, field: Any, message: Any) -> None:
+def _fill_match(what: str, match: Key, field: Any, message: Any) -> None:
     form = _FORMS.get((type(match), field.match_type))
     if form is None:
         kind = _KINDS.MatchType.Name(field.match_type)

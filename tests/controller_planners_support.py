@@ -9,15 +9,12 @@ from tests import fabric
 from weft.controller.entities import (
     Action,
     Entity,
-    Exact,
-    GroupRef,
-    Lpm,
-    MemberRef,
     MulticastGroup,
     ProfileGroup,
     ProfileMember,
     TableEntry,
 )
+from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
 
 
 class Tables:
@@ -44,10 +41,10 @@ class Tables:
                 best, best_length = route, prefix.prefix_length
         if best is None:
             return []
-        if isinstance(best.target, MemberRef):
+        if isinstance(best.target, MemberTarget):
             action = self.member(best.target.member_id)
             return self.places(action) if action.name == fabric.name("spray") else [action]
-        assert isinstance(best.target, GroupRef)
+        assert isinstance(best.target, GroupTarget)
         group = self.by_key["group", fabric.name("ecmp"), best.target.group_id]
         assert isinstance(group, ProfileGroup)
         assert len(group.members) > 1

@@ -24,7 +24,7 @@ from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 from weft.base.errors import InputError
 from weft.controller import Controller, Plan, diff
 from weft.controller.client import LoadableProgram
-from weft.controller.entities import Action, Entity, Exact, MulticastGroup, TableEntry
+from weft.controller.entities import Action, Entity, MulticastGroup, TableEntry
 from weft.controller.features.aggregation import (
     AggregationJob,
     AggregationTree,
@@ -35,6 +35,7 @@ from weft.controller.features.aggregation import (
 )
 from weft.controller.features.multicast import max_groups
 from weft.switch.compiler import compile_cached
+from weft.switch.engine.control import Exact
 from weft.switch.engine.dataplane import Dataplane
 from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
 

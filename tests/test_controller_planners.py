@@ -16,9 +16,6 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    GroupRef,
-    Lpm,
-    MemberRef,
     ProfileGroup,
     ProfileMember,
     TableEntry,
@@ -29,6 +26,7 @@ from weft.controller.features.multicast import plan_trees, tree_entities
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.controller.plan import Plan, Update, diff, merge
+from weft.switch.engine.control import GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
 
@@ -508,9 +506,9 @@ def refers(entity: Entity, other: Entity) -> bool:
     if isinstance(entity, ProfileGroup):
         return isinstance(other, ProfileMember) and other.member_id in dict(entity.members)
     if isinstance(entity, TableEntry):
-        if isinstance(entity.target, MemberRef):
+        if isinstance(entity.target, MemberTarget):
             return isinstance(other, ProfileMember) and other.member_id == entity.target.member_id
-        if isinstance(entity.target, GroupRef):
+        if isinstance(entity.target, GroupTarget):
             return isinstance(other, ProfileGroup) and other.group_id == entity.target.group_id
     return False
 
@@ -520,9 +518,9 @@ def check_references(entity: Entity, present: dict[object, Entity]) -> None:
     if isinstance(entity, ProfileGroup):
         for member_id, _ in entity.members:
             assert ("member", entity.profile, member_id) in present
-    elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberRef):
+    elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberTarget):
         assert ("member", fabric.name("ecmp"), entity.target.member_id) in present
-    elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupRef):
+    elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupTarget):
         assert ("group", fabric.name("ecmp"), entity.target.group_id) in present
 
 

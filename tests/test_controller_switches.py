@@ -22,10 +22,11 @@ from tests.p4runtime_support import FABRIC, Files, compile_with_p4c
 from weft.base.errors import InputError
 from weft.controller import Controller, LinkCounters, Plan
 from weft.controller.client import LoadableProgram, Session, SwitchError, WriteError
-from weft.controller.entities import Action, Entity, Exact, GroupRef, Lpm, entry
+from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.plan import Update
+from weft.switch.engine.control import Exact, GroupTarget, Lpm
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
@@ -124,7 +125,7 @@ def test_a_refused_update_is_named_with_its_switch_and_entity(
     route = entry(
         "FabricIngress.forwarding.ipv4_route",
         {"hdr.ipv4.dst_addr": Lpm(10 << 24, 8)},
-        GroupRef(5),
+        GroupTarget(5),
     )
     fault = entry(
         "FabricIngress.fault.ingress_fault",

@@ -19,16 +19,13 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    Exact,
-    GroupRef,
-    Lpm,
-    MemberRef,
     ProfileGroup,
     ProfileMember,
     TableEntry,
 )
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.features.routes import Paths
+from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import leaf_spine
 
 pytestmark = [
@@ -96,11 +93,11 @@ def commands(entities: Sequence[Entity]) -> list[str]:
                 keys.append(f"{key.value:#010x}{length}")
             if isinstance(one.target, Action):
                 words = ["table_add", one.table, one.target.name, *keys, "=>", *call(one.target)]
-            elif isinstance(one.target, MemberRef):
+            elif isinstance(one.target, MemberTarget):
                 handle = handles["member", one.target.member_id]
                 words = ["table_indirect_add", one.table, *keys, "=>", str(handle)]
             else:
-                assert isinstance(one.target, GroupRef)
+                assert isinstance(one.target, GroupTarget)
                 handle = handles["group", one.target.group_id]
                 words = ["table_indirect_add_with_group", one.table, *keys, "=>", str(handle)]
             found.append(" ".join(words))

@@ -14,11 +14,12 @@ from tests.fabric import fabric_plan, program_names
 
 from weft.base.errors import InputError
 from weft.controller import Plan
-from weft.controller.entities import Action, DefaultAction, Entity, Exact, ProfileMember, TableEntry
+from weft.controller.entities import Action, DefaultAction, Entity, ProfileMember, TableEntry
 from weft.controller.features.congestion import plan_marking
 from weft.controller.features.pinned_paths import PathMap, Pin, plan_pins
 from weft.controller.features.routes import PATHS, Paths, plan_routes
 from weft.controller.plan import diff
+from weft.switch.engine.control import Exact
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 

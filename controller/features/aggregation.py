@@ -17,12 +17,13 @@ from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
-from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from weft.controller.entities import Action, Entity, MulticastGroup, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
 from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
+from weft.switch.engine.control import Exact
 from weft.topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16

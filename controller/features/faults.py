@@ -9,9 +9,10 @@ from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
-from weft.controller.entities import Action, Entity, Exact, entry
+from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.program_names import ProgramNames
+from weft.switch.engine.control import Exact
 from weft.topo.clos import Topology
 from weft.topo.faults import LinkLoss
 

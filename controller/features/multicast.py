@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.base.errors import refuse
-from weft.controller.entities import Action, Entity, Exact, MulticastGroup, entry
+from weft.controller.entities import Action, Entity, MulticastGroup, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
+from weft.switch.engine.control import Exact
 from weft.topo.clos import Direction, Switch, Topology
 
 GROUP_BASE_ADDRESS = 239 << 24

@@ -30,10 +30,6 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    Exact,
-    GroupRef,
-    Lpm,
-    MemberRef,
     ProfileGroup,
     ProfileMember,
     entry,
@@ -42,6 +38,7 @@ from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.plan import merge
 from weft.controller.program_names import ProgramNames
 from weft.controller.selector_hash import salt_of
+from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import Direction, Host, Switch, Topology
 
 UPLINK_GROUP = 1
@@ -211,7 +208,7 @@ def _entries(
     places: list[Entity] = []
     routes: list[Entity] = []
 
-    def towards(ports: Ports, group_id: int) -> MemberRef | GroupRef:
+    def towards(ports: Ports, group_id: int) -> MemberTarget | GroupTarget:
         number = UPLINK_GROUP if ports == uplinks else group_id
         if spraying is not None and len(ports) > 1:
             if ports not in sprayed:
@@ -219,17 +216,17 @@ def _entries(
                     number, [ways[one].action for one in ports]
                 )
                 places.extend(found)
-            return MemberRef(sprayed[ports].member_id)
+            return MemberTarget(sprayed[ports].member_id)
         for port in ports:
             members.setdefault(port, ways[port])
         if len(ports) == 1:
-            return MemberRef(ports[0])
+            return MemberTarget(ports[0])
         if ports not in groups:
             members_of = tuple((port, 1) for port in ports)
             groups[ports] = ProfileGroup(names.name("ecmp"), number, members_of)
-        return GroupRef(groups[ports].group_id)
+        return GroupTarget(groups[ports].group_id)
 
-    def route(address: int, length: int, target: MemberRef | GroupRef) -> None:
+    def route(address: int, length: int, target: MemberTarget | GroupTarget) -> None:
         prefix = {names.name("dst_addr"): Lpm(address, length)} if length else {}
         routes.append(entry(names.name("ipv4_route"), prefix, target))
 
@@ -245,7 +242,7 @@ def _entries(
                 members[DROP_MEMBER] = ProfileMember(
                     names.name("ecmp"), DROP_MEMBER, Action(names.name("forwarding.drop"))
                 )
-                route(subnet, SUBNET_BITS, MemberRef(DROP_MEMBER))
+                route(subnet, SUBNET_BITS, MemberTarget(DROP_MEMBER))
             for host, port in _own_hosts(topology, live):
                 route(host.address, 32, towards((port,), 0))
             continue
@@ -279,7 +276,7 @@ def _entries_by_destination(
     def route(address: int, length: int, port: int) -> None:
         used.add(port)
         prefix = {names.name("dst_addr"): Lpm(address, length)}
-        routes.append(entry(names.name("ipv4_route"), prefix, MemberRef(port)))
+        routes.append(entry(names.name("ipv4_route"), prefix, MemberTarget(port)))
 
     for leaf in topology.switches_of("leaf"):
         hosts = topology.hosts_of(leaf.name)

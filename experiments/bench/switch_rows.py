@@ -33,20 +33,12 @@ from weft.base.children import (
 )
 from weft.base.errors import MachineError, RunError, WeftError, refuse
 from weft.controller.client import LoadableProgram, Session
-from weft.controller.entities import (
-    Action,
-    Entity,
-    Exact,
-    Lpm,
-    MemberRef,
-    MulticastGroup,
-    ProfileMember,
-    entry,
-)
+from weft.controller.entities import Action, Entity, MulticastGroup, ProfileMember, entry
 from weft.controller.plan import Update
 from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
 from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.switch.engine.control import Exact, Lpm, MemberTarget
 from weft.switch.realtime import bare
 from weft.switch.realtime.ports import open_port
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
@@ -255,7 +247,7 @@ def unicast(names: ProgramNames, port: int) -> list[Entity]:
     return [
         ProfileMember(names.name("ecmp"), port, call),
         entry(
-            names.name("ipv4_route"), {names.name("dst_addr"): Lpm(10 << 24, 8)}, MemberRef(port)
+            names.name("ipv4_route"), {names.name("dst_addr"): Lpm(10 << 24, 8)}, MemberTarget(port)
         ),
     ]
 

@@ -12,6 +12,9 @@ class Exact:
 
     value: int
 
+    def __str__(self) -> str:
+        return f"{self.value:#x}"
+
 
 @dataclass(frozen=True)
 class Lpm:
@@ -19,6 +22,9 @@ class Lpm:
 
     value: int
     prefix_length: int
+
+    def __str__(self) -> str:
+        return f"{self.value:#x}/{self.prefix_length}"
 
 
 @dataclass(frozen=True)
@@ -31,6 +37,9 @@ class Ternary:
     value: int
     mask: int
 
+    def __str__(self) -> str:
+        return f"{self.value:#x} &&& {self.mask:#x}"
+
 
 @dataclass(frozen=True)
 class Range:
@@ -38,6 +47,9 @@ class Range:
 
     low: int
     high: int
+
+    def __str__(self) -> str:
+        return f"{self.low:#x}..{self.high:#x}"
 
 
 Key: TypeAlias = Exact | Lpm | Ternary | Range
@@ -57,12 +69,18 @@ class MemberTarget:
 
     member_id: int
 
+    def __str__(self) -> str:
+        return f"member {self.member_id}"
+
 
 @dataclass(frozen=True)
 class GroupTarget:
     """Target of an indirect table's entry: one group of its action selector."""
 
     group_id: int
+
+    def __str__(self) -> str:
+        return f"group {self.group_id}"
 
 
 @dataclass(frozen=True)
