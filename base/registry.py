@@ -8,6 +8,7 @@ the cache folder under a digest of their contents.
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from dataclasses import dataclass, fields
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
@@ -29,6 +30,11 @@ Colour = Annotated[str, msgspec.Meta(pattern="^#[0-9a-fA-F]{6}$")]
 """A colour as a page's style sheet has it."""
 
 
+@dataclass(frozen=True)
+class NoOptions:
+    """The options of an object that has none of its own."""
+
+
 class Registry:
     """A registry has all objects of a kind.
 
@@ -40,8 +46,9 @@ class Registry:
         register: to which name in a module its objects are assigned.
         group: the entry points by which other packages bring theirs.
         facts: the attributes that are to be known without importing the modules, and their types,
-            as a `msgspec.Struct`; sets are lists in it. An object of another package that lacks
-            one, or whose one is of another type, is left out.
+            as a `msgspec.Struct`; sets are lists in it, and of dataclasses the names of their
+            fields. An object of another package that lacks one, or whose one is of another type, is
+            left out.
         kind: the class that objects of other packages are instances of, ``module:name``; empty if
             any will do.
     """
@@ -140,5 +147,7 @@ class Registry:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it."""
+    """Return a value as JSON has it; of a dataclass the names of its fields."""
+    if isinstance(value, type):
+        return [each.name for each in fields(value)]
     return sorted(value) if isinstance(value, (set, frozenset)) else value

@@ -346,7 +346,6 @@ NO_OPTION = ("    stride: int = option(", "    stride: int = 1\n    at: int = op
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("@dataclass(frozen=True)\n", "", "must be called with a dataclass type or instance"),
         (*NO_OPTION, "stride is not made by weft.experiments.scenario.option.option"),
         ("    stride:", "    leaves:", "there is a 'leaves' already: give it another name"),
         ("group=UNICAST", "group='Mine'", "stride: group 'Mine' is none of World and switches"),
@@ -566,9 +565,16 @@ ALGORITHM = Nonsense()
 """
 
 DUCK = """
+from dataclasses import dataclass
+
+@dataclass
+class Own:
+    pass
+
 class Duck:
     name, collectives, heeds, position, unicast, baseline = "duck", ("allgather",), (), {}, 1, False
     label, colours = "", ("#112233", "#445566")
+    interleaved_as, options = "", Own
 
 ALGORITHM = Duck()
 """
@@ -589,6 +595,10 @@ ALGORITHM = Duck()
         (ALGORITHM.replace('"#112233"', '"red"'), "colours[0]"),
         (ALGORITHM.replace("    label", "    position = None\n    label"), "position is None"),
         (ALGORITHM + "import sys; sys.exit(3)", "SystemExit: 3"),
+        (
+            ALGORITHM.replace("@dataclass(frozen=True)\n", ""),
+            "must be called with a dataclass type",
+        ),
         (DUCK, "it is of type Duck: derive that from weft.agents.collectives.algorithm.Algorithm"),
     ],
 )
@@ -647,7 +657,12 @@ def test_an_algorithm_that_fails_is_named(tmp_path: Path, old: str, new: str, sa
             2,
         ),
         ("by_chance =", "lanes =", "lanes of FirstPath is False; it is a whole number from 1", 2),
-        ("away, 0", "away, 999", "(first_path.FirstPath): loads failed: IndexError", 1),
+        (
+            "away, self.own.which",
+            "away, 999",
+            "(first_path.FirstPath): loads failed: IndexError",
+            1,
+        ),
     ],
 )
 def test_a_path_scheme_that_makes_no_sense_is_named(

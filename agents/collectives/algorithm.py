@@ -18,6 +18,7 @@ from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, link_
 from weft.agents.collectives.unicast import Bytes, Pattern, UnicastOperation
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
+from weft.base.registry import NoOptions
 
 Order = Union[int, "tuple[Order, ...]"]
 """The order in which ranks' elements are added: a rank, or a tuple of orders whose sums are added
@@ -59,7 +60,7 @@ class Algorithm:
     """Its colours in plots and pages, on white and on dark."""
     heeds: frozenset[str] = frozenset({"block"})
     """The options of a scenario that the algorithm heeds."""
-    options: type[Any] | None = None
+    options: type[Any] = NoOptions
     """Options of its own: a frozen dataclass whose fields are made by `option` of
     `weft.experiments.scenario.option`, as those of `Asked` are. `own` has what is asked of them."""
     multicasts = False
@@ -79,14 +80,8 @@ class Algorithm:
     ranks get out of step until several partners fill one rank's queue, so less is kept under
     way."""
 
-    @property
-    def has_options(self) -> bool:
-        """Whether the algorithm has options of its own."""
-        return self.options is not None
-
     def own(self, asked: Request | Task) -> Any:
         """Return what is asked of its own options, as an instance of `options`."""
-        assert self.options is not None
         return self.options(**dict(asked.own))
 
     @property

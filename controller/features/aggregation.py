@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
-from typing import Any
 
 from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
@@ -120,10 +119,8 @@ class Aggregation(Feature):
     name = "aggregation"
     counters = ("port_egress_headers", "port_egress_values")
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
-        if not demand.slots:
-            return ()
         return [
             AggregationJob(
                 str(IPv4Address(JOB_BASE_ADDRESS + 1 + job)),
@@ -132,7 +129,7 @@ class Aggregation(Feature):
                 slots=demand.slots,
                 pool_base=2 * demand.slots * job,
             )
-            for job, hosts in enumerate(demand.jobs)
+            for job, hosts in enumerate(demand.jobs if demand.slots else ())
         ]
 
     def plan(self, planning: Planning) -> Planned:

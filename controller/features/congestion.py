@@ -1,7 +1,5 @@
 """Marks of congestion: from how many waiting packets on the switches mark (RFC 3168)."""
 
-from typing import Any
-
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, DefaultAction, Entity
@@ -20,7 +18,7 @@ class Congestion(Feature):
     name = "congestion"
     counters = ("ecn_marked",)
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
         return demand.ecn_threshold_packets
 

@@ -5,7 +5,6 @@ decides. So every packet is exposed once per link.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
@@ -28,7 +27,7 @@ class Faults(Feature):
     counters = ("ingress_lost",)
     host_counters = ("egress_lost",)
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
         return losses(topology, demand.loss, demand.losses)
 

@@ -89,7 +89,7 @@ class Feature:
     host_counters: tuple[str, ...] = ()
     """Short names of counters by port that are read where a port leads to a host."""
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """Return what a run's demand asks of it, as `Planning.wants` has it; None: nothing."""
 
     def plan(self, planning: Planning) -> Planned:

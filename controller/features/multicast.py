@@ -8,7 +8,6 @@ leaves it. A packet passes each link of the tree exactly once.
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, MulticastGroup, entry
@@ -57,7 +56,7 @@ class Multicast(Feature):
 
     name = "multicast"
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
         return [hosts for hosts in demand.jobs for _ in range(demand.groups)]
 

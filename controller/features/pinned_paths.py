@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
 
 from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, entry
@@ -92,7 +91,7 @@ class PinnedPaths(Feature):
 
     name = "pinned_paths"
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
         return demand.pins
 

@@ -23,7 +23,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from weft.base.errors import refuse
 from weft.controller.entities import (
@@ -66,7 +66,7 @@ class Routes(Feature):
 
     name = "routes"
 
-    def wanted(self, demand: Demand, topology: Topology) -> Any:
+    def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
         return demand.plan_routes
 

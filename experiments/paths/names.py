@@ -20,7 +20,7 @@ class SchemeFacts(msgspec.Struct):
     about: str
     about_pieces: str
     colour: Colour
-    has_options: bool
+    options: list[str]
 
 
 SCHEMES = Registry(

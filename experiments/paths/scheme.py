@@ -11,6 +11,7 @@ from weft.agents.transport.types import Entropy
 from weft.analysis.link_loads import FloatArray, LinkLoads, ecmp_loads, loads_of, pieces_loads
 from weft.analysis.uniform_loads import uniform_ecmp
 from weft.base.errors import refuse
+from weft.base.registry import NoOptions
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.entities import Entity
 from weft.controller.features.feature import Planning
@@ -71,7 +72,7 @@ class PathScheme:
     """Whether senders react to congestion marks if nothing else is said. A scheme with one path a
     flow needs no marks, except in collectives whose flows meet."""
 
-    options: type[Any] | None = None
+    options: type[Any] = NoOptions
     """Options of its own, as those of `weft.agents.collectives.algorithm.Algorithm`."""
     asked: tuple[tuple[str, Any], ...] = ()
     """What is asked of them, by the names of their fields."""
@@ -81,14 +82,8 @@ class PathScheme:
         vars(self).update(fields)
 
     @property
-    def has_options(self) -> bool:
-        """Whether the scheme has options of its own."""
-        return self.options is not None
-
-    @property
     def own(self) -> Any:
         """What is asked of its own options, as an instance of `options`."""
-        assert self.options is not None
         return self.options(**dict(self.asked))
 
     def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:

@@ -29,5 +29,5 @@ def scheme_in(asked: Any) -> PathScheme:
 
 def own_values(asked: Any, one: Algorithm | PathScheme) -> tuple[tuple[str, Any], ...]:
     """Return what is asked of the options of an algorithm's, or a scheme's, own."""
-    own = () if one.options is None else fields(one.options)
+    own = fields(one.options)
     return tuple((each.name, getattr(asked, each.name, each.default)) for each in own)

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 def having_options(registry: Registry) -> Iterator[str]:
     """Yield the names of those that have options of their own."""
-    return (name for name in registry.names() if registry.fact(name, "has_options"))
+    return (name for name in registry.names() if registry.fact(name, "options"))
 
 
 def with_own_options(table: type[T]) -> type[T]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from weft.base.errors import InputError, refuse
-from weft.base.files import read_bounded
+from weft.base.files import read_text, told_as_input
 from weft.base.units import shown
 
 HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
@@ -63,12 +63,8 @@ def read_matrix(path: Path) -> FlowGraph:
     Raises:
         InputError: the file cannot be read, or a line makes no sense: its place and text are named.
     """
-    try:
-        text = read_bounded(path, MOST_BYTES).decode()
-    except OSError as error:
-        raise InputError(f"workload {str(path)!r} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(f"workload {str(path)!r} is no text, as a .cm file is") from None
+    with told_as_input(f"workload {str(path)!r} cannot be read"):
+        text = read_text(path, MOST_BYTES)
     return parse_matrix(text, str(path))
 
 
