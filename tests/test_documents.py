@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from weft.base.documents import Damage, read
+from weft.base.documents import Damage, decoded, load, opened, read
+from weft.base.errors import InputError, MachineError
 
 
 class Inner(msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from"}):
@@ -57,3 +59,55 @@ def test_what_is_wrong_is_said_with_its_place(document: Any, message: str) -> No
     with pytest.raises(Damage) as caught:
         read(Outer, document)
     assert message in str(caught.value)
+
+
+def test_a_file_is_opened_parsed_and_typed(tmp_path: Path) -> None:
+    file = tmp_path / "outer.json"
+    file.write_text('{"inner": [{"from": "h0"}]}')
+    assert load(Outer, file, 100, "outer") == Outer([Inner("h0")])
+    (tmp_path / "outer.toml").write_text("[[inner]]\nfrom = 'h0'\n")
+    assert opened(tmp_path / "outer.toml", 100, "outer", "TOML") == {"inner": [{"from": "h0"}]}
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "outer 'x' cannot be read: No such file or directory"),
+        (b"\xff", "outer 'x' cannot be read: it is no text"),
+        (b" " * 101, "outer 'x' cannot be read: it has 101 bytes, and at most 100 are read"),
+        (b"{", "outer 'x' cannot be read: it is not valid JSON: Expecting property name"),
+        (b'{"inner": 1}', "outer 'x' cannot be read: inner is 1, not a list"),
+        (b'{"inner": [], "exact": [NaN]}', "outer 'x' cannot be read: exact[0] is nan, which no"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_named(
+    tmp_path: Path, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / "x").write_bytes(content)
+    with pytest.raises(InputError) as caught:
+        load(Outer, tmp_path / "x", 100, "outer 'x'")
+    assert str(caught.value).startswith(message)
+
+
+def test_a_hint_says_what_to_do_about_a_file_that_cannot_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        opened(tmp_path / "x", 100, "results 'x'", hint="name a folder")
+    said = "results 'x' cannot be read (No such file or directory): name a folder"
+    assert str(caught.value) == said
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[" * 100_000, "the answer: it is nested too deeply"),
+        ("]", "the answer: Expecting value"),
+        ("5", "the answer: it is 5, not an object"),
+    ],
+)
+def test_text_that_is_no_file_s_ends_with_the_error_that_is_asked_for(
+    text: str, message: str
+) -> None:
+    with pytest.raises(MachineError) as caught:
+        decoded(Outer, text, "the answer", MachineError)
+    assert str(caught.value).startswith(message)

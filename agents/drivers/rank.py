@@ -298,9 +298,8 @@ def warm_up(asked: Collection[str] = ()) -> None:
         if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
     ]
     own = [each for each in requests if ALGORITHMS.is_own(each.algorithm)]
-    _run_between_two(
-        [*own, Request(0, "allgather", "multicast", 750, "float32", cutoff="fetch-only")]
-    )
+    fetching = (each for each in own if "cutoff" in ALGORITHMS.fact(each.algorithm, "heeds"))
+    _run_between_two([*own, *(replace(each, cutoff="fetch-only") for each in fetching)])
     for request in requests:
         if not ALGORITHMS.is_own(request.algorithm):
             with contextlib.suppress(Exception):

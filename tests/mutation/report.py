@@ -8,11 +8,9 @@ import os
 import re
 import stat
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -22,11 +20,6 @@ from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
 from weft.base import documents, files
 from weft.base.errors import InputError
 from weft.base.units import shown
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 KEPT = ROOT / "docs" / "mutation"
@@ -45,12 +38,7 @@ def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:
 
     Raises `InputError` for one that is listed twice or without a reason, and for another file.
     """
-    try:
-        listed = tomllib.loads(files.read_text(path, MOST_BYTES)).get("equivalent", [])
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError as error:  # tomllib's own, and no UTF-8
-        raise InputError(f"{path} is not valid TOML: {error}") from None
+    listed = documents.opened(path, MOST_BYTES, str(path), "TOML").get("equivalent", [])
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise InputError(f"{path}: equivalent is {shown(listed)}: write tables [[equivalent]]")
     found: dict[str, str] = {}
@@ -107,20 +95,12 @@ class Score(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @staticmethod
     def read(path: Path) -> Score:
         """Read what `write` wrote. Raises `InputError`."""
-        try:
-            known: Any = json.loads(files.read_text(path, MOST_BYTES))
-        except OSError as error:
-            raise InputError(f"score {str(path)!r} cannot be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:
-            raise InputError(f"score {str(path)!r} is not valid JSON: {error}") from None
+        known = documents.opened(path, MOST_BYTES, f"score {str(path)!r}")
         if not isinstance(known, dict) or known.pop("schema", None) != SCHEMA:
             raise InputError(
                 f"{str(path)!r} holds no score: name a file that 'weft mutate --out FILE' wrote"
             )
-        try:
-            return documents.read(Score, known)
-        except documents.Damage as damage:
-            raise InputError(f"score {str(path)!r} is damaged: {damage}") from None
+        return documents.typed(Score, known, f"score {str(path)!r} is damaged")
 
 
 def score(
