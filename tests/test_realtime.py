@@ -18,8 +18,9 @@ from tests.emulated_support import wait_until
 from tests.realtime_support import ROOT, needs_namespaces
 
 from weft.base.errors import InputError
+from weft.switch.engine.memory import rows
 from weft.switch.realtime.config import config_of, read_config
-from weft.switch.realtime.loop import HISTOGRAM, IO_HISTOGRAM, IO_WORDS, record_lateness
+from weft.switch.realtime.loop import HISTOGRAM, Durations, count_duration
 from weft.switch.realtime.ports import lateness
 from weft.switch.realtime.process import SwitchProcess
 
@@ -56,12 +57,11 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, document: Any, message
 
 
 def test_lateness_quantiles_are_right_within_a_sixteenth() -> None:
-    histogram = np.zeros(HISTOGRAM, np.int64)
-    io = np.zeros(IO_WORDS, np.int64)
-    io[IO_HISTOGRAM] = histogram.ctypes.data
+    durations = rows(Durations, 1)[0]
+    histogram = durations.counts
     values = [0, 1, 31, 32, 33, 100, 5_000, 77_777, 10**6, 10**9]
     for position, value in enumerate(values):
-        record_lateness(io, value)
+        count_duration(durations, value)
         measured = lateness(histogram, 1.0)
         assert value <= measured <= value * 17 / 16 + 1
         assert histogram.sum() == position + 1

@@ -39,7 +39,9 @@ from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.engine.control import Exact, Lpm, MemberTarget
+from weft.switch.engine.memory import rows
 from weft.switch.realtime import bare
+from weft.switch.realtime.loop import Timespec
 from weft.switch.realtime.ports import open_port
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS
@@ -161,18 +163,20 @@ class Generator:
     def __init__(self) -> None:
         self._messages = bare.Messages()
         self._text = np.zeros(bare.COUNTER_BYTES, np.uint8)
-        self._time = np.zeros(4, np.int64)
-        stopped = np.ones(bare.G_WORDS, np.int64)  # only to compile it
-        self._generate(stopped, -1, np.zeros(0, np.int64), np.ones(2, np.int64))
+        self._times = rows(Timespec, 2)
+        only_to_compile = self._state(2, 1)
+        only_to_compile.stop = 1
+        self._generate(only_to_compile, -1, np.zeros(0, np.int64))
 
-    def _generate(
-        self,
-        words: NDArray[np.int64],
-        port: int,
-        sinks: NDArray[np.int64],
-        settings: NDArray[np.int64],
-    ) -> None:
-        bare.generate(words, port, self._messages.headers, sinks, self._text, settings, self._time)
+    @staticmethod
+    def _state(window: int, copies: int) -> bare.GeneratorRecord:
+        state: bare.GeneratorRecord = rows(bare.GeneratorRecord, 1)[0]
+        state.window, state.copies_each = window, copies
+        return state
+
+    def _generate(self, state: bare.GeneratorRecord, port: int, sinks: NDArray[np.int64]) -> None:
+        times = self._times.ctypes.data
+        bare.generate(state, port, self._messages.headers, sinks, self._text, times)
 
     def run(
         self, row: BenchmarkRow, port: socket.socket, window: int, turn_s: float
@@ -188,22 +192,19 @@ class Generator:
         self, row: BenchmarkRow, port: socket.socket, window: int, turn_s: float
     ) -> dict[str, float] | None:
         self._messages.fill(frames(row.frame_bytes, row.destination))
-        words = np.zeros(bare.G_WORDS, np.int64)
-        settings = np.array([window, row.copies], np.int64)
+        state = self._state(window, row.copies)
         sinks = np.array([os.open(path, os.O_RDONLY) for path in row.counters()], np.int64)
-        thread = threading.Thread(
-            target=self._generate, args=(words, port.fileno(), sinks, settings)
-        )
+        thread = threading.Thread(target=self._generate, args=(state, port.fileno(), sinks))
         thread.start()
         try:
             time.sleep(WARM_UP_S)
-            start = time.monotonic_ns(), int(words[bare.G_THROUGH]), self._cpu(row)
-            lost = int(words[bare.G_LOST])
+            start = time.monotonic_ns(), int(state.through), self._cpu(row)
+            lost = int(state.lost)
             time.sleep(turn_s)
-            end = time.monotonic_ns(), int(words[bare.G_THROUGH]), self._cpu(row)
-            lost = int(words[bare.G_LOST]) - lost
+            end = time.monotonic_ns(), int(state.through), self._cpu(row)
+            lost = int(state.lost) - lost
         finally:
-            words[bare.G_STOP] = 1
+            state.stop = 1
             thread.join()
             for file in sinks:
                 os.close(file)

@@ -88,7 +88,7 @@ _ARRAYS = (
 """The arrays whose addresses the context has by the same names."""
 
 
-def _rows(kind: type[Record], count: int) -> Any:
+def rows(kind: type[Record], count: int) -> Any:
     """Return so many records of zeros, which have their fields as attributes."""
     return np.zeros(count, kind.dtype).view(np.recarray)
 
@@ -106,17 +106,17 @@ class Memory:
         stride = (at.HEADROOM + frame_bytes + at.SLACK + 63) // 64 * 64
         count = switches * ports
         self.port_count = ports
-        contexts = _rows(at.Context, 1)
+        contexts = rows(at.Context, 1)
         self.context: at.Context = contexts[0]
         self.buffers = np.zeros((buffers, stride), np.uint8)
         self.buffer_references = np.zeros(buffers, np.int64)
         self.free_buffers = np.arange(buffers - 1, -1, -1, dtype=np.int64)
-        self.packets = _rows(at.Packet, packets)
+        self.packets = rows(at.Packet, packets)
         self.free_packets = np.arange(packets - 1, -1, -1, dtype=np.int64)
         self.phv = np.zeros((packets, 64), np.int64)
         self.headers = np.zeros((packets, 256), np.uint8)
-        self.switches = _rows(at.SwitchRecord, switches)
-        self.ports = _rows(at.Port, count)
+        self.switches = rows(at.SwitchRecord, switches)
+        self.ports = rows(at.Port, count)
         self.heap = np.zeros(max(count, 1), np.int64)
         self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)
         self.loads = np.zeros((2 * count, at.LOAD_BINS), np.int64)

@@ -8,15 +8,20 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.jit import Record, record
+from weft.switch.engine.memory import rows
 from weft.switch.engine.native import jit, types
 from weft.switch.realtime.loop import (
     BATCH,
-    MESSAGE_WORDS,
     MSG_DONTWAIT,
+    TIMESPEC_BYTES,
+    Timespec,
+    Vector,
     _recvmmsg,
     _sendmmsg,
     clock,
 )
+from weft.switch.realtime.ports import messages
 
 FRAME_BYTES = 10_240
 COUNTER_BYTES = 32
@@ -31,14 +36,21 @@ _pread: Any = types.ExternalFunction(
 )
 _nanosleep: Any = types.ExternalFunction("nanosleep", types.int32(types.int64, types.int64))
 
-# Words of the generator.
-(
-    G_STOP,  # anything but 0 ends it
-    G_SENT,
-    G_LOST,
-    G_THROUGH,  # frames that the sinks have got
-) = range(4)
-G_WORDS = 8
+
+@record
+class GeneratorRecord(Record):
+    """A generator: what it is to do, and how far it is."""
+
+    window: int
+    """The most frames that are under way."""
+    copies_each: int
+    """How many frames come to the sinks for each that is sent."""
+    stop: int
+    """Anything but 0 ends it."""
+    sent: int
+    lost: int
+    through: int
+    """The frames that the sinks have got."""
 
 
 class Messages:
@@ -46,18 +58,17 @@ class Messages:
 
     def __init__(self) -> None:
         self.buffers = np.zeros((BATCH, FRAME_BYTES), np.uint8)
-        self.vectors = np.zeros((BATCH, 2), np.int64)
-        self.headers = np.zeros((BATCH, MESSAGE_WORDS), np.int64)
-        for i in range(BATCH):
-            self.vectors[i] = self.buffers[i].ctypes.data, FRAME_BYTES
-            self.headers[i, 2:4] = self.vectors[i].ctypes.data, 1
+        self.vectors = rows(Vector, BATCH)
+        self.vectors.address = self.buffers.ctypes.data + FRAME_BYTES * np.arange(BATCH)
+        self.vectors.length = FRAME_BYTES
+        self.headers = messages(self.vectors, 1)
 
     def fill(self, frames: list[bytes]) -> None:
         """Make the messages carry these frames, which are taken in turn."""
         for i in range(BATCH):
             frame = np.frombuffer(frames[i % len(frames)], np.uint8)
             self.buffers[i, : len(frame)] = frame
-            self.vectors[i, 1] = len(frame)
+            self.vectors.length[i] = len(frame)
 
 
 @jit
@@ -71,12 +82,12 @@ def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> 
             return
         while True:
             for i in range(BATCH):
-                vectors[i, 1] = FRAME_BYTES
+                vectors[i].length = FRAME_BYTES
             count = _recvmmsg(source, headers.ctypes.data, BATCH, MSG_DONTWAIT, 0)
             if count <= 0:
                 break
             for i in range(count):
-                vectors[i, 1] = headers[i, 7] & 0xFFFFFFFF
+                vectors[i].length = headers[i].length & 0xFFFFFFFF
             _sendmmsg(target, headers.ctypes.data, count, MSG_DONTWAIT)
 
 
@@ -95,38 +106,38 @@ def received_frames(files: Any, text: Any) -> int:
 
 @jit
 def generate(
-    words: Any,
+    state: GeneratorRecord,
     socket: int,
     headers: Any,
     sinks: Any,
     text: Any,
-    settings: Any,
-    time: Any,
+    time: int,
 ) -> None:
-    """Send bursts of half a window, at most `BATCH` frames, for as long as no more than a window,
-    ``settings[0]``, is under way.
+    """Send bursts of half a window, at most `BATCH` frames, for as long as no more than a window is
+    under way.
 
-    A frame is through when ``settings[1]`` frames more have come to the sinks: files of interfaces'
-    counters. Nobody has to read them there. ``text``, ``time``: room to work in.
+    A frame is through when all its copies have come to the sinks: files of interfaces' counters.
+    Nobody has to read them there. ``text`` and ``time``, the address of two rows of `Timespec`, are
+    room to work in.
     """
-    time[3] = SLEEP_NS
+    Timespec(time, 1).nanoseconds = SLEEP_NS
     base = received_frames(sinks, text)
     last_through = 0
     last_ns = clock(time)
-    burst = min(BATCH, settings[0] // 2)
-    while words[G_STOP] == 0:
-        through = (received_frames(sinks, text) - base) // settings[1]
-        words[G_THROUGH] = through
+    burst = min(BATCH, state.window // 2)
+    while state.stop == 0:
+        through = (received_frames(sinks, text) - base) // state.copies_each
+        state.through = through
         if through != last_through:
             last_through = through
             last_ns = clock(time)
-        under_way = words[G_SENT] - words[G_LOST] - through
-        if under_way + burst > settings[0]:
+        under_way = state.sent - state.lost - through
+        if under_way + burst > state.window:
             if clock(time) - last_ns > LOST_AFTER_NS:
-                words[G_LOST] += under_way
+                state.lost += under_way
                 last_ns = clock(time)
-            _nanosleep(time.ctypes.data + 16, 0)
+            _nanosleep(time + TIMESPEC_BYTES, 0)
             continue
         sent = _sendmmsg(socket, headers.ctypes.data, burst, 0)
         if sent > 0:
-            words[G_SENT] += sent
+            state.sent += sent

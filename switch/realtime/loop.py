@@ -1,11 +1,12 @@
 """The packet loop: ppoll, recvmmsg, the engine, sendmmsg, in one compiled function without the GIL.
 
-All its memory is one array of words (``io``) with addresses of others, made by
-``weft.switch.realtime.ports``. It comes back to Python only when the event descriptor is readable.
+All its memory is reached from one `LoopRecord`, which ``weft.switch.realtime.ports`` makes. It
+comes back to Python only when the event descriptor is readable.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
+from weft.base.jit import Record, record, words_in
 from weft.switch.engine.captures import capture_bytes, capture_departure
 from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
 from weft.switch.engine.layout import (
@@ -36,55 +37,122 @@ from weft.switch.engine.telemetry import count_load
 BATCH = 64
 """The most frames of one recvmmsg or sendmmsg."""
 
-# Words of io.
-(
-    IO_POLL,  # address of pollfd[sockets + 1]: the last is the event descriptor
-    IO_SOCKETS,  # address of int64[sockets, SOCKET_WORDS]
-    IO_COUNT,
-    IO_RECEIVE,  # address of mmsghdr[BATCH]
-    IO_RECEIVE_VECTORS,  # address of iovec[BATCH]
-    IO_RECEIVE_BUFFERS,  # address of int64[BATCH]: the pool's buffer of each, or NONE
-    IO_SEND,  # address of mmsghdr[BATCH]
-    IO_SEND_VECTORS,  # address of iovec[2 * BATCH]
-    IO_PENDING,  # address of int64[sockets]: sockets with frames to send
-    IO_HISTOGRAM,  # address of int64[HISTOGRAM]: lateness of departures
-    IO_MAX_LATENESS,
-    IO_COALESCE_NS,
-    IO_WAKE_UPS,
-    IO_TIME,  # address of int64[4]: timespecs
-    IO_PENDING_COUNT,
-    IO_SPACING,  # address of int64[HISTOGRAM]: how much too close together frames came
-    IO_MAX_SPACING,
-    IO_EVENTS,  # event descriptor of the thread that tells controllers of events
-    IO_ONE,  # address of an int64 of 1
-    IO_CONTROL,  # address of int64[BATCH, CONTROL_WORDS]: what the kernel says of each frame
-    IO_WORDS,  # all of them
-) = range(21)
+HISTOGRAM = 40 * 16
+"""How many buckets durations are counted in: 16 a power of two."""
 
-# Words of a socket.
-(
-    F_DESCRIPTOR,
-    F_SWITCH,
-    F_PORT,
-    F_HEAD,  # frames to send, each of which names the next
-    F_TAIL,
-    F_SEND_ERRORS,
-    F_ARRIVED_NS,  # when the last frame was received
-    F_RATE_BPS,  # of the link as it was configured: what comes in is not slower for a slowed port
-    SOCKET_WORDS,  # all of them
-) = range(9)
 
-MESSAGE_WORDS = 8  # of a struct mmsghdr
-(
-    M_CONTROL_BYTES,  # its words
-    M_FLAGS,
-    M_LENGTH,
-) = range(5, 8)
+@record
+class Timespec(Record):
+    """A struct timespec."""
 
-# Words of a control message with a struct tpacket_auxdata (packet(7), PACKET_AUXDATA).
-CONTROL_WORDS = 5
-C_STATUS = 2  # low half
-C_VLAN = 4  # low half: the tag's control information, then its protocol
+    seconds: int
+    nanoseconds: int
+
+
+@record
+class Vector(Record):
+    """A struct iovec."""
+
+    address: int
+    length: int
+    """Its bytes."""
+
+
+@record
+class Message(Record):
+    """A struct mmsghdr."""
+
+    name: int
+    name_bytes: int
+    vectors: int
+    """Address of rows of `Vector`."""
+    vector_count: int
+    control: int
+    """Address of a `ControlMessage`."""
+    control_bytes: int
+    flags: int
+    length: int
+    """The frame's bytes, in the low half."""
+
+
+@record
+class ControlMessage(Record):
+    """A control message with a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
+
+    length: int
+    level_and_type: int
+    status: int
+    """The status, in the low half."""
+    snapshot: int
+    vlan: int
+    """The tag's control information, then its protocol, in the low half."""
+
+
+@record
+class Durations(Record):
+    """How often durations came up, of which length they were."""
+
+    greatest_ns: int
+    counts: Annotated[Words, HISTOGRAM]
+
+
+@record
+class SocketRecord(Record):
+    """The socket of a port."""
+
+    descriptor: int
+    switch: int
+    port: int
+    waiting: Chain
+    """The frames to send."""
+    send_errors: int
+    arrived_ns: int
+    """When the last frame was received."""
+    rate_bps: int
+    """The rate of the link as it was configured: what comes in is not slower for a slowed port."""
+
+
+@record
+class LoopRecord(Record):
+    """What the packet loop works on, beside the switches."""
+
+    poll: int
+    """Address of pollfd[socket_count + 1]: the last is the event descriptor."""
+    sockets: int
+    """Address of socket_count rows of `SocketRecord`."""
+    socket_count: int
+    receive: int
+    """Address of BATCH rows of `Message`."""
+    receive_vectors: int
+    """Address of BATCH rows of `Vector`."""
+    receive_buffers: int
+    """Address of int64[BATCH]: the pool's buffer of each message, or NONE."""
+    control: int
+    """Address of BATCH rows of `ControlMessage`: what the kernel says of each frame."""
+    send: int
+    """Address of BATCH rows of `Message`."""
+    send_vectors: int
+    """Address of 2 * BATCH rows of `Vector`: a header and a payload for each message."""
+    pending: int
+    """Address of int64[socket_count]: the sockets with frames to send."""
+    pending_count: int
+    coalesce_ns: int
+    wake_ups: int
+    times: int
+    """Address of two rows of `Timespec`: the present, and how long to sleep."""
+    events: int
+    """The event descriptor of the thread that tells controllers of events."""
+    one: int
+    """Address of an int64 of 1."""
+    lateness: Durations
+    """How late frames left."""
+    spacing: Durations
+    """How much too close together frames came."""
+
+
+TIMESPEC_BYTES = 8 * words_in(Timespec)
+CONTROL_BYTES = 8 * words_in(ControlMessage)
+
 VLAN_VALID = 1 << 4
 VLAN_BYTES = 4
 ADDRESSES_BYTES = 12  # a frame's, before the tag
@@ -98,8 +166,6 @@ CLOCK_MONOTONIC = 1
 RETRY_NS = 50_000
 IDLE_NS = 1_000_000_000
 
-HISTOGRAM = 40 * 16
-
 _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _ppoll: Any = types.ExternalFunction(
     "ppoll", types.int32(types.int64, types.uint64, types.int64, types.int64)
@@ -111,16 +177,15 @@ _sendmmsg: Any = types.ExternalFunction(
     "sendmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32)
 )
 _errno_location: Any = types.ExternalFunction("__errno_location", types.int64())
-
-
 _write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.uint64))
 
 
 @jit
-def clock(time: Words) -> int:
-    """Return the time of CLOCK_MONOTONIC in ns."""
-    _clock_gettime(CLOCK_MONOTONIC, time.ctypes.data)
-    return time[0] * 1_000_000_000 + time[1]  # type: ignore[no-any-return]
+def clock(time: int) -> int:
+    """Return the time of CLOCK_MONOTONIC in ns; ``time`` is the address of a `Timespec`."""
+    _clock_gettime(CLOCK_MONOTONIC, time)
+    present = Timespec(time)
+    return present.seconds * 1_000_000_000 + present.nanoseconds
 
 
 @jit
@@ -133,62 +198,57 @@ def errno() -> int:
 
 
 @jit
-def record(io: Words, histogram: int, greatest: int, duration_ns: int) -> None:
+def count_duration(durations: Durations, duration_ns: int) -> None:
     """Count a duration in a histogram of 16 steps per power of two."""
     duration_ns = max(duration_ns, 0)
-    io[greatest] = max(io[greatest], duration_ns)
+    durations.greatest_ns = max(durations.greatest_ns, duration_ns)
     exponent = 0
     value = duration_ns
     while value >= 32:
         value >>= 1
         exponent += 1
     bucket = duration_ns if exponent == 0 else (exponent + 1) * 16 + (value - 16)
-    int64_view(io[histogram], HISTOGRAM)[min(bucket, HISTOGRAM - 1)] += 1
+    durations.counts[min(bucket, HISTOGRAM - 1)] += 1
 
 
 @jit
-def record_lateness(io: Words, lateness_ns: int) -> None:
-    """Count how late a frame left."""
-    record(io, IO_HISTOGRAM, IO_MAX_LATENESS, lateness_ns)
-
-
-@jit
-def record_spacing(io: Words, socket: Words, rate_bps: int, length: int, now: int) -> None:
+def record_spacing(
+    io: LoopRecord, socket: SocketRecord, rate_bps: int, length: int, now: int
+) -> None:
     """Count by how much a frame followed the one before more closely than its link carries it."""
     if rate_bps > 0:
         takes_ns = length * 8_000_000_000 // rate_bps
-        record(io, IO_SPACING, IO_MAX_SPACING, takes_ns - (now - socket[F_ARRIVED_NS]))
-        socket[F_ARRIVED_NS] = now
+        count_duration(io.spacing, takes_ns - (now - socket.arrived_ns))
+        socket.arrived_ns = now
 
 
 @jit
-def fill_receive_slots(context: Context, io: Words) -> int:
+def fill_receive_slots(context: Context, io: LoopRecord) -> int:
     """Give each receive slot a buffer of the pool, and return how many of the first slots have
     one."""
-    vectors = int64_view(io[IO_RECEIVE_VECTORS], 2 * BATCH)
-    buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
-    messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
+    buffers = int64_view(io.receive_buffers, BATCH)
     stride = context.buffer_stride
     for i in range(BATCH):
-        messages[i * MESSAGE_WORDS + M_CONTROL_BYTES] = CONTROL_WORDS * 8
+        Message(io.receive, i).control_bytes = CONTROL_BYTES
         if buffers[i] == NONE:
             buffer = take_buffer(context)
             if buffer == NONE:
                 return i
             buffers[i] = buffer
-            vectors[2 * i] = context.buffers + buffer * stride + HEADROOM
-            vectors[2 * i + 1] = stride - HEADROOM - SLACK
+            vector = Vector(io.receive_vectors, i)
+            vector.address = context.buffers + buffer * stride + HEADROOM
+            vector.length = stride - HEADROOM - SLACK
     return BATCH
 
 
 @jit
-def put_tag_back(context: Context, io: Words, slot: int, row: Packet) -> None:
+def put_tag_back(context: Context, io: LoopRecord, slot: int, row: Packet) -> None:
     """Give a frame the VLAN tag that the kernel took out of it, as libpcap does."""
-    control = int64_view(io[IO_CONTROL] + slot * CONTROL_WORDS * 8, CONTROL_WORDS)
-    if control[C_STATUS] & VLAN_VALID == 0 or row.frame_length < ADDRESSES_BYTES:
+    control = ControlMessage(io.control, slot)
+    if control.status & VLAN_VALID == 0 or row.frame_length < ADDRESSES_BYTES:
         return
-    information = control[C_VLAN] & 0xFFFF
-    protocol = (control[C_VLAN] >> 16) & 0xFFFF
+    information = control.vlan & 0xFFFF
+    protocol = (control.vlan >> 16) & 0xFFFF
     stride = context.buffer_stride
     data = uint8_view(context.buffers + row.buffer * stride, stride)
     start = row.frame - VLAN_BYTES
@@ -204,13 +264,13 @@ def put_tag_back(context: Context, io: Words, slot: int, row: Packet) -> None:
 
 
 @jit
-def receive_batch(context: Context, io: Words, socket: Words, time: Words) -> int:
+def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: int) -> int:
     """Receive up to BATCH frames of a port, put them into the switch, and return their number."""
     slots = fill_receive_slots(context, io)
     if slots == 0:
         context.no_buffer += 1
         return 0
-    count = _recvmmsg(socket[F_DESCRIPTOR], io[IO_RECEIVE], slots, MSG_DONTWAIT, 0)
+    count = _recvmmsg(socket.descriptor, io.receive, slots, MSG_DONTWAIT, 0)
     if count <= 0:
         return 0
     now = clock(time)
@@ -218,17 +278,16 @@ def receive_batch(context: Context, io: Words, socket: Words, time: Words) -> in
         begin_turn(context, MOST_PASSES)
     if context.patches > 0:
         advance(context, now)  # what other switches sent earlier comes first
-    messages = int64_view(io[IO_RECEIVE], BATCH * MESSAGE_WORDS)
-    buffers = int64_view(io[IO_RECEIVE_BUFFERS], BATCH)
-    switch = socket[F_SWITCH]
-    rate_bps = socket[F_RATE_BPS]
-    port_index = switch * context.port_count + socket[F_PORT]
+    buffers = int64_view(io.receive_buffers, BATCH)
+    switch = socket.switch
+    rate_bps = socket.rate_bps
+    port_index = switch * context.port_count + socket.port
     arrivals = context.load_rows // 2 + port_index
     capture = Port(context.ports, port_index).capture_in
     for i in range(count):
-        message = i * MESSAGE_WORDS
-        record_spacing(io, socket, rate_bps, messages[message + M_LENGTH] & 0xFFFFFFFF, now)
-        if messages[message + M_FLAGS] & MSG_TRUNC:
+        message = Message(io.receive, i)
+        record_spacing(io, socket, rate_bps, message.length & 0xFFFFFFFF, now)
+        if message.flags & MSG_TRUNC:
             SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
             continue
         packet = take_packet(context, buffers[i])
@@ -238,66 +297,66 @@ def receive_batch(context: Context, io: Words, socket: Words, time: Words) -> in
         buffers[i] = NONE
         row = Packet(context.packets, packet)
         row.frame = HEADROOM
-        row.frame_length = messages[message + M_LENGTH] & 0xFFFFFFFF
+        row.frame_length = message.length & 0xFFFFFFFF
         put_tag_back(context, io, i, row)
         takes_ns = row.frame_length * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
         count_load(context, arrivals, now - takes_ns, now, row.frame_length)
         if capture != 0:
             frame = context.buffers + row.buffer * context.buffer_stride + row.frame
             capture_bytes(context, capture - 1, now, frame, row.frame_length)
-        ingest(context, switch, socket[F_PORT], packet, now)
+        ingest(context, switch, socket.port, packet, now)
         advance(context, now)
     return count  # type: ignore[no-any-return]
 
 
 @jit
-def sort_departures(context: Context, io: Words) -> None:
+def sort_departures(context: Context, io: LoopRecord) -> None:
     """Give each departing packet to its port's socket."""
-    pending = int64_view(io[IO_PENDING], io[IO_COUNT])
+    pending = int64_view(io.pending, io.socket_count)
     while True:
         packet = take_departure(context)
         if packet == NONE:
             return
         row = Packet(context.packets, packet)
         number = Port(context.ports, row.switch * context.port_count + row.port).driver
-        socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
-        if socket[F_HEAD] == NONE:
-            pending[io[IO_PENDING_COUNT]] = number
-            io[IO_PENDING_COUNT] += 1
-        append(context, Chain(socket.ctypes.data + 8 * F_HEAD), packet)
+        socket = SocketRecord(io.sockets, number)
+        if socket.waiting.head == NONE:
+            pending[io.pending_count] = number
+            io.pending_count += 1
+        append(context, socket.waiting, packet)
 
 
 @jit
-def send_socket(context: Context, io: Words, socket: Words, time: Words) -> bool:
+def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: int) -> bool:
     """Send what waits at a socket, and return False if the kernel took only a part of it."""
-    messages = int64_view(io[IO_SEND], BATCH * MESSAGE_WORDS)
-    vectors = int64_view(io[IO_SEND_VECTORS], 4 * BATCH)
-    port = Port(context.ports, socket[F_SWITCH] * context.port_count + socket[F_PORT])
+    port = Port(context.ports, socket.switch * context.port_count + socket.port)
     timed = port.rate_bps > 0 or port.delay_ns > 0
-    while socket[F_HEAD] != NONE:
+    while socket.waiting.head != NONE:
         count = 0
-        packet = socket[F_HEAD]
+        packet = socket.waiting.head
         while packet != NONE and count < BATCH:
             row = Packet(context.packets, packet)
             header_length = min(row.header_length, row.length)
             buffer = context.buffers + row.buffer * context.buffer_stride
-            vectors[4 * count] = context.headers + packet * context.header_stride
-            vectors[4 * count + 1] = header_length
-            vectors[4 * count + 2] = buffer + row.payload
-            vectors[4 * count + 3] = row.length - header_length
-            messages[count * MESSAGE_WORDS + M_LENGTH] = 0
+            header = Vector(io.send_vectors, 2 * count)
+            header.address = context.headers + packet * context.header_stride
+            header.length = header_length
+            payload = Vector(io.send_vectors, 2 * count + 1)
+            payload.address = buffer + row.payload
+            payload.length = row.length - header_length
+            Message(io.send, count).length = 0
             packet = row.next
             count += 1
-        sent = _sendmmsg(socket[F_DESCRIPTOR], io[IO_SEND], count, MSG_DONTWAIT)
+        sent = _sendmmsg(socket.descriptor, io.send, count, MSG_DONTWAIT)
         if sent < 0:
             if errno() in (EAGAIN, ENOBUFS):
                 return False
-            socket[F_SEND_ERRORS] += 1
+            socket.send_errors += 1
         now = clock(time) if timed else 0
         for _ in range(max(sent, 1)):
-            packet = take_first(context, Chain(socket.ctypes.data + 8 * F_HEAD))
+            packet = take_first(context, socket.waiting)
             if timed and sent > 0:
-                record_lateness(io, now - Packet(context.packets, packet).departure_ns)
+                count_duration(io.lateness, now - Packet(context.packets, packet).departure_ns)
             if port.capture_out != 0 and sent > 0:
                 capture_departure(context, port.capture_out - 1, clock(time), packet)
             release(context, packet)
@@ -305,55 +364,56 @@ def send_socket(context: Context, io: Words, socket: Words, time: Words) -> bool
 
 
 @jit
-def send_departures(context: Context, io: Words, time: Words) -> None:
+def send_departures(context: Context, io: LoopRecord, time: int) -> None:
     """Send all frames that have left their links; what a full socket refuses stays for later."""
     sort_departures(context, io)
-    pending = int64_view(io[IO_PENDING], io[IO_COUNT])
-    waiting = io[IO_PENDING_COUNT]
+    pending = int64_view(io.pending, io.socket_count)
+    waiting = io.pending_count
     kept = 0
     for i in range(waiting):
         number = pending[i]
-        socket = int64_view(io[IO_SOCKETS] + number * SOCKET_WORDS * 8, SOCKET_WORDS)
+        socket = SocketRecord(io.sockets, number)
         if not send_socket(context, io, socket, time):
             pending[kept] = number
             kept += 1
-    io[IO_PENDING_COUNT] = kept
+    io.pending_count = kept
 
 
 @jit
-def wait(context: Context, io: Words, time: Words, last_wake: int) -> int:
+def wait(context: Context, io: LoopRecord, time: int, last_wake: int) -> int:
     """Sleep until a frame, the event descriptor or the next deadline, and return ppoll's result."""
     now = clock(time)
     until = next_deadline(context)
-    if io[IO_PENDING_COUNT] > 0:
+    if io.pending_count > 0:
         until = now + RETRY_NS if until == NONE else min(until, now + RETRY_NS)
     sleep = IDLE_NS
     if until != NONE:
-        sleep = min(max(until, last_wake + io[IO_COALESCE_NS]) - now, IDLE_NS) if until > now else 0
-    time[2] = sleep // 1_000_000_000
-    time[3] = sleep % 1_000_000_000
-    return _ppoll(io[IO_POLL], io[IO_COUNT] + 1, time.ctypes.data + 16, 0)  # type: ignore[no-any-return]
+        sleep = min(max(until, last_wake + io.coalesce_ns) - now, IDLE_NS) if until > now else 0
+    span = Timespec(time, 1)
+    span.seconds = sleep // 1_000_000_000
+    span.nanoseconds = sleep % 1_000_000_000
+    return _ppoll(io.poll, io.socket_count + 1, time + TIMESPEC_BYTES, 0)  # type: ignore[no-any-return]
 
 
 @jit
-def tell_events(context: Context, io: Words) -> None:
+def tell_events(context: Context, io: LoopRecord) -> None:
     """Wake the thread that tells controllers of events, if there are new ones."""
     if context.events_wait != 0:
         context.events_wait = 0
-        _write(io[IO_EVENTS], io[IO_ONE], 8)
+        _write(io.events, io.one, 8)
 
 
 @jit
-def run_loop(context: Context, io: Words) -> None:
+def run_loop(context: Context, io: LoopRecord) -> None:
     """Run until the event descriptor is readable."""
-    count = io[IO_COUNT]
-    time = int64_view(io[IO_TIME], 4)
-    poll = int64_view(io[IO_POLL], count + 1)
+    count = io.socket_count
+    time = io.times
+    poll = int64_view(io.poll, count + 1)
     last_wake = 0
     while True:
         tell_events(context, io)
         ready = wait(context, io, time, last_wake)
-        io[IO_WAKE_UPS] += 1
+        io.wake_ups += 1
         last_wake = clock(time)
         advance_some(context, last_wake, MOST_PASSES)
         send_departures(context, io, time)
@@ -362,7 +422,7 @@ def run_loop(context: Context, io: Words) -> None:
         for i in range(count):
             events = (poll[i] >> 48) & 0xFFFF
             if events:
-                socket = int64_view(io[IO_SOCKETS] + i * SOCKET_WORDS * 8, SOCKET_WORDS)
+                socket = SocketRecord(io.sockets, i)
                 if receive_batch(context, io, socket, time) > 0:
                     send_departures(context, io, time)
                 elif events & POLLNVAL:

@@ -17,7 +17,6 @@ import numpy as np
 from weft.switch.engine import pipeline
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import NEVER_NS
-from weft.switch.realtime import loop
 from weft.switch.realtime.ports import PortSockets
 
 LEAST_SCAN_NS = 10_000_000
@@ -36,8 +35,8 @@ class Notifier:
         self._dataplane = dataplane
         self._one = np.ones(1, np.int64)
         self._descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        sockets.io[loop.IO_EVENTS] = self._descriptor
-        sockets.io[loop.IO_ONE] = self._one.ctypes.data
+        sockets.io.events = self._descriptor
+        sockets.io.one = self._one.ctypes.data
         self._until_ns = 0
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import socket
 import struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from weft.base.errors import MachineError
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import NONE
+from weft.switch.engine.memory import rows
 from weft.switch.realtime import loop
 
 ETH_P_ALL = 3
@@ -55,6 +57,14 @@ def open_port(interface: str, visible: bool = False) -> socket.socket:
     return port
 
 
+def messages(vectors: Any, each: int) -> Any:
+    """Return rows of `loop.Message` that have ``each`` of the rows of `loop.Vector` in turn."""
+    made = rows(loop.Message, len(vectors) // each)
+    made.vectors = vectors.ctypes.data + each * vectors.itemsize * np.arange(len(made))
+    made.vector_count = each
+    return made
+
+
 class PortSockets:
     """The sockets of all ports of a data plane, and the arrays that ``loop.run_loop`` works on."""
 
@@ -71,80 +81,51 @@ class PortSockets:
         self.sockets: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self.kernel_drops = [0] * len(ports)
-        self._kept: list[NDArray[np.int64]] = []
+        self._kept: list[NDArray[Any]] = []
         try:
             for _, _, interface in ports:
                 self.sockets.append(open_port(interface, visible))
         except BaseException:
             self.close()
             raise
-        self.rows = self._array(max(len(ports), 1) * loop.SOCKET_WORDS).reshape(
-            -1, loop.SOCKET_WORDS
-        )
+        self.rows = rows(loop.SocketRecord, max(len(ports), 1))
         self.io = self._make_io(dataplane, coalesce_ns)
 
-    def _array(self, words: int) -> NDArray[np.int64]:
-        array = np.zeros(max(words, 1), np.int64)
+    def _address(self, array: NDArray[Any]) -> int:
+        """Keep an array for as long as this object is there, and return its address."""
         self._kept.append(array)
-        return array
+        return array.ctypes.data
 
-    def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> NDArray[np.int64]:
+    def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> loop.LoopRecord:
         count = len(self.ports)
-        io = self._array(loop.IO_WORDS)
-        poll = self._array(count + 1)
+        poll = np.zeros(count + 1, np.int64)
         for i, (switch, port, _) in enumerate(self.ports):
-            descriptor = self.sockets[i].fileno()
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
-            for place, word in (
-                (loop.F_DESCRIPTOR, descriptor),
-                (loop.F_SWITCH, switch),
-                (loop.F_PORT, port),
-                (loop.F_HEAD, NONE),
-                (loop.F_RATE_BPS, words.rate_bps),
-            ):
-                self.rows[i, place] = word
-            poll[i] = descriptor | loop.POLLIN << 32
+            row = self.rows[i]
+            row.descriptor = self.sockets[i].fileno()
+            row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
+            poll[i] = row.descriptor | loop.POLLIN << 32
+        self.rows.waiting.head = NONE
         poll[count] = self.event | loop.POLLIN << 32
-        receive_vectors = self._array(2 * loop.BATCH)
-        receive = self._messages(receive_vectors, 1)
-        control = self._array(loop.BATCH * loop.CONTROL_WORDS)
-        for i in range(loop.BATCH):
-            place = control.ctypes.data + i * loop.CONTROL_WORDS * 8
-            receive[i * loop.MESSAGE_WORDS + loop.M_CONTROL_BYTES - 1] = place
-        send_vectors = self._array(4 * loop.BATCH)
-        send = self._messages(send_vectors, 2)
-        buffers = self._array(loop.BATCH)
-        buffers[:] = NONE
-        self.histogram = self._array(loop.HISTOGRAM)
-        self.spacing = self._array(loop.HISTOGRAM)
-        addresses = {
-            loop.IO_POLL: poll,
-            loop.IO_SOCKETS: self.rows,
-            loop.IO_RECEIVE: receive,
-            loop.IO_RECEIVE_VECTORS: receive_vectors,
-            loop.IO_RECEIVE_BUFFERS: buffers,
-            loop.IO_SEND: send,
-            loop.IO_CONTROL: control,
-            loop.IO_SEND_VECTORS: send_vectors,
-            loop.IO_PENDING: self._array(count),
-            loop.IO_HISTOGRAM: self.histogram,
-            loop.IO_SPACING: self.spacing,
-            loop.IO_TIME: self._array(4),
-        }
-        for place, array in addresses.items():
-            io[place] = array.ctypes.data
-        io[loop.IO_COUNT] = count
-        io[loop.IO_COALESCE_NS] = coalesce_ns
+        receive_vectors = rows(loop.Vector, loop.BATCH)
+        receive = messages(receive_vectors, 1)
+        control = rows(loop.ControlMessage, loop.BATCH)
+        receive.control = control.ctypes.data + control.itemsize * np.arange(loop.BATCH)
+        send_vectors = rows(loop.Vector, 2 * loop.BATCH)
+        io: loop.LoopRecord = rows(loop.LoopRecord, 1)[0]
+        io.socket_count, io.coalesce_ns = count, coalesce_ns
+        io.poll = self._address(poll)
+        io.sockets = self._address(self.rows)
+        io.receive = self._address(receive)
+        io.receive_vectors = self._address(receive_vectors)
+        io.receive_buffers = self._address(np.full(loop.BATCH, NONE))
+        io.control = self._address(control)
+        io.send = self._address(messages(send_vectors, 2))
+        io.send_vectors = self._address(send_vectors)
+        io.pending = self._address(np.zeros(max(count, 1), np.int64))
+        io.times = self._address(rows(loop.Timespec, 2))
         return io
-
-    def _messages(self, vectors: NDArray[np.int64], each: int) -> NDArray[np.int64]:
-        """Return a struct mmsghdr[BATCH] whose messages have ``each`` iovecs."""
-        messages = self._array(loop.BATCH * loop.MESSAGE_WORDS)
-        for i in range(loop.BATCH):
-            messages[i * loop.MESSAGE_WORDS + 2] = vectors.ctypes.data + i * each * 16
-            messages[i * loop.MESSAGE_WORDS + 3] = each
-        return messages
 
     def wake(self) -> None:
         """Make the loop return."""
@@ -167,7 +148,7 @@ class PortSockets:
 
     def send_errors(self, number: int) -> int:
         """Return how many frames the kernel refused to send at a port."""
-        return int(self.rows[number, loop.F_SEND_ERRORS])
+        return int(self.rows[number].send_errors)
 
     def close(self) -> None:
         """Close all descriptors. The loop must not run any more."""
@@ -177,7 +158,7 @@ class PortSockets:
 
 
 def lateness(histogram: NDArray[np.int64], fraction: float) -> int:
-    """Return a quantile, in ns, of a histogram that ``loop.record_lateness`` filled: the upper end
+    """Return a quantile, in ns, of a histogram that ``loop.count_duration`` filled: the upper end
     of its bucket."""
     total = int(histogram.sum())
     if total == 0:

@@ -237,9 +237,9 @@ class SwitchProcess:
         """Start the statistics of lateness, spacing and the queues' depths anew."""
 
         def reset() -> None:
-            for histogram in (self.sockets.histogram, self.sockets.spacing):
-                histogram[:] = 0
-            self.sockets.io[[loop.IO_MAX_LATENESS, loop.IO_MAX_SPACING]] = 0
+            for durations in (self.sockets.io.lateness, self.sockets.io.spacing):
+                durations.greatest_ns = 0
+                durations.counts[:] = 0
             self.dataplane.clear_depths()
 
         self.at_once(reset)
@@ -350,11 +350,11 @@ class SwitchProcess:
                 }
                 for number, switch in enumerate(self.config.switches)
             ],
-            "lateness_ns": _quantiles(self.sockets.histogram, int(io[loop.IO_MAX_LATENESS])),
-            "spacing_ns": _quantiles(self.sockets.spacing, int(io[loop.IO_MAX_SPACING])),
+            "lateness_ns": _quantiles(io.lateness),
+            "spacing_ns": _quantiles(io.spacing),
             "load_bin_ns": self.dataplane.load_bin_ns,
             "no_buffer_drops": int(self.dataplane.context.no_buffer),
-            "wake_ups": int(self.sockets.io[loop.IO_WAKE_UPS]),
+            "wake_ups": int(io.wake_ups),
             "cpu_seconds": self._cpu_seconds(),
         }
 
@@ -373,7 +373,8 @@ def _carry_out(action: Callable[[], Any], done: Future[Any]) -> None:
         done.set_exception(error)
 
 
-def _quantiles(histogram: NDArray[np.int64], greatest: int) -> dict[str, int]:
+def _quantiles(durations: loop.Durations) -> dict[str, int]:
+    histogram, greatest = durations.counts, int(durations.greatest_ns)
     return {
         "count": int(histogram.sum()),
         "p50": min(lateness(histogram, 0.5), greatest),
