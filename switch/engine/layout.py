@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.jit import Record, record
+from weft.base.jit import Record, record, words_in
 
 Words: TypeAlias = NDArray[np.int64]
 """An array of words, as compiled functions take it; in a program's plain form it is a
@@ -227,7 +227,8 @@ class SwitchRecord(Record):
     trace_head: int
     """Address of the `TraceHead` of a trace, or 0."""
     outbox: int
-    """Address of int64[outbox_words]: a ring of records for the controller."""
+    """Address of int64[outbox_words]: a ring of records for the controller. Behind it is room for
+    one `OutboxRecord` that begins at its end."""
     outbox_words: int
     """A power of two, or 0 for no ring."""
     outbox_head: int
@@ -353,16 +354,26 @@ NORMAL, INGRESS_CLONE, EGRESS_CLONE, COALESCED, RECIRCULATED, REPLICATION, RESUB
     CLEAR_METADATA,  # metadata to 0 but for the fields of a list
 ) = range(6)
 
-# Words of a record in a switch's outbox, and its kinds. A digest's record holds the words of its
-# fields behind, a packet's the bytes of its frame.
-(
-    O_KIND,
-    O_TIME_NS,
-    O_SUBJECT,  # id of the learn list, or the frame's length in bytes
-    O_WORDS,  # words that follow
-    OUTBOX_HEADER,  # all of them
-) = range(5)
 DIGEST, PACKET_IN = 1, 2
+
+
+@record
+class OutboxRecord(Record):
+    """The head of a record in a switch's outbox.
+
+    Behind it are the words of a digest's fields, or the bytes of a packet's frame.
+    """
+
+    kind: int
+    """DIGEST or PACKET_IN."""
+    time_ns: int
+    subject: int
+    """The id of the learn list, or the frame's length in bytes."""
+    words: int
+    """How many words follow."""
+
+
+OUTBOX_RECORD = words_in(OutboxRecord)
 
 MOST_TOKENS = 1 << 61
 

@@ -9,13 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.switch.engine.layout import (
-    O_KIND,
-    O_SUBJECT,
-    O_TIME_NS,
-    O_WORDS,
-    OUTBOX_HEADER,
+    OUTBOX_RECORD,
     PACKET_IN,
     Context,
+    OutboxRecord,
     Packet,
     SwitchRecord,
 )
@@ -63,7 +60,7 @@ class Outbox:
     def __init__(self, state: SwitchRecord) -> None:
         """Make and empty the outbox of a switch."""
         self.state = state
-        self.ring = np.zeros(RING_WORDS, np.int64)
+        self.ring = np.zeros(RING_WORDS + OUTBOX_RECORD, np.int64)
         state.outbox_head = state.outbox_tail = state.outbox_waits = 0
         state.outbox = self.ring.ctypes.data
         state.outbox_words = RING_WORDS
@@ -77,15 +74,12 @@ class Outbox:
         """Return all records so far, and make room for others."""
         self.state.outbox_waits = 0
         head, tail = int(self.state.outbox_head), int(self.state.outbox_tail)
-        words = np.take(self.ring, np.arange(tail, head) & (len(self.ring) - 1))
         records = []
-        at = 0
-        while at < len(words):
-            kind, time_ns, subject, count = (
-                int(words[at + place]) for place in (O_KIND, O_TIME_NS, O_SUBJECT, O_WORDS)
-            )
-            at += OUTBOX_HEADER
-            records.append((kind, time_ns, subject, words[at : at + count]))
-            at += count
+        while tail < head:
+            row = OutboxRecord.at(int(self.state.outbox) + 8 * (tail & (RING_WORDS - 1)))
+            start = tail + OUTBOX_RECORD
+            tail = start + row.words
+            words = self.ring[np.arange(start, tail) & (RING_WORDS - 1)]
+            records.append((row.kind, row.time_ns, row.subject, words))
         self.state.outbox_tail = head
         return records

@@ -4,15 +4,12 @@ This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 """
 
 from weft.switch.engine.layout import (
-    O_KIND,
-    O_SUBJECT,
-    O_TIME_NS,
-    O_WORDS,
-    OUTBOX_HEADER,
+    OUTBOX_RECORD,
     Bucket,
     Context,
     MeterCell,
     Octets,
+    OutboxRecord,
     SwitchRecord,
     Words,
 )
@@ -574,15 +571,15 @@ def open_record(state: SwitchRecord, kind: int, subject: int, count: int, time_n
     there is no room."""
     size = state.outbox_words
     start = state.outbox_head
-    if start + OUTBOX_HEADER + count - state.outbox_tail > size:
+    if start + OUTBOX_RECORD + count - state.outbox_tail > size:
         state.events_lost += 1
         return -1
-    outbox = int64_view(state.outbox, size)
-    outbox[(start + O_KIND) & (size - 1)] = kind
-    outbox[(start + O_TIME_NS) & (size - 1)] = time_ns
-    outbox[(start + O_SUBJECT) & (size - 1)] = subject
-    outbox[(start + O_WORDS) & (size - 1)] = count
-    return start + OUTBOX_HEADER
+    head = OutboxRecord(state.outbox + 8 * (start & (size - 1)))
+    head.kind = kind
+    head.time_ns = time_ns
+    head.subject = subject
+    head.words = count
+    return start + OUTBOX_RECORD
 
 
 @inner
