@@ -310,6 +310,11 @@ def words_in(described: type[Record]) -> int:
     return ctypes.sizeof(described) // 8
 
 
+def word_of(described: type[Record], name: str) -> int:
+    """Return which word of a record a field is, or begins at."""
+    return int(getattr(described, name).offset) // 8
+
+
 def words_of(part: object) -> Words:
     """Return all words of a record, or of a part of one, in Python, without a copy."""
     return np.frombuffer(part, np.int64)  # type: ignore[call-overload, no-any-return]

@@ -11,27 +11,37 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from weft.base.jit import Record, word_of
+from weft.base.jit import words_of as record_words
 from weft.switch.engine.contents import Contents
 from weft.switch.engine.control import ActionCall, GroupTarget, MemberTarget, Target
 from weft.switch.engine.headers import ValueSetUse
-from weft.switch.engine.layout import FIRST_TABLE, I_CLONE, I_MULTICAST
-from weft.switch.engine.program import Action
-from weft.switch.engine.runtime import (
-    D_DEFAULT,
-    D_GROUPS,
-    D_KEYS,
-    D_LINEAR,
-    D_LINEAR_OFFSET,
-    D_RANGES,
+from weft.switch.engine.layout import (
     DIRECTORY_WORDS,
     ENTRY_WORDS,
+    FIRST_TABLE,
     GROUP,
     GROUP_WORDS,
     RANGE,
     RANGE_GOES_ON,
+    ActionRecord,
+    Directory,
+    Entry,
+    EntryGroup,
+    GroupRecord,
+    ImageHead,
+    ReplicaRecord,
+    ReplicationRecord,
 )
+from weft.switch.engine.program import Action
 from weft.switch.engine.tables import TableState, check_call, encode_key, rank
 from weft.switch.engine.words import WORD, signed, split_words, words_of
+
+
+def words_with(kind: type[Record], /, **values: int) -> list[int]:
+    """Return the words of a record that has some values by name, and else zeros."""
+    return record_words(kind.zeroed(**values)).tolist()
+
 
 MULTIPLIER = 0x9E3779B97F4A7C15
 
@@ -79,6 +89,10 @@ class Row:
     record: int
     index: int
 
+    def entry(self) -> list[int]:
+        """Return the words of its `Entry`."""
+        return words_with(Entry, priority=self.rank, record=self.record, index=self.index)
+
 
 class ImageBuilder:
     """Collects words; ``finish`` gives the array."""
@@ -95,7 +109,7 @@ class ImageBuilder:
 
     def group(self, records: Sequence[int]) -> int:
         """Append a group of records; return its offset."""
-        return self.record([GROUP, len(records), *records])
+        return self.record([*words_with(GroupRecord, kind=GROUP, members=len(records)), *records])
 
     def table(
         self, place: int, key_words: int, ranges: Sequence[int], rows: list[Row], default: int
@@ -112,20 +126,26 @@ class ImageBuilder:
         ordered = sorted(groups.items(), key=lambda item: -max(row.rank for row in item[1]))
         directory = self.record([0] * (DIRECTORY_WORDS + len(ordered) * (GROUP_WORDS + key_words)))
         self.words[place] = directory
-        self.words[directory + D_DEFAULT] = default
-        self.words[directory + D_KEYS] = key_words
-        self.words[directory + D_GROUPS] = len(ordered)
-        self.words[directory + D_LINEAR] = len(linear)
-        self.words[directory + D_RANGES] = self.record(ranges) if linear else 0
-        self.words[directory + D_LINEAR_OFFSET] = len(self.words)
+        flags = self.record(ranges) if linear else 0
+        at = directory + DIRECTORY_WORDS
+        self.words[directory:at] = words_with(
+            Directory,
+            default=default,
+            key_words=key_words,
+            groups=len(ordered),
+            linear=len(linear),
+            linear_offset=len(self.words),
+            ranges=flags,
+        )
         for row in linear:
             for first, second in row.keys:
                 self.words += [signed(first), signed(second)]
-            self.words += [row.rank, row.record, row.index]
-        at = directory + DIRECTORY_WORDS
+            self.words += row.entry()
         for masks, members in ordered:
             bits, slots = self._slots(key_words, members)
-            header = [bits, slots, max(row.rank for row in members), *map(signed, masks)]
+            best = max(row.rank for row in members)
+            header = words_with(EntryGroup, bits=bits, slots=slots, priority=best)
+            header += map(signed, masks)
             self.words[at : at + len(header)] = header
             at += len(header)
 
@@ -139,14 +159,15 @@ class ImageBuilder:
                 best[key] = row
         bits = max(1, (2 * len(best) - 1).bit_length())
         size = key_words + ENTRY_WORDS
+        record = key_words + word_of(Entry, "record")
         offset = len(self.words)
         self.words += [0] * (size << bits)
         for key, row in best.items():
             slot = hash_words(key) >> (64 - bits)
-            while self.words[offset + slot * size + key_words + 1]:
+            while self.words[offset + slot * size + record]:
                 slot = (slot + 1) & ((1 << bits) - 1)
             at = offset + slot * size
-            self.words[at : at + size] = [*map(signed, key), row.rank, row.record, row.index]
+            self.words[at : at + size] = [*map(signed, key), *row.entry()]
         return bits, offset
 
     def replication(
@@ -155,9 +176,12 @@ class ImageBuilder:
         """Append the multicast groups or clone sessions: id -> (bytes kept, (port, instance)s)."""
         rows = []
         for identifier, (keep, copies) in groups.items():
-            flat = [number for copy in copies for number in copy]
-            rows.append(Row(((identifier, WORD),), 0, self.record([len(copies), keep, *flat]), 0))
-        self.table(I_CLONE if clones else I_MULTICAST, 1, [False], rows, 0)
+            words = words_with(ReplicationRecord, copies=len(copies), keep=keep)
+            for port, instance in copies:
+                words += words_with(ReplicaRecord, port=port, instance=instance)
+            rows.append(Row(((identifier, WORD),), 0, self.record(words), 0))
+        place = word_of(ImageHead, "clone" if clones else "multicast")
+        self.table(place, 1, [False], rows, 0)
 
     def value_sets(
         self,
@@ -256,7 +280,7 @@ class _Encoder:
     def record(self, actions: tuple[Action, ...], call: ActionCall) -> int:
         """Append an action with its parameters; its offset."""
         action = check_call("", actions, call)
-        words = [action.code]
+        words = words_with(ActionRecord, action=action.code)
         for value, width in zip(call.params, action.widths, strict=True):
             words += split_words(value, width)
         return self.builder.record(words)

@@ -316,7 +316,7 @@ class ParserSource:
         if use not in uses:
             uses.append(use)
         place = FIRST_TABLE + len(self.program.tables) + uses.index(use)
-        return f"lookup_words(image, {place}, keys) >= 0"
+        return f"lookup_words(image, image[{place}], keys) >= 0"
 
     def number(self, name: str | None) -> str:
         """Return a state's number; -1 ends the parser."""

@@ -47,14 +47,14 @@ HEADER = """from weft.switch.engine.layout import (
     CHECKSUM_ERROR, CLEAR_METADATA, Context, DROP_PORT, EGRESS_SPEC, KEEP_FIELDS, MCAST_GRP, Packet,
     PARSER_ERROR, PRIORITY, R_CLONE, R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH,
     R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
-    SCRATCH_WORDS, SwitchRecord,
+    SCRATCH_WORDS, SwitchRecord, ActionRecord, Directory, Entry, GROUP,
 )
 from weft.switch.engine.native import (
-    divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left, shift_right,
-    shift_right64, store64, uint8_view, unsigned64, word64,
+    address_of, divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left,
+    shift_right, shift_right64, store64, uint8_view, unsigned64, word64,
 )
 from weft.switch.engine.runtime import (
-    D_DEFAULT, E_INDEX, E_RECORD, GROUP, choose, crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex,
+    choose, crc16, crc32, crcCCITT, crc_bits, csum16, hash_ex,
     identity, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
     write_varbit, xor16, xor32, xxh64,
 )
@@ -412,7 +412,7 @@ class Generator:
         if not table.keys and table.default_const and table.default_action is not None:
             action = table.default_action
             if action.widths:
-                writer.line(f"record = image[image[{FIRST_TABLE + table.index}] + D_DEFAULT]")
+                self.default(writer, table)
             writer.line(self.calls[action.code])
             self.leave_on_exit(writer, (action,))
             next_node = following.get("__MISS__", following.get(action.name))
@@ -421,7 +421,9 @@ class Generator:
         self.lookup(writer, table)
         if table.profile is not None and table.profile.algorithm is not None:
             function = self.calculations.names[f"selector {table.profile.name}"]
-            with writer.indented("if record > 0 and image[record] == GROUP:"):
+            with writer.indented(
+                "if record > 0 and ActionRecord(address_of(image, record)).action == GROUP:"
+            ):
                 writer.line(
                     f"record = choose(image, record, {function}(phv, scratch, words, frame))"
                 )
@@ -433,7 +435,7 @@ class Generator:
             writer.line(f"node = {numbers[table.miss_next]}")
         with writer.indented("if record > 0:"):
             if only is None:
-                writer.line("action = image[record]")
+                writer.line("action = ActionRecord(address_of(image, record)).action")
             for position, action in enumerate(table.actions):
                 lines = [self.calls[action.code]]
                 after = numbers[following.get(action.name, table.miss_next)]
@@ -447,24 +449,29 @@ class Generator:
                         writer.extend(lines)
         self.leave_on_exit(writer, table.actions)
 
+    def default(self, writer: Writer, table: Table) -> None:
+        """Leave the record (or 0) of a table's default action in ``record``."""
+        directory = f"address_of(image, image[{FIRST_TABLE + table.index}])"
+        writer.line(f"record = Directory({directory}).default")
+
     def lookup(self, writer: Writer, table: Table) -> None:
         """Leave the entry (or -1) in ``entry`` and its record (or 0) in ``record``."""
-        place = FIRST_TABLE + table.index
+        directory = f"image[{FIRST_TABLE + table.index}]"
         sources = [word for key in table.keys for word in self.translator.key_words(key)]
         if not sources:
             writer.line("entry = -1")
         elif len(sources) == 1 and not table.has_range:
-            writer.line(f"entry = lookup_word(image, {place}, {sources[0]})")
+            writer.line(f"entry = lookup_word(image, {directory}, {sources[0]})")
         else:
             writer.extend(f"keys[{position}] = {source}" for position, source in enumerate(sources))
-            writer.line(f"entry = lookup_words(image, {place}, keys)")
+            writer.line(f"entry = lookup_words(image, {directory}, keys)")
         with writer.indented("if entry >= 0:"):
-            writer.line("record = image[entry + E_RECORD]")
+            writer.line("found = Entry(address_of(image, entry))", "record = found.record")
             if table.counter_base is not None:
-                writer.line(f"cell = {2 * table.counter_base} + 2 * image[entry + E_INDEX]")
+                writer.line(f"cell = {2 * table.counter_base} + 2 * found.index")
             write_hit(writer, table, self.translator.name_of)
         with writer.indented("else:"):
-            writer.line(f"record = image[image[{place}] + D_DEFAULT]")
+            self.default(writer, table)
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base}")
         if table.counter_base is not None:

@@ -377,7 +377,106 @@ OUTBOX_RECORD = words_in(OutboxRecord)
 
 MOST_TOKENS = 1 << 61
 
-# Words of a table image. Word 0 to 3 are the engine's own, a table's word follows at FIRST_TABLE.
-I_MULTICAST = 0  # offset of a directory of groups, looked up as an exact table
-I_CLONE = 1
-FIRST_TABLE = 4
+# The image of the tables is one array; offsets in it are in words.
+
+
+@record
+class ImageHead(Record):
+    """The head of an image; behind it are the offsets of the directories of the program's tables,
+    then of its parser's value sets."""
+
+    multicast: int
+    """Offset of the directory of multicast groups, which are looked up as in an exact table."""
+    clone: int
+    """Offset of the directory of clone sessions."""
+    spare: Annotated[Words, 2]
+
+
+@record
+class Directory(Record):
+    """The directory of a table; behind it are its groups, by falling priority."""
+
+    default: int
+    """Offset of the default `ActionRecord`, or 0."""
+    key_words: int
+    groups: int
+    """How many rows of `EntryGroup` follow, each with its masks."""
+    linear: int
+    """How many entries are looked at one by one, as the table has a range key."""
+    linear_offset: int
+    """Offset of the linear entries, by falling priority: each has the low and the high bound, or
+    the value and the mask, of each key word, then an `Entry`."""
+    ranges: int
+    """Offset of a word for each key word of the linear entries: 0, RANGE or RANGE_GOES_ON."""
+
+
+@record
+class EntryGroup(Record):
+    """The entries that have one mask in common; behind it is the mask of each key word."""
+
+    bits: int
+    """The bits of its hash."""
+    slots: int
+    """Offset of 1 << bits slots, each of them the key words and an `Entry`."""
+    priority: int
+    """The greatest one."""
+
+
+@record
+class Entry(Record):
+    """An entry of a table, behind its key."""
+
+    priority: int
+    record: int
+    """Offset of its `ActionRecord` or `GroupRecord`; 0 means that the slot is free."""
+    index: int
+    """Its cell in direct counters and meters."""
+
+
+@record
+class ActionRecord(Record):
+    """An action to run; behind it are the words of its parameters."""
+
+    action: int
+    """The action's code, or GROUP if this is a `GroupRecord`."""
+
+
+@record
+class GroupRecord(Record):
+    """A group of an action selector; behind it is the offset of an `ActionRecord` for each of its
+    members."""
+
+    kind: int
+    """GROUP."""
+    members: int
+
+
+@record
+class ReplicationRecord(Record):
+    """A multicast group or clone session; behind it are rows of `ReplicaRecord`."""
+
+    copies: int
+    keep: int
+    """How many bytes of a clone are kept; 0 means all."""
+
+
+@record
+class ReplicaRecord(Record):
+    """A copy that a multicast group or clone session makes."""
+
+    port: int
+    instance: int
+
+
+FIRST_TABLE = words_in(ImageHead)
+DIRECTORY_WORDS = words_in(Directory)
+GROUP_WORDS = words_in(EntryGroup)
+ENTRY_WORDS = words_in(Entry)
+ACTION_WORDS = words_in(ActionRecord)
+GROUP_RECORD_WORDS = words_in(GroupRecord)
+REPLICATION_WORDS = words_in(ReplicationRecord)
+
+RANGE = 1  # the first word of a range
+RANGE_GOES_ON = 2
+
+GROUP = -2

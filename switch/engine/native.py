@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.jit import Jit, ir
+from weft.base.jit import Jit, Words, ir
 from weft.base.jit import intrinsic as _intrinsic
 from weft.base.jit import release_fence as release_fence
 from weft.base.jit import types as types
@@ -68,6 +68,12 @@ def _viewer(kind: Any) -> Any:
         return array_type(types.int64, types.int64), codegen
 
     return intrinsic(view)
+
+
+@inline
+def address_of(words: Words, place: int) -> int:
+    """Return the address of a word of an array."""
+    return words.ctypes.data + 8 * place
 
 
 int64_view = _viewer(types.int64)

@@ -40,13 +40,13 @@ def write_hit(writer: Writer, table: Table, name_of: Callable[[Field], str]) -> 
     if table.hit_base is not None:
         writer.line(
             "hits = int64_view(state.hits, state.hit_words)",
-            f"hits[{table.hit_base} + image[entry + E_INDEX]] = state.now_ns",
+            f"hits[{table.hit_base} + found.index] = state.now_ns",
         )
     meter = table.meter
     if meter is not None and meter.target is not None:
         length = "phv[R_INGRESS_LENGTH]"
         size = "1" if meter.packets else length
-        cell = f"{meter.base} + image[entry + E_INDEX]"
+        cell = f"{meter.base} + found.index"
         writer.line(f"colour = run_meter(state, {cell}, {size}, {length})")
         source = store(Value("colour", 0, 2), meter.target.width, meter.target.signed)
         writer.line(f"phv[{name_of(meter.target)}] = {source}")

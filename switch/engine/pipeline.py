@@ -24,8 +24,6 @@ from weft.switch.engine.layout import (
     ENQ_QDEPTH,
     ENQ_TIMESTAMP,
     HEADROOM,
-    I_CLONE,
-    I_MULTICAST,
     INGRESS_CLONE,
     INGRESS_GLOBAL_TIMESTAMP,
     INGRESS_PORT,
@@ -46,6 +44,7 @@ from weft.switch.engine.layout import (
     R_TRUNCATE,
     RECIRCULATED,
     REPLICATION,
+    REPLICATION_WORDS,
     RESUBMITTED,
     RUN_DEPARSER,
     RUN_EGRESS,
@@ -53,13 +52,17 @@ from weft.switch.engine.layout import (
     RUN_PARSER,
     SLACK,
     Context,
+    Entry,
+    ImageHead,
     Octets,
     Packet,
     Port,
+    ReplicaRecord,
+    ReplicationRecord,
     SwitchRecord,
     Words,
 )
-from weft.switch.engine.native import call_pipeline, inline, int64_view, jit
+from weft.switch.engine.native import address_of, call_pipeline, inline, int64_view, jit
 from weft.switch.engine.queues import (
     append,
     copy_departing,
@@ -76,7 +79,7 @@ from weft.switch.engine.queues import (
     take_first,
     take_packet,
 )
-from weft.switch.engine.runtime import E_RECORD, lookup_word
+from weft.switch.engine.runtime import lookup_word
 
 REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
@@ -146,28 +149,20 @@ def to_port(
 
 
 @jit
-def replicas(context: Context, switch: int, directory: int, identifier: int) -> int:
-    """Return the image's offset of a group's [count, bytes kept, (port, instance) ...], or NONE."""
-    row = SwitchRecord(context.switches, switch)
-    image = int64_view(row.image, row.image_words)
-    entry = lookup_word(image, directory, identifier)
-    if entry < 0:
-        return NONE
-    return image[entry + E_RECORD]  # type: ignore[no-any-return]
-
-
-@jit
 def replicate(
     context: Context, switch: int, packet: int, directory: int, group: int, now: int
 ) -> None:
     """Enqueue the copies that a multicast group or a clone session makes; the packet stays."""
-    record = replicas(context, switch, directory, group)
-    if record == NONE:
-        return
     row = SwitchRecord(context.switches, switch)
     image = int64_view(row.image, row.image_words)
-    count = image[record]
-    keep = image[record + 1]
+    entry = lookup_word(image, directory, group)
+    if entry < 0:
+        return
+    record = Entry(address_of(image, entry)).record
+    head = ReplicationRecord(address_of(image, record))
+    replicas = address_of(image, record + REPLICATION_WORDS)
+    count = head.copies
+    keep = head.keep
     context.passes += count
     for i in range(count):
         copy = copy_packet(context, switch, packet)
@@ -177,10 +172,11 @@ def replicate(
         phv = phv_row(context, copy)
         for register in range(R_CLONE, R_LENGTH):
             phv[register] = 0
-        phv[EGRESS_RID] = image[record + 3 + 2 * i]
+        replica = ReplicaRecord(replicas, i)
+        phv[EGRESS_RID] = replica.instance
         if keep > 0:
             Packet(context.packets, copy).keep = keep
-        to_port(context, switch, image[record + 2 + 2 * i], copy, phv[R_LENGTH], now)
+        to_port(context, switch, replica.port, copy, phv[R_LENGTH], now)
 
 
 @jit
@@ -192,7 +188,8 @@ def send_clones(
     run(context, switch, CLEAR_METADATA, copy, 0)
     run(context, switch, KEEP_FIELDS, copy, (phv[R_CLONE_LIST] << 32) | packet)
     phv_row(context, copy)[INSTANCE_TYPE] = instance_type
-    replicate(context, switch, copy, I_CLONE, phv[R_CLONE] - 1, now)
+    directory = ImageHead(SwitchRecord(context.switches, switch).image).clone
+    replicate(context, switch, copy, directory, phv[R_CLONE] - 1, now)
     release(context, copy)
 
 
@@ -248,7 +245,7 @@ def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     group = phv[MCAST_GRP]
     if group != 0:
         phv[INSTANCE_TYPE] = REPLICATION
-        replicate(context, switch, packet, I_MULTICAST, group, now)
+        replicate(context, switch, packet, ImageHead(row.image).multicast, group, now)
         release(context, packet)
         return
     if phv[EGRESS_SPEC] == context.drop:

@@ -33,6 +33,11 @@ def int64_view(address: int, count: int) -> Any:
     return memoryview((ctypes.c_uint8 * (count * 8)).from_address(address)).cast("B").cast("q")
 
 
+def address_of(words: Any, place: int) -> int:
+    """Return the address of a word of an array."""
+    return ctypes.addressof(ctypes.c_int64.from_buffer(words, 8 * place))
+
+
 @lru_cache(maxsize=65536)
 def uint8_view(address: int, count: int) -> Any:
     """Return the ``count`` bytes at ``address``."""

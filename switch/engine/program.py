@@ -9,6 +9,7 @@ from typing import Any, Literal
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field, Groups, Header, named
+from weft.switch.engine.layout import ACTION_WORDS
 from weft.switch.engine.words import words_of
 
 Json = Any
@@ -50,7 +51,7 @@ class Action:
 
     def place(self, parameter: int) -> int:
         """Return where a parameter's words begin in a record, behind the action's code."""
-        return 1 + sum(words_of(width) for width in self.widths[:parameter])
+        return ACTION_WORDS + sum(words_of(width) for width in self.widths[:parameter])
 
 
 @dataclass(frozen=True)

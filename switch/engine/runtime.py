@@ -4,9 +4,18 @@ This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
 """
 
 from weft.switch.engine.layout import (
+    DIRECTORY_WORDS,
+    ENTRY_WORDS,
+    GROUP_RECORD_WORDS,
+    GROUP_WORDS,
     OUTBOX_RECORD,
+    RANGE,
     Bucket,
     Context,
+    Directory,
+    Entry,
+    EntryGroup,
+    GroupRecord,
     MeterCell,
     Octets,
     OutboxRecord,
@@ -14,6 +23,7 @@ from weft.switch.engine.layout import (
     Words,
 )
 from weft.switch.engine.native import (
+    address_of,
     constant_table,
     inline,
     inner,
@@ -29,32 +39,6 @@ from weft.switch.engine.native import (
     word64,
 )
 from weft.switch.engine.trace_layout import KIND_BITS, RECORD, TraceHead, TraceRecord
-
-# A table's directory in the image: [default record or 0, key words, groups, linear entries,
-# their offset, then the groups]. A group holds the entries that have one mask in common:
-# [bits of its hash, offset of its slots, greatest priority, mask of each key word]; a slot is
-# [key words, priority, record or 0, index]. Linear entries (tables with a range key), by falling
-# priority, are [low, high or value, mask of each key word, priority, record, index].
-(
-    D_DEFAULT,
-    D_KEYS,
-    D_GROUPS,
-    D_LINEAR,
-    D_LINEAR_OFFSET,
-    D_RANGES,  # offset of a word for each key word of the linear entries: 0, RANGE, RANGE_GOES_ON
-    DIRECTORY_WORDS,  # all of them
-) = range(7)
-
-G_BITS, G_SLOTS, G_PRIORITY, GROUP_WORDS = range(4)
-
-# After the key words of a slot.
-E_PRIORITY, E_RECORD, E_INDEX, ENTRY_WORDS = range(4)
-
-RANGE = 1  # the first word of a range
-RANGE_GOES_ON = 2
-
-# A record is [action, parameters] or [GROUP, count, a record for each].
-GROUP = -2
 
 HASH_MULTIPLIER = -7046029254386353131  # 2**64 / golden ratio, as a signed word
 XXH_1 = -7046029288634856825  # the five primes of XXH64, as signed words
@@ -72,80 +56,81 @@ def hash_word(state: int, word: int) -> int:
 
 
 @inner
-def lookup_word(image: Words, table: int, key: int) -> int:
-    """Look a key of one word up; return the image's offset of the best entry's priority word,
-    or -1."""
-    directory = image[table]
-    groups = image[directory + D_GROUPS]
-    if groups == 0:
-        return -1
+def lookup_word(image: Words, directory: int, key: int) -> int:
+    """Look a key of one word up in the table of a directory; return the image's offset of the best
+    `Entry`, or -1."""
     best = -1
     best_priority = -1
-    group = directory + DIRECTORY_WORDS
-    for _ in range(groups):
-        if best_priority >= image[group + G_PRIORITY]:
+    at = directory + DIRECTORY_WORDS
+    for _ in range(Directory(address_of(image, directory)).groups):
+        group = EntryGroup(address_of(image, at))
+        if best_priority >= group.priority:
             break
-        masked = key & image[group + GROUP_WORDS]
-        bits = image[group + G_BITS]
-        slots = image[group + G_SLOTS]
+        masked = key & image[at + GROUP_WORDS]
+        bits = group.bits
+        slots = group.slots
         slot = shift_right64(hash_word(0, masked), 64 - bits)
         while True:
-            entry = slots + slot * (1 + ENTRY_WORDS)
-            if image[entry + 1 + E_RECORD] == 0:
+            place = slots + slot * (1 + ENTRY_WORDS)
+            entry = Entry(address_of(image, place + 1))
+            if entry.record == 0:
                 break
-            if image[entry] == masked:
-                if image[entry + 1 + E_PRIORITY] > best_priority:
-                    best = entry + 1
-                    best_priority = image[entry + 1 + E_PRIORITY]
+            if image[place] == masked:
+                if entry.priority > best_priority:
+                    best = place + 1
+                    best_priority = entry.priority
                 break
             slot = (slot + 1) & ((1 << bits) - 1)
-        group += GROUP_WORDS + 1
+        at += GROUP_WORDS + 1
     return best
 
 
 @inner
-def lookup_words(image: Words, table: int, keys: Words) -> int:
+def lookup_words(image: Words, directory: int, keys: Words) -> int:
     """Do as `lookup_word` for a key of several words, or of none, or with ranges."""
-    directory = image[table]
-    words = image[directory + D_KEYS]
+    head = Directory(address_of(image, directory))
+    words = head.key_words
     best = -1
     best_priority = -1
-    group = directory + DIRECTORY_WORDS
-    for _ in range(image[directory + D_GROUPS]):
-        if best_priority >= image[group + G_PRIORITY]:
+    at = directory + DIRECTORY_WORDS
+    for _ in range(head.groups):
+        group = EntryGroup(address_of(image, at))
+        if best_priority >= group.priority:
             break
-        masks = group + GROUP_WORDS
+        masks = at + GROUP_WORDS
         state = 0
         for k in range(words):
             state = hash_word(state, keys[k] & image[masks + k])
-        bits = image[group + G_BITS]
-        slots = image[group + G_SLOTS]
+        bits = group.bits
+        slots = group.slots
         slot = shift_right64(state, 64 - bits)
         while True:
-            entry = slots + slot * (words + ENTRY_WORDS)
-            if image[entry + words + E_RECORD] == 0:
+            place = slots + slot * (words + ENTRY_WORDS)
+            entry = Entry(address_of(image, place + words))
+            if entry.record == 0:
                 break
             same = True
             for k in range(words):
-                if image[entry + k] != keys[k] & image[masks + k]:
+                if image[place + k] != keys[k] & image[masks + k]:
                     same = False
             if same:
-                if image[entry + words + E_PRIORITY] > best_priority:
-                    best = entry + words
-                    best_priority = image[best + E_PRIORITY]
+                if entry.priority > best_priority:
+                    best = place + words
+                    best_priority = entry.priority
                 break
             slot = (slot + 1) & ((1 << bits) - 1)
-        group += GROUP_WORDS + words
+        at += GROUP_WORDS + words
     return first_in_range(image, directory, keys, best)
 
 
 @inner
 def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
     """Return the first linear entry that matches, or ``best`` if there is none."""
-    words = image[directory + D_KEYS]
-    ranges = image[directory + D_RANGES]
-    entry = image[directory + D_LINEAR_OFFSET]
-    for _ in range(image[directory + D_LINEAR]):
+    head = Directory(address_of(image, directory))
+    words = head.key_words
+    ranges = head.ranges
+    entry = head.linear_offset
+    for _ in range(head.linear):
         same = True
         low_open = True  # whether the words of a range so far equal those of its bound
         high_open = True
@@ -165,7 +150,7 @@ def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
             low_open = low_open and keys[k] == first
             high_open = high_open and keys[k] == second
         if same:
-            return entry + 2 * words  # type: ignore[no-any-return]
+            return entry + 2 * words
         entry += 2 * words + ENTRY_WORDS
     return best
 
@@ -173,10 +158,10 @@ def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
 @inline
 def choose(image: Words, record: int, hash_value: int) -> int:
     """Return the record that a group's hash chooses, or -1 if the group is empty."""
-    count = image[record + 1]
+    count = GroupRecord(address_of(image, record)).members
     if count == 0:
         return -1
-    return image[record + 2 + modulo64(hash_value, count)]  # type: ignore[no-any-return]
+    return image[record + GROUP_RECORD_WORDS + modulo64(hash_value, count)]  # type: ignore[no-any-return]
 
 
 @inner

@@ -13,6 +13,7 @@ from weft.switch.engine.framing import ParserSource
 from weft.switch.engine.generate import PIPELINE, Generator
 from weft.switch.engine.headers import Family, Header
 from weft.switch.engine.layout import (
+    ACTION_WORDS,
     DEQ_QDEPTH,
     DEQ_TIMEDELTA,
     DROP_PORT,
@@ -82,11 +83,12 @@ def note_frame(state, phv, row, data):
 def note_action(state, image, record, code, count):
     """An action is about to run with the parameters of a record."""
     note(state, {at.ACTION}, code, count, 0, 0)
-    for first in range(1, count + 1, 4):
-        a = image[record + first]
-        b = image[record + first + 1] if first + 1 <= count else 0
-        c = image[record + first + 2] if first + 2 <= count else 0
-        d = image[record + first + 3] if first + 3 <= count else 0
+    start = record + {ACTION_WORDS}
+    for first in range(0, count, 4):
+        a = image[start + first]
+        b = image[start + first + 1] if first + 1 < count else 0
+        c = image[start + first + 2] if first + 2 < count else 0
+        d = image[start + first + 3] if first + 3 < count else 0
         note(state, {at.ARGUMENTS}, a, b, c, d)
 
 
@@ -95,7 +97,7 @@ def note_table(state, image, table, entry):
     """A table was looked up."""
     cell = -1
     if entry >= 0:
-        cell = image[entry + E_INDEX]
+        cell = Entry(address_of(image, entry)).index
     note(state, {at.TABLE}, table, cell, 0, 0)
 '''
 
