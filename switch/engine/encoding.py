@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.jit import Record, word_of
-from weft.base.jit import words_of as record_words
 from weft.switch.engine.contents import Contents
 from weft.switch.engine.control import ActionCall, GroupTarget, MemberTarget, Target
 from weft.switch.engine.headers import ValueSetUse
@@ -39,8 +38,8 @@ from weft.switch.engine.words import WORD, signed, split_words, words_of
 
 
 def words_with(kind: type[Record], /, **values: int) -> list[int]:
-    """Return the words of a record that has some values by name, and else zeros."""
-    return record_words(kind.zeroed(**values)).tolist()
+    """Return the words of a record in their order, from the values of all of its fields."""
+    return [values[name] for name in kind.dtype.names or ()]
 
 
 MULTIPLIER = 0x9E3779B97F4A7C15
@@ -176,7 +175,7 @@ class ImageBuilder:
         """Append the multicast groups or clone sessions: id -> (bytes kept, (port, instance)s)."""
         rows = []
         for identifier, (keep, copies) in groups.items():
-            words = words_with(ReplicationRecord, copies=len(copies), keep=keep)
+            words = words_with(ReplicationRecord, replicas=len(copies), keep=keep)
             for port, instance in copies:
                 words += words_with(ReplicaRecord, port=port, instance=instance)
             rows.append(Row(((identifier, WORD),), 0, self.record(words), 0))

@@ -455,7 +455,7 @@ class GroupRecord(Record):
 class ReplicationRecord(Record):
     """A multicast group or clone session; behind it are rows of `ReplicaRecord`."""
 
-    copies: int
+    replicas: int
     keep: int
     """How many bytes of a clone are kept; 0 means all."""
 

@@ -160,8 +160,8 @@ def replicate(
         return
     record = Entry(address_of(image, entry)).record
     head = ReplicationRecord(address_of(image, record))
-    replicas = address_of(image, record + REPLICATION_WORDS)
-    count = head.copies
+    rows = address_of(image, record + REPLICATION_WORDS)
+    count = head.replicas
     keep = head.keep
     context.passes += count
     for i in range(count):
@@ -172,7 +172,7 @@ def replicate(
         phv = phv_row(context, copy)
         for register in range(R_CLONE, R_LENGTH):
             phv[register] = 0
-        replica = ReplicaRecord(replicas, i)
+        replica = ReplicaRecord(rows, i)
         phv[EGRESS_RID] = replica.instance
         if keep > 0:
             Packet(context.packets, copy).keep = keep
