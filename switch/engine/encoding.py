@@ -4,8 +4,9 @@ An image has tables, groups and replication lists in one array of words, for com
 (``weft.switch.engine.runtime`` says what is where). It is built anew for every published version.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import TypeVar
 
 import numpy as np
@@ -80,17 +81,17 @@ class Row:
     """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers,
     a pair for each word of the key.
 
-    ``rank`` is the priority, or the prefix length in a table without priorities.
+    ``priority`` is the prefix length in a table without priorities.
     """
 
     keys: tuple[tuple[int, int], ...]
-    rank: int
+    priority: int
     record: int
     index: int
 
-    def entry(self) -> list[int]:
-        """Return the words of its `Entry`."""
-        return words_with(Entry, priority=self.rank, record=self.record, index=self.index)
+
+entry_words: Callable[[Row], tuple[int, ...]] = attrgetter(*Entry.dtype.names or ())
+"""entry_words(row): the words of a row's `Entry`."""
 
 
 class ImageBuilder:
@@ -117,12 +118,12 @@ class ImageBuilder:
 
         ``ranges``: for each key word 0, or RANGE where one begins, or RANGE_GOES_ON.
         """
-        linear = sorted(rows, key=lambda row: -row.rank) if any(ranges) else []
+        linear = sorted(rows, key=lambda row: -row.priority) if any(ranges) else []
         groups: dict[tuple[int, ...], list[Row]] = {}
         if not linear:
             for row in rows:
                 groups.setdefault(tuple(mask for _, mask in row.keys), []).append(row)
-        ordered = sorted(groups.items(), key=lambda item: -max(row.rank for row in item[1]))
+        ordered = sorted(groups.items(), key=lambda item: -max(row.priority for row in item[1]))
         directory = self.record([0] * (DIRECTORY_WORDS + len(ordered) * (GROUP_WORDS + key_words)))
         self.words[place] = directory
         flags = self.record(ranges) if linear else 0
@@ -139,10 +140,10 @@ class ImageBuilder:
         for row in linear:
             for first, second in row.keys:
                 self.words += [signed(first), signed(second)]
-            self.words += row.entry()
+            self.words += entry_words(row)
         for masks, members in ordered:
             bits, slots = self._slots(key_words, members)
-            best = max(row.rank for row in members)
+            best = max(row.priority for row in members)
             header = words_with(EntryGroup, bits=bits, slots=slots, priority=best)
             header += map(signed, masks)
             self.words[at : at + len(header)] = header
@@ -154,7 +155,7 @@ class ImageBuilder:
         best: dict[tuple[int, ...], Row] = {}
         for row in rows:
             key = tuple(value for value, _ in row.keys)
-            if key not in best or best[key].rank < row.rank:
+            if key not in best or best[key].priority < row.priority:
                 best[key] = row
         bits = max(1, (2 * len(best) - 1).bit_length())
         size = key_words + ENTRY_WORDS
@@ -166,7 +167,7 @@ class ImageBuilder:
             while self.words[offset + slot * size + record]:
                 slot = (slot + 1) & ((1 << bits) - 1)
             at = offset + slot * size
-            self.words[at : at + size] = [*map(signed, key), *row.entry()]
+            self.words[at : at + size] = [*map(signed, key), *entry_words(row)]
         return bits, offset
 
     def replication(
