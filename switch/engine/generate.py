@@ -13,7 +13,7 @@ from weft.switch.engine.calculations import BYTES_START, Calculations
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator
 from weft.switch.engine.framing import ParserSource, write_deparser
-from weft.switch.engine.layout import DROP_PORT, FIRST_TABLE
+from weft.switch.engine.layout import DROP_PORT, FIRST_TABLE, HEAD_PLACES
 from weft.switch.engine.notices import (
     MORE_NAMES,
     more_imports,
@@ -44,10 +44,8 @@ NODE_LIMIT = 65536
 """How often a control whose graph has a cycle may start over."""
 
 HEADER = """from weft.switch.engine.layout import (
-    CHECKSUM_ERROR, CLEAR_METADATA, Context, DROP_PORT, EGRESS_SPEC, KEEP_FIELDS, MCAST_GRP, Packet,
-    PARSER_ERROR, PRIORITY, R_CLONE, R_CLONE_LIST, R_EXIT, R_FIELDS, R_INGRESS_LENGTH, R_LENGTH,
-    R_RECIRCULATE, R_RESUBMIT, R_TRUNCATE, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER,
-    SCRATCH_WORDS, SwitchRecord, ActionRecord, Directory, Entry, GROUP,
+    ActionRecord, CLEAR_METADATA, Context, DROP_PORT, Directory, Entry, GROUP, KEEP_FIELDS, Packet,
+    RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH_WORDS, SwitchRecord,
 )
 from weft.switch.engine.native import (
     address_of, divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left,
@@ -58,7 +56,7 @@ from weft.switch.engine.runtime import (
     identity, lookup_word, lookup_words, put_bits, put_varbit, random_between, read_varbit,
     write_varbit, xor16, xor32, xxh64,
 )
-"""
+""" + "".join(f"{name.upper()} = {place}\n" for name, place in HEAD_PLACES.items())
 
 PIPELINE = '''
 @jit
@@ -299,7 +297,7 @@ class Generator:
         with writer.function("clear_metadata(phv, field_list)", about):
             kept = sorted({slot for _, slots in lists for slot in slots})
             writer.extend(f"kept_{slot} = phv[{slot}]" for slot in kept)
-            with writer.indented("for slot in range(23):"):
+            with writer.indented("for slot in range(R_LENGTH):"):
                 writer.line("phv[slot] = 0")
             writer.line("phv[PRIORITY] = 0")
             with writer.indented(f"for slot in range({metadata.start}, {metadata.stop}):"):

@@ -10,7 +10,7 @@ from typing import Annotated, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from weft.base.jit import Record, record, words_in
+from weft.base.jit import Record, record, word_of, words_in
 
 Words: TypeAlias = NDArray[np.int64]
 """An array of words, as compiled functions take it; in a program's plain form it is a
@@ -285,59 +285,57 @@ HEADROOM = 256
 SLACK = 64
 SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_FRAME_BYTES
 
-# Fields of a PHV that the engine itself reads and writes, at the same place in every program.
-STANDARD_FIELDS = (
-    "ingress_port",
-    "egress_spec",
-    "egress_port",
-    "instance_type",
-    "packet_length",
-    "mcast_grp",
-    "egress_rid",
-    "checksum_error",
-    "parser_error",
-    "ingress_global_timestamp",
-    "egress_global_timestamp",
-    "enq_timestamp",
-    "enq_qdepth",
-    "deq_timedelta",
-    "deq_qdepth",
-    "qid",
-)
-(
-    INGRESS_PORT,
-    EGRESS_SPEC,
-    EGRESS_PORT,
-    INSTANCE_TYPE,
-    PACKET_LENGTH,
-    MCAST_GRP,
-    EGRESS_RID,
-    CHECKSUM_ERROR,
-    PARSER_ERROR,
-    INGRESS_GLOBAL_TIMESTAMP,
-    EGRESS_GLOBAL_TIMESTAMP,
-    ENQ_TIMESTAMP,
-    ENQ_QDEPTH,
-    DEQ_TIMEDELTA,
-    DEQ_QDEPTH,
-    QID,
-) = range(16)
 
-# What primitives leave for the engine; not visible to the program.
-(
-    R_CLONE,  # clone session + 1, 0 = no clone
-    R_CLONE_LIST,
-    R_RESUBMIT,  # field list, 0 = no resubmit
-    R_RECIRCULATE,
-    R_DIGEST,
-    R_TRUNCATE,  # bytes + 1, 0 = no truncation
-    R_EXIT,
-    R_LENGTH,  # packet length with the headers added and removed since
-    R_INGRESS_LENGTH,  # what counters count
-    R_FIELDS,  # words of the PHV in use: up to the wide headers, or all
-) = range(16, 26)
-PRIORITY = 31  # the field of that name; it is not among STANDARD_FIELDS, whose words are full
-FIRST_FIELD = 32
+@record
+class PhvHead(Record):
+    """The head of a packet-header vector: the fields that the engine itself reads and writes, at
+    the same place in every program. The program's own fields are behind it."""
+
+    ingress_port: int
+    egress_spec: int
+    egress_port: int
+    instance_type: int
+    packet_length: int
+    mcast_grp: int
+    egress_rid: int
+    checksum_error: int
+    parser_error: int
+    ingress_global_timestamp: int
+    egress_global_timestamp: int
+    enq_timestamp: int
+    enq_qdepth: int
+    deq_timedelta: int
+    deq_qdepth: int
+    qid: int
+    r_clone: int
+    """From here on it is what primitives leave for the engine, and not visible to the program:
+    the clone session + 1, or 0 for no clone;"""
+    r_clone_list: int
+    r_resubmit: int
+    """a field list, or 0 for no resubmit;"""
+    r_recirculate: int
+    r_digest: int
+    r_truncate: int
+    """the bytes + 1, or 0 for no truncation;"""
+    r_exit: int
+    r_length: int
+    """the packet's length with the headers added and removed since;"""
+    r_ingress_length: int
+    """what counters count;"""
+    r_fields: int
+    """the words of the PHV in use: up to the wide headers, or all."""
+    spare: Annotated[Words, 5]
+    priority: int
+    """The field of that name of intrinsic_metadata."""
+
+
+HEAD_PLACES = {name: word_of(PhvHead, name) for name in PhvHead.__annotations__ if name != "spare"}
+"""The word of a PHV at which each field of its head is."""
+FIRST_FIELD = words_in(PhvHead)
+REQUEST_START, REQUEST_END = HEAD_PLACES["r_clone"], HEAD_PLACES["r_length"]
+"""The words of what primitives ask for; they are 0 where a packet begins."""
+STANDARD_FIELDS = {name: place for name, place in HEAD_PLACES.items() if place < REQUEST_START}
+"""The words of the fields of standard_metadata and its like."""
 
 DROP_PORT = 511
 

@@ -10,7 +10,7 @@ from weft.switch.engine.program import Program, Table
 from weft.switch.engine.source import Writer, remark
 
 MORE = {
-    "weft.switch.engine.layout": ("DIGEST", "R_DIGEST"),
+    "weft.switch.engine.layout": ("DIGEST",),
     "weft.switch.engine.runtime": (
         "close_record", "open_record", "put_record", "run_meter", "write_note",
     ),

@@ -8,8 +8,6 @@ resubmitted or recirculated, ``ingress_port`` included.
 from weft.base.jit import memcpy
 from weft.switch.engine.layout import (
     CLEAR_METADATA,
-    DEQ_QDEPTH,
-    DEQ_TIMEDELTA,
     DROPS_EGRESS,
     DROPS_INGRESS,
     DROPS_NO_PORT,
@@ -17,34 +15,16 @@ from weft.switch.engine.layout import (
     DROPS_REPEATS,
     DROPS_TOO_LONG,
     EGRESS_CLONE,
-    EGRESS_GLOBAL_TIMESTAMP,
-    EGRESS_PORT,
-    EGRESS_RID,
-    EGRESS_SPEC,
-    ENQ_QDEPTH,
-    ENQ_TIMESTAMP,
     HEADROOM,
     INGRESS_CLONE,
-    INGRESS_GLOBAL_TIMESTAMP,
-    INGRESS_PORT,
-    INSTANCE_TYPE,
     KEEP_FIELDS,
-    MCAST_GRP,
     NONE,
     NORMAL,
-    PACKET_LENGTH,
-    PRIORITY,
-    R_CLONE,
-    R_CLONE_LIST,
-    R_FIELDS,
-    R_INGRESS_LENGTH,
-    R_LENGTH,
-    R_RECIRCULATE,
-    R_RESUBMIT,
-    R_TRUNCATE,
     RECIRCULATED,
     REPLICATION,
     REPLICATION_WORDS,
+    REQUEST_END,
+    REQUEST_START,
     RESUBMITTED,
     RUN_DEPARSER,
     RUN_EGRESS,
@@ -56,11 +36,11 @@ from weft.switch.engine.layout import (
     ImageHead,
     Octets,
     Packet,
+    PhvHead,
     Port,
     ReplicaRecord,
     ReplicationRecord,
     SwitchRecord,
-    Words,
 )
 from weft.switch.engine.native import address_of, call_pipeline, inline, int64_view, jit
 from weft.switch.engine.queues import (
@@ -71,6 +51,7 @@ from weft.switch.engine.queues import (
     drop_buffer,
     enqueue,
     land,
+    phv_head,
     phv_row,
     put_on_link,
     release,
@@ -86,11 +67,11 @@ REPEAT_LIMIT = 256
 
 
 @inline
-def set_length(phv: Words, length: int) -> None:
+def set_length(phv: PhvHead, length: int) -> None:
     """Set the length with which a packet begins its way."""
-    phv[PACKET_LENGTH] = length
-    phv[R_LENGTH] = length
-    phv[R_INGRESS_LENGTH] = length
+    phv.packet_length = length
+    phv.r_length = length
+    phv.r_ingress_length = length
 
 
 @inline
@@ -107,18 +88,20 @@ def run(context: Context, switch: int, operation: int, packet: int, other: int) 
 
 
 @jit
-def clear_phv(phv: Words, fields: int, length: int, instance_type: int) -> None:
+def clear_phv(context: Context, packet: int, fields: int, length: int, instance_type: int) -> None:
     """Start a packet's PHV: everything 0, the packet's length and type set.
 
     The fields of a wide header keep what they have until something is stored in them: clearing
     them would cost every packet of every program that has such a header. P4 leaves the fields of a
     header that was only made valid undefined.
     """
+    words = phv_row(context, packet)
     for i in range(fields):
-        phv[i] = 0
+        words[i] = 0
+    phv = phv_head(context, packet)
     set_length(phv, length)
-    phv[R_FIELDS] = fields
-    phv[INSTANCE_TYPE] = instance_type
+    phv.r_fields = fields
+    phv.instance_type = instance_type
 
 
 @jit
@@ -131,8 +114,8 @@ def to_port(
     may be cloned or recirculated) and is dropped then; and with its one queue per port, a packet
     with a priority is dropped.
     """
-    phv = phv_row(context, packet)
-    if phv[PRIORITY] != 0:
+    phv = phv_head(context, packet)
+    if phv.priority != 0:
         drop(context, switch, DROPS_INGRESS, packet)
         return
     ports = context.port_count
@@ -143,8 +126,8 @@ def to_port(
     words.switch = switch
     words.port = port
     words.queue_bytes = NONE
-    phv[ENQ_TIMESTAMP] = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
-    phv[ENQ_QDEPTH] = 0
+    phv.enq_timestamp = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
+    phv.enq_qdepth = 0
     append(context, context.again, packet)
 
 
@@ -169,14 +152,15 @@ def replicate(
         if copy == NONE:
             context.no_buffer += count - i - 1
             return
-        phv = phv_row(context, copy)
-        for register in range(R_CLONE, R_LENGTH):
-            phv[register] = 0
+        words = phv_row(context, copy)
+        for place in range(REQUEST_START, REQUEST_END):
+            words[place] = 0
+        phv = phv_head(context, copy)
         replica = ReplicaRecord(rows, i)
-        phv[EGRESS_RID] = replica.instance
+        phv.egress_rid = replica.instance
         if keep > 0:
             Packet(context.packets, copy).keep = keep
-        to_port(context, switch, replica.port, copy, phv[R_LENGTH], now)
+        to_port(context, switch, replica.port, copy, phv.r_length, now)
 
 
 @jit
@@ -184,12 +168,12 @@ def send_clones(
     context: Context, switch: int, packet: int, copy: int, instance_type: int, now: int
 ) -> None:
     """Enqueue the copies of a session, with the fields that the list keeps, as ``copy`` is."""
-    phv = phv_row(context, packet)
+    phv = phv_head(context, packet)
     run(context, switch, CLEAR_METADATA, copy, 0)
-    run(context, switch, KEEP_FIELDS, copy, (phv[R_CLONE_LIST] << 32) | packet)
-    phv_row(context, copy)[INSTANCE_TYPE] = instance_type
+    run(context, switch, KEEP_FIELDS, copy, (phv.r_clone_list << 32) | packet)
+    phv_head(context, copy).instance_type = instance_type
     directory = ImageHead(SwitchRecord(context.switches, switch).image).clone
-    replicate(context, switch, copy, directory, phv[R_CLONE] - 1, now)
+    replicate(context, switch, copy, directory, phv.r_clone - 1, now)
     release(context, copy)
 
 
@@ -200,10 +184,9 @@ def clone_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     copy = copy_packet(context, switch, packet)
     if copy == NONE:
         return
-    other = phv_row(context, copy)
     length = Packet(context.packets, packet).frame_length
-    clear_phv(other, SwitchRecord(context.switches, switch).fields, length, NORMAL)
-    other[INGRESS_PORT] = phv_row(context, packet)[INGRESS_PORT]
+    clear_phv(context, copy, SwitchRecord(context.switches, switch).fields, length, NORMAL)
+    phv_head(context, copy).ingress_port = phv_head(context, packet).ingress_port
     run(context, switch, RUN_PARSER, copy, 0)
     send_clones(context, switch, packet, copy, INGRESS_CLONE, now)
 
@@ -221,38 +204,38 @@ def run_ingress(context: Context, switch: int, packet: int, now: int) -> None:
     """Run ingress, again for as long as the packet is resubmitted, and do what it decided."""
     row = SwitchRecord(context.switches, switch)
     words = Packet(context.packets, packet)
-    phv = phv_row(context, packet)
+    phv = phv_head(context, packet)
     row.now_ns = now
     while True:
         context.passes += 1
         run(context, switch, RUN_INGRESS, packet, 0)
-        if phv[R_CLONE] != 0:
+        if phv.r_clone != 0:
             clone_ingress(context, switch, packet, now)
-            phv[R_CLONE] = 0
-        if phv[R_RESUBMIT] == 0:
+            phv.r_clone = 0
+        if phv.r_resubmit == 0:
             break
         words.repeats += 1
         if words.repeats > REPEAT_LIMIT:
             drop(context, switch, DROPS_REPEATS, packet)
             return
-        run(context, switch, CLEAR_METADATA, packet, (phv[R_RESUBMIT] << 32) | packet)
-        phv[INSTANCE_TYPE] = RESUBMITTED
+        run(context, switch, CLEAR_METADATA, packet, (phv.r_resubmit << 32) | packet)
+        phv.instance_type = RESUBMITTED
         set_length(phv, words.frame_length)
         if context.passes >= context.passes_end:
             words.queue_bytes = 0
             append(context, context.again, packet)
             return
-    group = phv[MCAST_GRP]
+    group = phv.mcast_grp
     if group != 0:
-        phv[INSTANCE_TYPE] = REPLICATION
+        phv.instance_type = REPLICATION
         replicate(context, switch, packet, ImageHead(row.image).multicast, group, now)
         release(context, packet)
         return
-    if phv[EGRESS_SPEC] == context.drop:
+    if phv.egress_spec == context.drop:
         drop(context, switch, DROPS_INGRESS, packet)
         return
-    phv[INSTANCE_TYPE] = NORMAL
-    to_port(context, switch, phv[EGRESS_SPEC], packet, phv[R_LENGTH], now)
+    phv.instance_type = NORMAL
+    to_port(context, switch, phv.egress_spec, packet, phv.r_length, now)
 
 
 @jit
@@ -274,10 +257,10 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
     words.payload = words.frame
     words.payload_length = length
     words.switch = switch
-    phv = phv_row(context, packet)
-    clear_phv(phv, row.fields, length, NORMAL)
-    phv[INGRESS_PORT] = port
-    phv[INGRESS_GLOBAL_TIMESTAMP] = (now_ns - row.epoch_ns) // 1000
+    clear_phv(context, packet, row.fields, length, NORMAL)
+    phv = phv_head(context, packet)
+    phv.ingress_port = port
+    phv.ingress_global_timestamp = (now_ns - row.epoch_ns) // 1000
     run_ingress(context, switch, packet, now_ns)
 
 
@@ -322,24 +305,24 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     words = Packet(context.packets, packet)
     switch = words.switch
     row = SwitchRecord(context.switches, switch)
-    phv = phv_row(context, packet)
+    phv = phv_head(context, packet)
     row.now_ns = start_ns
     context.passes += 1
     timestamp = (start_ns - row.epoch_ns) // 1000
-    phv[EGRESS_GLOBAL_TIMESTAMP] = timestamp
-    phv[DEQ_TIMEDELTA] = timestamp - phv[ENQ_TIMESTAMP]
-    phv[DEQ_QDEPTH] = Port(context.ports, port_index).queue_packets if port_index != NONE else 0
-    phv[EGRESS_PORT] = words.port
-    phv[EGRESS_SPEC] = (context.drop + 1) & 0x1FF
-    phv[PACKET_LENGTH] = phv[R_LENGTH]
+    phv.egress_global_timestamp = timestamp
+    phv.deq_timedelta = timestamp - phv.enq_timestamp
+    phv.deq_qdepth = Port(context.ports, port_index).queue_packets if port_index != NONE else 0
+    phv.egress_port = words.port
+    phv.egress_spec = (context.drop + 1) & 0x1FF
+    phv.packet_length = phv.r_length
     if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return
     run(context, switch, RUN_EGRESS, packet, 0)
-    if phv[R_CLONE] != 0:
+    if phv.r_clone != 0:
         clone_egress(context, switch, packet, start_ns)
-        phv[R_CLONE] = 0
-    if phv[EGRESS_SPEC] == context.drop:
+        phv.r_clone = 0
+    if phv.egress_spec == context.drop:
         drop(context, switch, DROPS_EGRESS, packet)
         return
     run(context, switch, RUN_DEPARSER, packet, 0)
@@ -347,11 +330,11 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     if words.keep != 0:
         length = min(length, words.keep)
     words.length = length
-    if phv[R_RECIRCULATE] != 0:
+    if phv.r_recirculate != 0:
         again(context, switch, packet)  # whole: truncate() is for what is sent
         return
-    if phv[R_TRUNCATE] != 0:
-        words.length = min(length, phv[R_TRUNCATE] - 1)
+    if phv.r_truncate != 0:
+        words.length = min(length, phv.r_truncate - 1)
     if port_index == NONE:
         drop(context, switch, DROPS_NO_PORT, packet)
         return
@@ -362,7 +345,7 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
 def again(context: Context, switch: int, packet: int) -> None:
     """Put a deparsed packet on the list of those that start over at the parser."""
     words = Packet(context.packets, packet)
-    phv = phv_row(context, packet)
+    phv = phv_head(context, packet)
     words.repeats += 1
     if words.repeats > REPEAT_LIMIT:
         drop(context, switch, DROPS_REPEATS, packet)
@@ -370,8 +353,8 @@ def again(context: Context, switch: int, packet: int) -> None:
     if not join_frame(context, packet):
         release(context, packet)
         return
-    run(context, switch, CLEAR_METADATA, packet, (phv[R_RECIRCULATE] << 32) | packet)
-    phv[INSTANCE_TYPE] = RECIRCULATED
+    run(context, switch, CLEAR_METADATA, packet, (phv.r_recirculate << 32) | packet)
+    phv.instance_type = RECIRCULATED
     set_length(phv, words.length)
     words.queue_bytes = 0
     append(context, context.again, packet)

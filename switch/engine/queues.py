@@ -9,13 +9,11 @@ driver's clock. Nothing is allocated: packets and buffers come from pools, lists
 
 from weft.base.jit import memcpy
 from weft.switch.engine.layout import (
-    ENQ_QDEPTH,
-    ENQ_TIMESTAMP,
     NONE,
-    R_FIELDS,
     Chain,
     Context,
     Packet,
+    PhvHead,
     Port,
     SwitchRecord,
     Words,
@@ -35,6 +33,13 @@ def phv_row(context: Context, packet: int) -> Words:
     stride = context.phv_stride
     row: Words = int64_view(context.phv + packet * stride * 8, stride)
     return row
+
+
+@part
+def phv_head(context: Context, packet: int) -> PhvHead:
+    """Return the head of the packet-header vector of a packet."""
+    head: PhvHead = PhvHead(context.phv + packet * context.phv_stride * 8)
+    return head
 
 
 @inline
@@ -138,7 +143,7 @@ def copy_packet(context: Context, switch: int, packet: int) -> int:
     Packet(place).next = NONE
     source = phv_row(context, packet)
     target = phv_row(context, copy)
-    for i in range(source[R_FIELDS]):
+    for i in range(phv_head(context, packet).r_fields):
         target[i] = source[i]
     return copy
 
@@ -268,9 +273,9 @@ def enqueue(
     row.enqueued_ns = now_ns
     row.queue_bytes = size_bytes
     count_depth(context, port_index, queue.queue_bytes)
-    phv = phv_row(context, packet)
-    phv[ENQ_TIMESTAMP] = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
-    phv[ENQ_QDEPTH] = queue.queue_packets
+    phv = phv_head(context, packet)
+    phv.enq_timestamp = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
+    phv.enq_qdepth = queue.queue_packets
     append(context, queue.waiting, packet)
     queue.queue_packets += 1
     queue.queue_bytes += size_bytes

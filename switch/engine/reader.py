@@ -12,7 +12,7 @@ from weft.switch.engine.amounts import check_counts, check_sizes, check_text
 from weft.switch.engine.attachments import LearnList, Meter
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import WIDE_WORDS, Family, Field, Header, in_order, read_groups
-from weft.switch.engine.layout import FIRST_FIELD, PRIORITY, STANDARD_FIELDS
+from weft.switch.engine.layout import FIRST_FIELD, HEAD_PLACES, STANDARD_FIELDS
 from weft.switch.engine.program import (
     Action,
     Cells,
@@ -99,14 +99,14 @@ def _standard_slots(document: Json) -> dict[tuple[str, str], int]:
     places = {
         (header, name): slot
         for header in ("standard_metadata", "intrinsic_metadata", "queueing_metadata")
-        for slot, name in enumerate(STANDARD_FIELDS)
+        for name, slot in STANDARD_FIELDS.items()
     }
     for alias, (header, name) in document.get("field_aliases", []):
         standard = alias.split(".")[-1]
         if alias == "intrinsic_metadata.priority":
-            places[header, name] = PRIORITY
+            places[header, name] = HEAD_PLACES["priority"]
         if standard in STANDARD_FIELDS:
-            places[header, name] = STANDARD_FIELDS.index(standard)
+            places[header, name] = STANDARD_FIELDS[standard]
     return places
 
 

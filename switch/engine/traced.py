@@ -14,14 +14,7 @@ from weft.switch.engine.generate import PIPELINE, Generator
 from weft.switch.engine.headers import Family, Header
 from weft.switch.engine.layout import (
     ACTION_WORDS,
-    DEQ_QDEPTH,
-    DEQ_TIMEDELTA,
     DROP_PORT,
-    EGRESS_PORT,
-    EGRESS_RID,
-    ENQ_QDEPTH,
-    INGRESS_PORT,
-    INSTANCE_TYPE,
 )
 from weft.switch.engine.primitives import Primitives
 from weft.switch.engine.program import Action, Program, Table
@@ -72,7 +65,7 @@ def note_frame(state, phv, row, data):
         return
     length = row.frame_length
     start = row.frame
-    note(state, {at.RECEIVED}, phv[{INGRESS_PORT}], length, phv[{INSTANCE_TYPE}], row.repeats)
+    note(state, {at.RECEIVED}, phv[INGRESS_PORT], length, phv[INSTANCE_TYPE], row.repeats)
     for place in range(start, start + min(length, {at.FRAME_BYTES}), 32):
         first = load64(data, place)
         second = load64(data, place + 8)
@@ -102,7 +95,7 @@ def note_table(state, image, table, entry):
 '''
 
 _BEGIN = "    if operation == KEEP_FIELDS:\n"
-_NOTE_BEGIN = f"    note_begin(state, words, packet, operation, phv[{INSTANCE_TYPE}])\n"
+_NOTE_BEGIN = "    note_begin(state, words, packet, operation, phv[INSTANCE_TYPE])\n"
 _PARSE = "    parsed = parse("
 _PARSED = "    row.payload_length = row.frame_length - parsed\n"
 _INGRESS = "        ingress(phv, image, state, counters, registers, scratch, keys, words, frame)\n"
@@ -117,9 +110,9 @@ _AFTER_INGRESS = f"""        clone, again, group = phv[R_CLONE], phv[R_RESUBMIT]
         repeats, priority = words.repeats, phv[PRIORITY]
         note(state, {at.INGRESS_MORE}, repeats, priority, phv[R_DIGEST], context.drop)
 """
-_BEFORE_EGRESS = f"""        before, after = phv[{ENQ_QDEPTH}], phv[{DEQ_QDEPTH}]
-        note(state, {at.EGRESS}, phv[{EGRESS_PORT}], before, after, phv[{DEQ_TIMEDELTA}])
-        kind, copy = phv[{INSTANCE_TYPE}], phv[{EGRESS_RID}]
+_BEFORE_EGRESS = f"""        before, after = phv[ENQ_QDEPTH], phv[DEQ_QDEPTH]
+        note(state, {at.EGRESS}, phv[EGRESS_PORT], before, after, phv[DEQ_TIMEDELTA])
+        kind, copy = phv[INSTANCE_TYPE], phv[EGRESS_RID]
         note(state, {at.EGRESS_MORE}, kind, copy, 0, phv[R_LENGTH])
 """
 _AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
@@ -128,7 +121,7 @@ _AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
 _AFTER_DEPARSER = f"""        size, rest = words.header_length, words.payload_length
         note(state, {at.DEPARSED}, size, rest, words.keep, phv[R_TRUNCATE])
         again, nowhere = phv[R_RECIRCULATE], words.queue_bytes == -1
-        port, repeats = phv[{EGRESS_PORT}], words.repeats
+        port, repeats = phv[EGRESS_PORT], words.repeats
         note(state, {at.LEFT}, again, port, 1 if nowhere else 0, repeats)
 """
 
