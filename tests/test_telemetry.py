@@ -32,7 +32,7 @@ from weft.switch.compiler import compile_cached
 from weft.switch.engine.dataplane import Queue
 from weft.switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS
 from weft.switch.engine.telemetry import count_depth, depth_bytes, depths_of
-from weft.switch.realtime.config import Config
+from weft.switch.realtime.config import ProcessConfig
 from weft.switch.realtime.process import SwitchProcess
 from weft.switch.realtime.statistics import StatisticsSocket
 from weft.topo.fabric_program import fabric_program
@@ -248,7 +248,7 @@ def ask(path: str, request: bytes) -> dict[str, object]:
 def talker(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The statistics socket of a process without ports, which goes with this one."""
     path = str(tmp_path_factory.mktemp("statistics") / "s.sock")
-    StatisticsSocket(SwitchProcess(Config((), None, 64, 64, 0)), path)
+    StatisticsSocket(SwitchProcess(ProcessConfig((), None, 64, 64, 0)), path)
     return path
 
 

@@ -26,7 +26,7 @@ from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.trace_text import json_lines, log_line
-from weft.switch.realtime.config import Config, config_of
+from weft.switch.realtime.config import ProcessConfig, config_of
 
 if TYPE_CHECKING:
     from weft.switch.engine.trace import Event
@@ -201,7 +201,7 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
     )
 
 
-def _config(options: SwitchOptions) -> Config:
+def _config(options: SwitchOptions) -> ProcessConfig:
     captures = options.pcap
     refuse(
         captures is not None and not captures.is_dir(),
@@ -235,7 +235,7 @@ def _config(options: SwitchOptions) -> Config:
     return config_of({"switches": [switch], "drop_port": options.drop_port}, "the command line")
 
 
-def _serve(options: SwitchOptions, config: Config) -> None:
+def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
     """Bring the switch up, say so, wait for a signal or a failed packet loop, and take it down."""
     from weft.switch.p4runtime.server import serve
     from weft.switch.realtime.link_states import LinkStates
@@ -291,7 +291,7 @@ def _say(line: str) -> None:
     print(line, flush=True)
 
 
-def _ports(config: Config) -> list[str]:
+def _ports(config: ProcessConfig) -> list[str]:
     (switch,) = config.switches
     lines = []
     for port in switch.ports:

@@ -26,8 +26,8 @@ from weft.switch.engine.layout import (
     RANGE_GOES_ON,
     ActionRecord,
     Directory,
-    Entry,
     EntryGroup,
+    EntryRecord,
     GroupRecord,
     ImageHead,
     ReplicaRecord,
@@ -90,8 +90,8 @@ class Row:
     index: int
 
 
-entry_words: Callable[[Row], tuple[int, ...]] = attrgetter(*Entry.dtype.names or ())
-"""entry_words(row): the words of a row's `Entry`."""
+entry_words: Callable[[Row], tuple[int, ...]] = attrgetter(*EntryRecord.dtype.names or ())
+"""entry_words(row): the words of a row's `EntryRecord`."""
 
 
 class ImageBuilder:
@@ -159,7 +159,7 @@ class ImageBuilder:
                 best[key] = row
         bits = max(1, (2 * len(best) - 1).bit_length())
         size = key_words + ENTRY_WORDS
-        record = key_words + word_of(Entry, "record")
+        record = key_words + word_of(EntryRecord, "record")
         offset = len(self.words)
         self.words += [0] * (size << bits)
         for key, row in best.items():

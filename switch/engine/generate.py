@@ -44,8 +44,8 @@ NODE_LIMIT = 65536
 """How often a control whose graph has a cycle may start over."""
 
 HEADER = """from weft.switch.engine.layout import (
-    ActionRecord, CLEAR_METADATA, Context, DROP_PORT, Directory, Entry, GROUP, KEEP_FIELDS, Packet,
-    RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH_WORDS, SwitchRecord,
+    ActionRecord, CLEAR_METADATA, Context, DROP_PORT, Directory, EntryRecord, GROUP, KEEP_FIELDS,
+    Packet, RUN_DEPARSER, RUN_EGRESS, RUN_INGRESS, RUN_PARSER, SCRATCH_WORDS, SwitchRecord,
 )
 from weft.switch.engine.native import (
     address_of, divide64, inner as jit, int64_view, less64, load64, modulo64, shift_left,
@@ -464,7 +464,7 @@ class Generator:
             writer.extend(f"keys[{position}] = {source}" for position, source in enumerate(sources))
             writer.line(f"entry = lookup_words(image, {directory}, keys)")
         with writer.indented("if entry >= 0:"):
-            writer.line("found = Entry(address_of(image, entry))", "record = found.record")
+            writer.line("found = EntryRecord(address_of(image, entry))", "record = found.record")
             if table.counter_base is not None:
                 writer.line(f"cell = {2 * table.counter_base} + 2 * found.index")
             write_hit(writer, table, self.translator.name_of)

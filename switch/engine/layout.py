@@ -403,7 +403,7 @@ class Directory(Record):
     """How many entries are looked at one by one, as the table has a range key."""
     linear_offset: int
     """Offset of the linear entries, by falling priority: each has the low and the high bound, or
-    the value and the mask, of each key word, then an `Entry`."""
+    the value and the mask, of each key word, then an `EntryRecord`."""
     ranges: int
     """Offset of a word for each key word of the linear entries: 0, RANGE or RANGE_GOES_ON."""
 
@@ -415,13 +415,13 @@ class EntryGroup(Record):
     bits: int
     """The bits of its hash."""
     slots: int
-    """Offset of 1 << bits slots, each of them the key words and an `Entry`."""
+    """Offset of 1 << bits slots, each of them the key words and an `EntryRecord`."""
     priority: int
     """The greatest one."""
 
 
 @record
-class Entry(Record):
+class EntryRecord(Record):
     """An entry of a table, behind its key."""
 
     priority: int
@@ -469,7 +469,7 @@ class ReplicaRecord(Record):
 FIRST_TABLE = words_in(ImageHead)
 DIRECTORY_WORDS = words_in(Directory)
 GROUP_WORDS = words_in(EntryGroup)
-ENTRY_WORDS = words_in(Entry)
+ENTRY_WORDS = words_in(EntryRecord)
 ACTION_WORDS = words_in(ActionRecord)
 GROUP_RECORD_WORDS = words_in(GroupRecord)
 REPLICATION_WORDS = words_in(ReplicationRecord)

@@ -32,7 +32,7 @@ from weft.switch.engine.layout import (
     RUN_PARSER,
     SLACK,
     Context,
-    Entry,
+    EntryRecord,
     ImageHead,
     Octets,
     Packet,
@@ -141,7 +141,7 @@ def replicate(
     entry = lookup_word(image, directory, group)
     if entry < 0:
         return
-    record = Entry(address_of(image, entry)).record
+    record = EntryRecord(address_of(image, entry)).record
     head = ReplicationRecord(address_of(image, record))
     rows = address_of(image, record + REPLICATION_WORDS)
     count = head.replicas

@@ -13,8 +13,8 @@ from weft.switch.engine.layout import (
     Bucket,
     Context,
     Directory,
-    Entry,
     EntryGroup,
+    EntryRecord,
     GroupRecord,
     MeterCell,
     Octets,
@@ -58,7 +58,7 @@ def hash_word(state: int, word: int) -> int:
 @inner
 def lookup_word(image: Words, directory: int, key: int) -> int:
     """Look a key of one word up in the table of a directory; return the image's offset of the best
-    `Entry`, or -1."""
+    `EntryRecord`, or -1."""
     best = -1
     best_priority = -1
     at = directory + DIRECTORY_WORDS
@@ -72,7 +72,7 @@ def lookup_word(image: Words, directory: int, key: int) -> int:
         slot = shift_right64(hash_word(0, masked), 64 - bits)
         while True:
             place = slots + slot * (1 + ENTRY_WORDS)
-            entry = Entry(address_of(image, place + 1))
+            entry = EntryRecord(address_of(image, place + 1))
             if entry.record == 0:
                 break
             if image[place] == masked:
@@ -106,7 +106,7 @@ def lookup_words(image: Words, directory: int, keys: Words) -> int:
         slot = shift_right64(state, 64 - bits)
         while True:
             place = slots + slot * (words + ENTRY_WORDS)
-            entry = Entry(address_of(image, place + words))
+            entry = EntryRecord(address_of(image, place + words))
             if entry.record == 0:
                 break
             same = True

@@ -90,7 +90,7 @@ def note_table(state, image, table, entry):
     """A table was looked up."""
     cell = -1
     if entry >= 0:
-        cell = Entry(address_of(image, entry)).index
+        cell = EntryRecord(address_of(image, entry)).index
     note(state, {at.TABLE}, table, cell, 0, 0)
 '''
 

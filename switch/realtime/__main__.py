@@ -15,7 +15,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from weft.base.errors import RunError, WeftError, refuse
-from weft.switch.realtime.config import Config, read_config
+from weft.switch.realtime.config import ProcessConfig, read_config
 from weft.switch.realtime.link_states import LinkStates
 from weft.switch.realtime.process import SwitchProcess, prepare
 from weft.switch.realtime.statistics import StatisticsSocket
@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
     return 0
 
 
-def run(config: Config, ended: queue.SimpleQueue[None]) -> None:
+def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
     """Bring everything up, say ``ready``, wait for the end, and take everything down."""
     from weft.switch.p4runtime.server import serve
 

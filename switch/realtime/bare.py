@@ -15,8 +15,8 @@ from weft.switch.realtime.loop import (
     BATCH,
     MSG_DONTWAIT,
     TIMESPEC_BYTES,
+    IoVector,
     Timespec,
-    Vector,
     _recvmmsg,
     _sendmmsg,
     clock,
@@ -58,7 +58,7 @@ class Messages:
 
     def __init__(self) -> None:
         self.buffers = np.zeros((BATCH, FRAME_BYTES), np.uint8)
-        self.vectors = rows(Vector, BATCH)
+        self.vectors = rows(IoVector, BATCH)
         self.vectors.address = self.buffers.ctypes.data + FRAME_BYTES * np.arange(BATCH)
         self.vectors.length = FRAME_BYTES
         self.headers = messages(self.vectors, 1)

@@ -48,7 +48,7 @@ class SwitchConfig(msgspec.Struct, frozen=True):
     cpu_port: int | None = None
 
 
-class Config(msgspec.Struct, frozen=True):
+class ProcessConfig(msgspec.Struct, frozen=True):
     """All switches of the process.
 
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``captured``, captures at
@@ -65,17 +65,17 @@ class Config(msgspec.Struct, frozen=True):
     drop_port: int = DROP_PORT
 
 
-def read_config(path: Path) -> Config:
+def read_config(path: Path) -> ProcessConfig:
     """Read a configuration from a file; raises ``InputError``."""
     return config_of(documents.opened(path, MOST_BYTES, str(path)), str(path))
 
 
-def config_of(document: Any, source: str) -> Config:
+def config_of(document: Any, source: str) -> ProcessConfig:
     """Return the configuration in a JSON document; ``source`` says in errors where it is from.
 
     Raises ``InputError``.
     """
-    config = documents.typed(Config, document, f"{source} is no configuration of switches")
+    config = documents.typed(ProcessConfig, document, f"{source} is no configuration of switches")
     for switch in config.switches:
         _check_ports(switch)
     _check_patches(config.switches)
@@ -90,7 +90,7 @@ def config_of(document: Any, source: str) -> Config:
     return config
 
 
-def _check_special_ports(config: Config) -> None:
+def _check_special_ports(config: ProcessConfig) -> None:
     """Raise ``InputError`` if the drop port or a CPU port has the number of another port."""
     refuse(
         not 0 <= config.drop_port <= DROP_PORT,

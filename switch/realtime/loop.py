@@ -50,7 +50,7 @@ class Timespec(Record):
 
 
 @record
-class Vector(Record):
+class IoVector(Record):
     """A struct iovec."""
 
     address: int
@@ -59,13 +59,13 @@ class Vector(Record):
 
 
 @record
-class Message(Record):
+class MessageHeader(Record):
     """A struct mmsghdr."""
 
     name: int
     name_bytes: int
     vectors: int
-    """Address of rows of `Vector`."""
+    """Address of rows of `IoVector`."""
     vector_count: int
     control: int
     """Address of a `ControlMessage`."""
@@ -122,17 +122,17 @@ class LoopRecord(Record):
     """Address of socket_count rows of `SocketRecord`."""
     socket_count: int
     receive: int
-    """Address of BATCH rows of `Message`."""
+    """Address of BATCH rows of `MessageHeader`."""
     receive_vectors: int
-    """Address of BATCH rows of `Vector`."""
+    """Address of BATCH rows of `IoVector`."""
     receive_buffers: int
     """Address of int64[BATCH]: the pool's buffer of each message, or NONE."""
     control: int
     """Address of BATCH rows of `ControlMessage`: what the kernel says of each frame."""
     send: int
-    """Address of BATCH rows of `Message`."""
+    """Address of BATCH rows of `MessageHeader`."""
     send_vectors: int
-    """Address of 2 * BATCH rows of `Vector`: a header and a payload for each message."""
+    """Address of 2 * BATCH rows of `IoVector`: a header and a payload for each message."""
     pending: int
     """Address of int64[socket_count]: the sockets with frames to send."""
     pending_count: int
@@ -229,13 +229,13 @@ def fill_receive_slots(context: Context, io: LoopRecord) -> int:
     buffers = int64_view(io.receive_buffers, BATCH)
     stride = context.buffer_stride
     for i in range(BATCH):
-        Message(io.receive, i).control_bytes = CONTROL_BYTES
+        MessageHeader(io.receive, i).control_bytes = CONTROL_BYTES
         if buffers[i] == NONE:
             buffer = take_buffer(context)
             if buffer == NONE:
                 return i
             buffers[i] = buffer
-            vector = Vector(io.receive_vectors, i)
+            vector = IoVector(io.receive_vectors, i)
             vector.address = context.buffers + buffer * stride + HEADROOM
             vector.length = stride - HEADROOM - SLACK
     return BATCH
@@ -285,7 +285,7 @@ def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: 
     arrivals = context.load_rows // 2 + port_index
     capture = Port(context.ports, port_index).capture_in
     for i in range(count):
-        message = Message(io.receive, i)
+        message = MessageHeader(io.receive, i)
         record_spacing(io, socket, rate_bps, message.length & 0xFFFFFFFF, now)
         if message.flags & MSG_TRUNC:
             SwitchRecord(context.switches, switch).drops[DROPS_TOO_LONG] += 1
@@ -338,13 +338,13 @@ def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: in
             row = Packet(context.packets, packet)
             header_length = min(row.header_length, row.length)
             buffer = context.buffers + row.buffer * context.buffer_stride
-            header = Vector(io.send_vectors, 2 * count)
+            header = IoVector(io.send_vectors, 2 * count)
             header.address = context.headers + packet * context.header_stride
             header.length = header_length
-            payload = Vector(io.send_vectors, 2 * count + 1)
+            payload = IoVector(io.send_vectors, 2 * count + 1)
             payload.address = buffer + row.payload
             payload.length = row.length - header_length
-            Message(io.send, count).length = 0
+            MessageHeader(io.send, count).length = 0
             packet = row.next
             count += 1
         sent = _sendmmsg(socket.descriptor, io.send, count, MSG_DONTWAIT)

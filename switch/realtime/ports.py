@@ -58,8 +58,9 @@ def open_port(interface: str, visible: bool = False) -> socket.socket:
 
 
 def messages(vectors: Any, each: int) -> Any:
-    """Return rows of `loop.Message` that have ``each`` of the rows of `loop.Vector` in turn."""
-    made = rows(loop.Message, len(vectors) // each)
+    """Return rows of `loop.MessageHeader`, each of which has the next ``each`` rows of
+    `loop.IoVector`."""
+    made = rows(loop.MessageHeader, len(vectors) // each)
     made.vectors = vectors.ctypes.data + each * vectors.itemsize * np.arange(len(made))
     made.vector_count = each
     return made
@@ -108,11 +109,11 @@ class PortSockets:
             poll[i] = row.descriptor | loop.POLLIN << 32
         self.rows.waiting.head = NONE
         poll[count] = self.event | loop.POLLIN << 32
-        receive_vectors = rows(loop.Vector, loop.BATCH)
+        receive_vectors = rows(loop.IoVector, loop.BATCH)
         receive = messages(receive_vectors, 1)
         control = rows(loop.ControlMessage, loop.BATCH)
         receive.control = control.ctypes.data + control.itemsize * np.arange(loop.BATCH)
-        send_vectors = rows(loop.Vector, 2 * loop.BATCH)
+        send_vectors = rows(loop.IoVector, 2 * loop.BATCH)
         io: loop.LoopRecord = rows(loop.LoopRecord, 1)[0]
         io.socket_count, io.coalesce_ns = count, coalesce_ns
         io.poll = self._address(poll)

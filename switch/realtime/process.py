@@ -17,7 +17,7 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.state import SwitchControl
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
-from weft.switch.realtime.config import Config
+from weft.switch.realtime.config import ProcessConfig
 from weft.switch.realtime.notifier import Notifier, PacketsOut
 from weft.switch.realtime.ports import PortSockets, lateness
 from weft.switch.realtime.traces import Traces
@@ -32,7 +32,7 @@ DROPS = ("no_program", "ingress", "egress", "no_port", "repeats", "too_long")
 
 def prepare() -> None:
     """Compile the packet loop into the cache, so that a process later starts at once (seconds)."""
-    process = SwitchProcess(Config((), None, 64, 64, 0))
+    process = SwitchProcess(ProcessConfig((), None, 64, 64, 0))
     process.packets_out.compile()
     process.start()
     process.stop()
@@ -45,7 +45,9 @@ class SwitchProcess:
     to Python, runs the change, and goes on.
     """
 
-    def __init__(self, config: Config, on_failure: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, config: ProcessConfig, on_failure: Callable[[], None] = lambda: None
+    ) -> None:
         """Open all ports. Raises ``MachineError``. ``on_failure`` is called if the loop dies."""
         self.config = config
         self._on_failure = on_failure
