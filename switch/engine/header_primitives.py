@@ -113,6 +113,7 @@ class HeaderPrimitives:
         return reference, field
 
     def do_assign_VL(self, writer: Writer, parameters: list[Json]) -> None:
+        """Copy a varbit field with its length."""
         target, mine = self.varbit(parameters[0])
         source, theirs = self.varbit(parameters[1])
 
@@ -133,6 +134,8 @@ class HeaderPrimitives:
         return reference
 
     def do_add_header(self, writer: Writer, parameters: list[Json]) -> None:
+        """Make a header valid, its fields 0, if it is not valid yet."""
+
         def add(reference: HeaderReference) -> None:
             with writer.indented(f"if {self.valid(reference)} == 0:"):
                 self.clear_fields(writer, reference)
@@ -143,6 +146,8 @@ class HeaderPrimitives:
         self.picked(writer, self.header(parameters[0]), add)
 
     def do_add_header_fast(self, writer: Writer, parameters: list[Json]) -> None:
+        """Make a header valid without a look at its fields and the packet's length."""
+
         def add(reference: HeaderReference) -> None:
             self.make_valid(writer, reference)
             self.use_if_wide(writer, reference.first)
@@ -150,6 +155,8 @@ class HeaderPrimitives:
         self.picked(writer, self.header(parameters[0]), add)
 
     def do_remove_header(self, writer: Writer, parameters: list[Json]) -> None:
+        """Make a header invalid."""
+
         def remove(reference: HeaderReference) -> None:
             with writer.indented(f"if {self.valid(reference)} != 0:"):
                 writer.line(
@@ -198,6 +205,7 @@ class HeaderPrimitives:
         self.picked(writer, target, to_target)
 
     def do_assign_header(self, writer: Writer, parameters: list[Json]) -> None:
+        """Copy a header with its validity."""
         self.copy_picked(
             writer,
             header_reference(self.translator, parameters[0]),
@@ -207,6 +215,7 @@ class HeaderPrimitives:
     do_copy_header = do_assign_header
 
     def do_assign_union(self, writer: Writer, parameters: list[Json]) -> None:
+        """Copy each member of a header union."""
         target, source = (union_reference(self.translator, node) for node in parameters[:2])
         for mine, theirs in zip(target.members, source.members, strict=True):
             self.copy_picked(writer, mine, theirs)
@@ -219,11 +228,13 @@ class HeaderPrimitives:
             )
 
     def do_assign_header_stack(self, writer: Writer, parameters: list[Json]) -> None:
+        """Copy a header stack with its count of extracted elements."""
         target, source = (self.program.stack(node["value"]) for node in parameters[:2])
         writer.line(f"phv[{target.next_slot}] = phv[{source.next_slot}]")
         self.copy_all(writer, list(target.headers), list(source.headers))
 
     def do_assign_union_stack(self, writer: Writer, parameters: list[Json]) -> None:
+        """Copy a stack of header unions with its count of extracted elements."""
         target, source = (self.program.groups.union_stack(node["value"]) for node in parameters[:2])
         writer.line(f"phv[{target.next_slot}] = phv[{source.next_slot}]")
         for mine, theirs in zip(target.unions, source.unions, strict=True):

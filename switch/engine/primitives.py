@@ -209,23 +209,27 @@ class Primitives:
             writer.line(f"phv[{register}] = {number} & 0xFFFF")
 
     def do_assign(self, writer: Writer, parameters: list[Json]) -> None:
+        """Store the value of an expression in a field."""
         self.assign(writer, parameters[0], self.translator.value(parameters[1]))
 
     do_modify_field = do_assign
 
     def do_truncate(self, writer: Writer, parameters: list[Json]) -> None:
+        """Keep the shortest length that any truncate() asks for."""
         length = self.translator.narrow(parameters[0], "the length of truncate()")
         writer.line(f"kept_bytes = max({length}, 0) + 1")
         with writer.indented("if phv[R_TRUNCATE] == 0 or kept_bytes < phv[R_TRUNCATE]:"):
             writer.line("phv[R_TRUNCATE] = kept_bytes")
 
     def do_assert(self, writer: Writer, parameters: list[Json]) -> None:
+        """Count an assertion that does not hold."""
         with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
             writer.line("state.assertions += 1")
 
     do_assume = do_assert
 
     def do_clone_ingress_pkt_to_egress(self, writer: Writer, parameters: list[Json]) -> None:
+        """Leave the clone session and the field list for the engine."""
         session = self.translator.narrow(parameters[0], "a clone session")
         fields = self.translator.narrow(parameters[1], "a field list")
         writer.line(
@@ -235,6 +239,7 @@ class Primitives:
     do_clone_egress_pkt_to_egress = do_clone_ingress_pkt_to_egress
 
     def do_modify_field_rng_uniform(self, writer: Writer, parameters: list[Json]) -> None:
+        """Store a random number between two bounds."""
         low, high = (self.translator.word(node) for node in parameters[1:3])
         writer.line(f"low = {low.source}", f"high = {high.source}")
         with writer.indented("if not less64(high, low):"):
@@ -245,6 +250,7 @@ class Primitives:
     def do_modify_field_with_hash_based_offset(
         self, writer: Writer, parameters: list[Json]
     ) -> None:
+        """Store what hash() gives: the base, and the hash modulo the size."""
         target, base_node, calculation, size_node = parameters
         base, size = self.translator.word(base_node), self.translator.integer(size_node)
         if size.constant != 1 << 64:
@@ -270,6 +276,7 @@ class Primitives:
         return f"0 <= index < {cells.size}"
 
     def do_count(self, writer: Writer, parameters: list[Json]) -> None:
+        """Count the packet and its bytes in a cell of a counter."""
         cells = named(self.program.counters, parameters[0]["value"], "counter")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             writer.line(
@@ -278,12 +285,14 @@ class Primitives:
             )
 
     def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
+        """Store what a cell of a register holds in a field."""
         cells = named(self.program.registers, parameters[1]["value"], "register")
         with writer.indented(f"if {self.index(writer, parameters[2], cells)}:"):
             value = load("registers", cells.place("index"), cells.width, cells.signed)
             self.assign(writer, parameters[0], value)
 
     def do_register_write(self, writer: Writer, parameters: list[Json]) -> None:
+        """Store a value in a cell of a register."""
         cells = named(self.program.registers, parameters[0]["value"], "register")
         with writer.indented(f"if {self.index(writer, parameters[1], cells)}:"):
             value = self.translator.value(parameters[2])
@@ -292,6 +301,7 @@ class Primitives:
             )
 
     def do_execute_meter(self, writer: Writer, parameters: list[Json]) -> None:
+        """Run a cell of a meter and store the packet's colour in a field."""
         meter = named(self.program.meters, parameters[0]["value"], "meter")
         with writer.indented(f"if {self.index(writer, parameters[1], meter)}:"):
             length = "phv[R_INGRESS_LENGTH]"

@@ -123,15 +123,18 @@ class Decoder:
     # -- parser
 
     def received(self, words: list[int]) -> None:
+        """Tell that a packet comes to the parser, and forget its frame so far."""
         port, size, kind, repeats = words
         self.way.frame.clear()
         more = {"as": INSTANCE_TYPES[kind], "times": repeats} if kind else {}
         self.tell("received", port=port, bytes=size, **more)
 
     def frame(self, words: list[int]) -> None:
+        """Keep 32 bytes of the frame."""
         self.way.frame += b"".join((word & WORD).to_bytes(8, "big") for word in words)
 
     def state(self, words: list[int]) -> None:
+        """Tell that the parser enters a state."""
         self.tell("parser_state", state=self.legend.states[words[0]], **self.parser_key())
 
     def parser_key(self) -> dict[str, object]:
@@ -140,11 +143,13 @@ class Decoder:
         return {"selected_by": [hex(word) for word in key]} if key else {}
 
     def key(self, words: list[int]) -> None:
+        """Keep a word of the key that a parser state or a table is looked up by."""
         if words[1] == 0:
             self.way.key = []
         self.way.key.append(words[0] & WORD)
 
     def extracted(self, words: list[int]) -> None:
+        """Tell that a header has been extracted, with its fields."""
         family, element, first, size = words
         header = self.legend.families[family][element]
         data = bytes(self.way.frame[first : first + size])
@@ -157,17 +162,21 @@ class Decoder:
         return names.get(code, f"error {code}")
 
     def rejected(self, words: list[int]) -> None:
+        """Tell that the parser found an error."""
         self.tell("parser_error", error=self.error_name(words[0]), offset=words[1])
 
     def parsed(self, words: list[int]) -> None:
+        """Tell that the parser has ended."""
         self.tell("parsed", bytes=words[0], error=self.error_name(words[1]), **self.parser_key())
 
     def checksum(self, words: list[int]) -> None:
+        """Tell that a checksum is wrong."""
         self.tell("checksum_error")
 
     # -- controls
 
     def table(self, words: list[int]) -> None:
+        """Tell that a table was looked up, and which entry was hit."""
         table = next(one for one in self.program.tables.values() if one.index == words[0])
         key = split_key(table, self.way.key)
         self.way.key = []
@@ -179,12 +188,14 @@ class Decoder:
             self.tell("table", table=table.name, hit=True, key=key, entry=found)
 
     def action(self, words: list[int]) -> None:
+        """Begin an action; it is told when its parameters have come."""
         self.way.action = self.program.actions[words[0]], words[1]
         self.way.words = []
         if words[1] == 0:
             self.end_action()
 
     def arguments(self, words: list[int]) -> None:
+        """Keep words of the parameters of an action."""
         self.way.words += [word & WORD for word in words]
 
     def end_action(self) -> None:
@@ -197,9 +208,11 @@ class Decoder:
         self.tell("action", action=action.name, arguments=arguments)
 
     def condition(self, words: list[int]) -> None:
+        """Tell whether a condition holds."""
         self.tell("condition", condition=self.legend.conditions[words[0]], holds=words[1] != 0)
 
     def message(self, words: list[int]) -> None:
+        """Tell a log message with its values put in."""
         text = self.legend.messages[words[0]]
         for word in words[1 : 1 + text.count("{}")]:
             text = text.replace("{}", str(word & WORD), 1)
@@ -243,6 +256,7 @@ class Decoder:
         self.tell("cloned", session=session, to=[] if found is None else ports_of(found.replicas))
 
     def egress_more(self, words: list[int]) -> None:
+        """Tell that egress begins."""
         port, before, after, waited = self.way.kept[at.EGRESS]
         kind, rid, _, size = words
         more: dict[str, object] = {"as": INSTANCE_TYPES[kind]} if kind else {}
@@ -254,6 +268,7 @@ class Decoder:
         )  # fmt: skip
 
     def egress_end(self, words: list[int]) -> None:
+        """Tell what becomes of a packet at the end of egress."""
         clone, port, drop_port, _ = words
         if clone:
             self.cloned(clone - 1)
@@ -261,6 +276,7 @@ class Decoder:
             self.tell("dropped", where="egress", why=f"egress_spec is the drop port {drop_port}")
 
     def left(self, words: list[int]) -> None:
+        """Tell that a packet has been deparsed, and what becomes of it."""
         header, payload, keep, truncated = self.way.kept[at.DEPARSED]
         recirculated, port, nowhere, repeats = words
         size = min(header + payload, keep) if keep else header + payload
@@ -278,6 +294,7 @@ class Decoder:
             self.tell("sent", port=port, bytes=size)
 
     def queue_drop(self, words: list[int]) -> None:
+        """Tell that a packet found no room in the queue of a port."""
         port, packets, size, _ = words
         why = f"the queue of port {port} is full: {packets} packets, {size} bytes"
         self.tell("dropped", where="queue", why=why, port=port, queue_packets=packets,
