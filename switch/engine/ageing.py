@@ -6,7 +6,7 @@ NEVER = -1
 
 
 class Ageing:
-    """Times in ns of all such entries of a switch, by their cells; ``hits`` is compiled code's."""
+    """Hold when entries were hit, in ns, by their cells; compiled code writes ``hits``."""
 
     def __init__(self, cells: int) -> None:
         self.hits = np.zeros(cells, np.int64)

@@ -8,7 +8,7 @@ from weft.switch.engine.words import join_words
 
 @dataclass(frozen=True)
 class Meter:
-    """A meter array; ``base`` is its first cell. It counts packets, or bytes.
+    """Describe a meter array, which counts packets or bytes; ``base`` is its first cell.
 
     Of a direct meter ``target`` is the field that gets the colour, and the cells are the entries',
     the default entry's first.
@@ -23,7 +23,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class LearnList:
-    """A digest: what of a packet it tells the controller, fields or constants in their order."""
+    """Describe a digest: the fields and constants that it tells the controller, in their order."""
 
     identifier: int
     name: str
@@ -31,12 +31,12 @@ class LearnList:
 
     @property
     def fields(self) -> tuple[Field, ...]:
-        """The elements without the constants."""
+        """Return the elements without the constants."""
         return tuple(element for element in self.elements if not isinstance(element, int))
 
     @property
     def words(self) -> int:
-        """How many words a sample has."""
+        """Return how many words a sample has."""
         return sum(field.data_words for field in self.fields)
 
     def values(self, words: list[int]) -> tuple[int, ...]:

@@ -36,7 +36,7 @@ MOST_FAILURES = 16
 
 @dataclass
 class Pipeline:
-    """A program that packets can run through.
+    """Hold a program that packets can run through.
 
     ``address`` is that of a C function int64(context, operation, switch, packet, other). Of a
     plain pipeline it is a callback into Python, which takes the GIL; errors are kept in

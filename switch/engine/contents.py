@@ -38,7 +38,7 @@ SESSION_IDS = range(1 << 15)
 
 @dataclass
 class ProfileState:
-    """An action profile, the actions that its members may have, and what is in it."""
+    """Hold an action profile, the actions that its members may have, and what is in it."""
 
     profile: Profile
     actions: tuple[Action, ...]
@@ -47,7 +47,7 @@ class ProfileState:
 
     @property
     def what(self) -> str:
-        """Its name, for messages."""
+        """Return its name, for messages."""
         return f"action profile {self.profile.name!r}"
 
     def member(self, member_id: int) -> ProfileMember:
@@ -136,7 +136,7 @@ Pairs = list[list[tuple[int, int]]]
 
 @dataclass
 class ValueSetState:
-    """A value set and what is in it. ``widths``: of the parts of the keys that look it up."""
+    """Hold a value set, its members, and the widths of the parts of the keys that look it up."""
 
     value_set: ValueSet
     widths: tuple[int, ...]
@@ -144,7 +144,7 @@ class ValueSetState:
 
     @property
     def what(self) -> str:
-        """Its name, for messages."""
+        """Return its name, for messages."""
         return f"value set {self.value_set.name!r}"
 
     def replace(self, members: Iterable[tuple[Key, ...]]) -> None:
@@ -236,7 +236,7 @@ Replicated: TypeAlias = MulticastGroup | CloneSession
 
 @dataclass
 class Replication:
-    """The groups and sessions by their ids, and how many replicas they have together."""
+    """Hold the groups and sessions by their ids, and how many replicas they have together."""
 
     groups: dict[int, MulticastGroup] = field(default_factory=dict)
     sessions: dict[int, CloneSession] = field(default_factory=dict)
@@ -303,7 +303,7 @@ State = TypeVar("State")
 
 @dataclass
 class Contents:
-    """Tables, action profiles and value sets by name; ``rates``: of meters, by their cells."""
+    """Hold tables, profiles and value sets by name, and the rates of meters by their cells."""
 
     tables: dict[str, TableState] = field(default_factory=dict)
     profiles: dict[str, ProfileState] = field(default_factory=dict)

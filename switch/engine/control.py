@@ -8,7 +8,7 @@ from weft.base.errors import InputError, WeftError
 
 @dataclass(frozen=True)
 class Exact:
-    """A key field that equals ``value``."""
+    """Match a key field that equals ``value``."""
 
     value: int
 
@@ -18,7 +18,7 @@ class Exact:
 
 @dataclass(frozen=True)
 class Lpm:
-    """A key field whose first ``prefix_length`` bits equal those of ``value`` (the rest is 0)."""
+    """Match a key field whose first ``prefix_length`` bits are those of ``value`` (else 0)."""
 
     value: int
     prefix_length: int
@@ -29,7 +29,7 @@ class Lpm:
 
 @dataclass(frozen=True)
 class Ternary:
-    """A key field that equals ``value`` in the bits of ``mask`` (``value & ~mask == 0``).
+    """Match a key field that is ``value`` in the bits of ``mask`` (``value & ~mask == 0``).
 
     Also the form of an *optional* field: a mask of all ones, or ``Ternary(0, 0)`` for any value.
     """
@@ -43,7 +43,7 @@ class Ternary:
 
 @dataclass(frozen=True)
 class Range:
-    """A key field from ``low`` to ``high``, both included."""
+    """Match a key field from ``low`` to ``high``, both included."""
 
     low: int
     high: int
@@ -57,7 +57,7 @@ Key: TypeAlias = Exact | Lpm | Ternary | Range
 
 @dataclass(frozen=True)
 class ActionCall:
-    """An action by its JSON name, with its parameters in the order of the P4 source."""
+    """Name an action as in the JSON, with its parameters in the order of the P4 source."""
 
     action: str
     params: tuple[int, ...] = ()
@@ -65,7 +65,7 @@ class ActionCall:
 
 @dataclass(frozen=True)
 class MemberTarget:
-    """Target of an indirect table's entry: one member of its action profile."""
+    """Lead an indirect table's entry to one member of its action profile."""
 
     member_id: int
 
@@ -75,7 +75,7 @@ class MemberTarget:
 
 @dataclass(frozen=True)
 class GroupTarget:
-    """Target of an indirect table's entry: one group of its action selector."""
+    """Lead an indirect table's entry to one group of its action selector."""
 
     group_id: int
 
@@ -85,7 +85,7 @@ class GroupTarget:
 
 @dataclass(frozen=True)
 class OneShot:
-    """Target of an indirect table's entry: actions with weights, given in place of a group.
+    """Lead an indirect table's entry to actions with weights, given in place of a group.
 
     ``watch_ports``: empty, or the port that each action depends on (None = none).
     """
@@ -99,7 +99,7 @@ Target: TypeAlias = ActionCall | MemberTarget | GroupTarget | OneShot
 
 @dataclass(frozen=True)
 class TableEntry:
-    """An entry. ``keys`` in the order of the table's key in the P4 source, one per key field.
+    """Hold an entry, with one of ``keys`` for each field of the table's key in the P4 source.
 
     ``priority``: the greatest matching one wins; must be positive for a table with a ternary,
     optional or range field, and 0 for any other. ``idle_timeout_ns``: after so long without a hit
@@ -115,7 +115,7 @@ class TableEntry:
 
 @dataclass(frozen=True)
 class ProfileMember:
-    """A member of an action profile or selector."""
+    """Hold a member of an action profile or selector."""
 
     profile: str
     member_id: int
@@ -124,7 +124,7 @@ class ProfileMember:
 
 @dataclass(frozen=True)
 class ProfileGroup:
-    """A group of an action selector: (member id, weight) pairs; ``max_size`` 0 = the profile's.
+    """Hold (member id, weight) pairs of an action selector's group; ``max_size`` 0 = the profile's.
 
     ``watch_ports``: empty, or the port that each member depends on (None = none). A member whose
     port is down is not selected.
@@ -139,7 +139,7 @@ class ProfileGroup:
 
 @dataclass(frozen=True)
 class Replica:
-    """One copy that a multicast group or a clone session makes: egress port and instance (rid)."""
+    """Name the egress port and instance (rid) of a copy of a multicast group or clone session."""
 
     port: int
     instance: int = 0
@@ -147,7 +147,7 @@ class Replica:
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """A multicast group (id from 1 to 65535) and its copies."""
+    """Hold a multicast group (id from 1 to 65535) and its copies."""
 
     group_id: int
     replicas: tuple[Replica, ...]
@@ -155,7 +155,7 @@ class MulticastGroup:
 
 @dataclass(frozen=True)
 class CloneSession:
-    """A clone session (id from 0 to 32767), its copies and the bytes kept of each (0 = all)."""
+    """Hold a clone session (id from 0 to 32767), its copies, and their bytes kept (0 = all)."""
 
     session_id: int
     replicas: tuple[Replica, ...]
@@ -164,7 +164,7 @@ class CloneSession:
 
 @dataclass(frozen=True)
 class CounterCell:
-    """What one counter has counted."""
+    """Hold what one counter has counted."""
 
     packets: int
     bytes: int
@@ -172,7 +172,7 @@ class CounterCell:
 
 @dataclass(frozen=True)
 class MeterConfig:
-    """Rates of a two-rate three-colour marker (RFC 2698, colour-blind): committed and peak.
+    """Hold the rates of a two-rate three-colour marker (RFC 2698, colour-blind).
 
     Rates per second and bursts count bytes or packets, whichever the meter does.
     """
@@ -189,7 +189,7 @@ MeterCounts = tuple[CounterCell, CounterCell, CounterCell]
 
 @dataclass(frozen=True)
 class DigestEvent:
-    """One sample of a digest: the values of its fields in their order in the P4 source."""
+    """Hold a sample of a digest: the values of its fields in their order in the P4 source."""
 
     digest: str
     values: tuple[int, ...]
@@ -198,7 +198,7 @@ class DigestEvent:
 
 @dataclass(frozen=True)
 class PacketIn:
-    """A packet that left at the CPU port, its controller header included."""
+    """Hold a packet that left at the CPU port, its controller header included."""
 
     frame: bytes
     time_ns: int
@@ -206,7 +206,7 @@ class PacketIn:
 
 @dataclass(frozen=True)
 class IdleTimeout:
-    """An entry that had no hit for its idle timeout; once until the next hit."""
+    """Tell that an entry had no hit for its idle timeout; this comes once until the next hit."""
 
     entry: TableEntry
     time_ns: int
@@ -216,7 +216,7 @@ Event: TypeAlias = DigestEvent | PacketIn | IdleTimeout
 
 
 class ControlError(WeftError):
-    """A request that the switch refuses; the subclass says why. The message names the object."""
+    """The switch refuses a request; the subclass says why, and the message names the object."""
 
 
 class NoProgram(ControlError):
@@ -245,7 +245,7 @@ class InvalidAction(ControlError):
 
 
 class InvalidValue(ControlError):
-    """A number out of range: a port, an id, a counter's index (INVALID_ARGUMENT, OUT_OF_RANGE)."""
+    """A port, an id, a counter's index is out of range (INVALID_ARGUMENT, OUT_OF_RANGE)."""
 
 
 class StillInUse(ControlError):
@@ -257,4 +257,4 @@ class NotPermitted(ControlError):
 
 
 class ProgramError(InputError):
-    """BMv2 JSON that is malformed or uses what the engine does not support (INVALID_ARGUMENT)."""
+    """BMv2 JSON is malformed or uses what the engine does not support (INVALID_ARGUMENT)."""

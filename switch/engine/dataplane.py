@@ -28,7 +28,7 @@ rest."""
 
 @dataclass(frozen=True)
 class Queue:
-    """The link behind a port: rate in bit/s (0 = no limit), propagation delay, and its queue.
+    """Describe the link behind a port: rate in bit/s (0 = no limit), propagation delay, queue.
 
     The rate counts Ethernet frame bytes without FCS. Frames that do not fit the queue are dropped
     (drop-tail); the frame being sent is not in the queue.
@@ -42,7 +42,7 @@ class Queue:
 
 @dataclass(frozen=True)
 class Departure:
-    """A frame that has reached the far end of a port's link."""
+    """Hold a frame that has reached the far end of a port's link."""
 
     switch: int
     port: int
@@ -52,7 +52,7 @@ class Departure:
 
 @dataclass(frozen=True)
 class PortStatistics:
-    """What a port has counted: all frames that it received, and those that it put on the link."""
+    """Hold what a port has counted: all frames that it received, and those that it sent."""
 
     rx_packets: int
     rx_bytes: int
@@ -65,7 +65,7 @@ class PortStatistics:
 
 
 class Dataplane:
-    """Switches, their ports, the packet pool and the programs that they run.
+    """Run switches, with their ports, their packet pool and their programs.
 
     ``context`` is the one argument that compiled functions need (see
     ``weft.switch.engine.layout``). Nothing here reads a clock: every call that moves packets is
@@ -317,7 +317,7 @@ class Dataplane:
 
     @property
     def idle_deadlines_ns(self) -> list[int]:
-        """The times at which the next idle timeouts end, of the switches that have a listener."""
+        """Return when the next idle timeouts end, of the switches that have a listener."""
         ends = [self.states[switch].ageing.deadline() for switch in self._listeners]
         return [end for end in ends if end is not None]
 
@@ -442,7 +442,7 @@ class Dataplane:
 
     @property
     def load_bin_ns(self) -> int:
-        """How long the bins of `load_bytes` are by now, in ns."""
+        """Return how long the bins of `load_bytes` are by now, in ns."""
         return int(self.context.load_bin_ns)
 
     def load_bytes(self, switch: int, port: int, *, arrived: bool = False) -> list[int]:

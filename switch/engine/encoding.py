@@ -78,8 +78,8 @@ def key_flags(ranges: Sequence[bool], widths: Sequence[int]) -> list[int]:
 
 @dataclass(frozen=True)
 class Row:
-    """An entry ready for the image. Keys as (value, mask) or (low, high) pairs of 64-bit numbers,
-    a pair for each word of the key.
+    """Hold an entry ready for the image, with a pair of 64-bit numbers, (value, mask) or (low,
+    high), for each word of the key.
 
     ``priority`` is the prefix length in a table without priorities.
     """
@@ -95,7 +95,7 @@ entry_words: Callable[[Row], tuple[int, ...]] = attrgetter(*EntryRecord.dtype.na
 
 
 class ImageBuilder:
-    """Collects words; ``finish`` gives the array."""
+    """Collect the words of an image; ``finish`` gives the array."""
 
     def __init__(self, tables: int, value_set_uses: int = 0) -> None:
         self.tables = tables
@@ -217,7 +217,7 @@ def encode(contents: Contents, uses: Sequence[ValueSetUse]) -> NDArray[np.int64]
 
 
 class _Encoder:
-    """An image under construction, and where the records of members and groups are in it."""
+    """Hold an image under construction, and where the records of members and groups are in it."""
 
     def __init__(self, contents: Contents, uses: Sequence[ValueSetUse]) -> None:
         self.contents = contents

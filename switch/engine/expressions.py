@@ -46,7 +46,7 @@ Json = Any
 
 @dataclass(eq=False)
 class Translator:
-    """Translates the expressions of one program; ``action`` says what *local* values are."""
+    """Translate the expressions of one program; ``action`` says what *local* values are."""
 
     program: Program
     name_of: Callable[[Field], str]

@@ -34,7 +34,7 @@ SURROUNDINGS = {
 
 
 class ParserSource:
-    """Writes the function ``parse(phv, data, start, length)``, which returns the bytes parsed."""
+    """Write the function ``parse(phv, data, start, length)``, which returns the bytes parsed."""
 
     def __init__(self, program: Program, translator: Translator, primitives: Primitives) -> None:
         self.program = program

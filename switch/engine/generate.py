@@ -119,7 +119,7 @@ def generate(program: Program, drop_port: int = DROP_PORT) -> str:
 
 
 class Generator:
-    """Writes the module of one program."""
+    """Write the module of one program."""
 
     parser_source: type[ParserSource] = ParserSource
     pipeline = PIPELINE

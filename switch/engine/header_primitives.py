@@ -28,7 +28,7 @@ Json = Any
 
 @dataclass(eq=False)
 class HeaderPrimitives:
-    """What a primitive on headers does to the PHV, as BMv2's headers.cpp and stacks.cpp do it."""
+    """Write what primitives on headers do to the PHV, as in BMv2's headers.cpp and stacks.cpp."""
 
     program: Program
     translator: Translator

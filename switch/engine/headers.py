@@ -27,7 +27,7 @@ def named(table: Mapping[str, Item], name: str, kind: str) -> Item:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a header: its width in bits, and the first word of the PHV that holds its value.
+    """Describe a field of a header: its width in bits, and its first word in the PHV.
 
     A field of more than 64 bits takes several words, most significant first; of a signed one the
     first word is sign-extended. A varbit field's ``width`` is the most that it may have: its bits
@@ -42,22 +42,22 @@ class Field:
 
     @property
     def data_words(self) -> int:
-        """Words of the PHV that hold its bits."""
+        """Return how many words of the PHV hold its bits."""
         return words_of(self.width)
 
     @property
     def words(self) -> int:
-        """Words of the PHV that it takes, a varbit's length included."""
+        """Return how many words of the PHV it takes, a varbit's length included."""
         return self.data_words + self.varbit
 
     @property
     def length_slot(self) -> int:
-        """The word that holds a varbit's length in bits."""
+        """Return the word that holds a varbit's length in bits."""
         return self.slot + self.data_words
 
     @property
     def parts(self) -> "tuple[Field, ...]":
-        """Its words as fields of at most 64 bits: one behind the other they are the field.
+        """Return its words as fields of at most 64 bits: one behind the other they are the field.
 
         A varbit's length comes last, as a part of its own.
         """
@@ -73,7 +73,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Header:
-    """A header or metadata instance. ``valid_slot`` is -1 for metadata, which is always valid."""
+    """Describe a header, or metadata, which is always valid and has ``valid_slot`` -1."""
 
     name: str
     metadata: bool
@@ -82,32 +82,32 @@ class Header:
 
     @property
     def bits(self) -> int:
-        """Its size in a packet, in bits, without its varbit field."""
+        """Return its size in a packet, in bits, without its varbit field."""
         return sum(field.width for field in self.fields if not field.varbit)
 
     @property
     def most_bits(self) -> int:
-        """The most bits that it may have in a packet."""
+        """Return the most bits that it may have in a packet."""
         return sum(field.width for field in self.fields)
 
     @property
     def words(self) -> int:
-        """Words of the PHV that its fields take; elements of a stack are as many apart."""
+        """Return how many words its fields take; elements of a stack are as many apart."""
         return sum(field.words for field in self.fields)
 
     @property
     def parts(self) -> tuple[Field, ...]:
-        """All words of its fields as fields of at most 64 bits, for copying."""
+        """Return all words of its fields as fields of at most 64 bits, for copying."""
         return tuple(part for field in self.fields for part in field.parts)
 
     @property
     def varbit(self) -> Field | None:
-        """Its field of variable length, if it has one."""
+        """Return its field of variable length, if it has one."""
         return next((field for field in self.fields if field.varbit), None)
 
     @property
     def wide(self) -> bool:
-        """Whether its fields are at the end of the PHV, in use only while it is valid."""
+        """Return whether its fields are at the end of the PHV, in use only while it is valid."""
         return not self.metadata and self.words > WIDE_WORDS
 
     def field(self, name: str) -> Field:
@@ -120,7 +120,7 @@ class Header:
 
 @dataclass(frozen=True)
 class Union:
-    """A header union: at most one of its headers is valid at a time."""
+    """Describe a header union: at most one of its headers is valid at a time."""
 
     name: str
     members: tuple[Header, ...]
@@ -128,7 +128,7 @@ class Union:
 
 @dataclass(frozen=True)
 class UnionStack:
-    """A stack of header unions; ``member_names`` are the names of a union's headers in P4."""
+    """Describe a stack of header unions; ``member_names`` are those of a union's headers in P4."""
 
     name: str
     unions: tuple[Union, ...]
@@ -151,20 +151,20 @@ class UnionStack:
 
 @dataclass(frozen=True)
 class Family:
-    """Headers of one type at equal distances in the PHV, so that one can be picked by number."""
+    """Hold headers of one type, equally far apart in the PHV, so that a number can pick one."""
 
     headers: tuple[Header, ...]
 
     @property
     def valid_stride(self) -> int:
-        """Words from one header's validity to the next one's."""
+        """Return the words from one header's validity to the next one's."""
         if len(self.headers) < 2:
             return 0
         return self.headers[1].valid_slot - self.headers[0].valid_slot
 
     @property
     def field_stride(self) -> int:
-        """Words from one header's fields to the next one's."""
+        """Return the words from one header's fields to the next one's."""
         if len(self.headers) < 2 or not self.headers[0].fields:
             return 0
         return self.headers[1].fields[0].slot - self.headers[0].fields[0].slot
@@ -206,7 +206,7 @@ def _place(slot: int, stride: int, number: str) -> str:
 
 @dataclass(frozen=True)
 class ValueSet:
-    """A set of the parser that the control side fills: ``bits`` of all its key fields together."""
+    """Describe a set that the control side fills; ``bits`` is the width of its whole key."""
 
     name: str
     index: int
@@ -216,7 +216,7 @@ class ValueSet:
 
 @dataclass(frozen=True)
 class ValueSetUse:
-    """A value set as one transition key looks it up: the widths of the key's parts, and a mask of
+    """Tell how a transition key looks a value set up: the widths of the key's parts, and a mask of
     each. The word of the image after the tables' points to its directory, in the order of uses."""
 
     value_set: str
@@ -226,7 +226,7 @@ class ValueSetUse:
 
 @dataclass
 class Groups:
-    """The unions, union stacks and value sets of a program, by name."""
+    """Hold the unions, union stacks and value sets of a program, by name."""
 
     unions: dict[str, Union] = field(default_factory=dict)
     union_stacks: dict[str, UnionStack] = field(default_factory=dict)

@@ -22,7 +22,7 @@ Octets: TypeAlias = NDArray[np.uint8]
 
 @record
 class Chain(Record):
-    """A list of packets, each of which names the next one: the first and the last, or NONE."""
+    """Hold the first and the last of packets that name the next one each, or NONE."""
 
     head: int
     tail: int
@@ -30,7 +30,7 @@ class Chain(Record):
 
 @record
 class Context(Record):
-    """All switches of a process, and the pool of packets and buffers that they share."""
+    """Lead to all switches of a process, and to the pool of packets and buffers that they share."""
 
     address: int
     """Where this record itself is."""
@@ -102,7 +102,7 @@ class Context(Record):
 
 @record
 class Packet(Record):
-    """A packet of the pool."""
+    """Hold a packet of the pool."""
 
     buffer: int
     frame: int
@@ -133,7 +133,7 @@ class Packet(Record):
 
 @record
 class Port(Record):
-    """A port of a switch, its queue and the link behind it."""
+    """Hold a port of a switch, its queue and the link behind it."""
 
     rate_bps: int
     """0 means that the link has no limit."""
@@ -195,7 +195,7 @@ DROP_REASONS = 6
 
 @record
 class SwitchRecord(Record):
-    """A switch: where its program and its arrays are."""
+    """Lead to the program and the arrays of a switch."""
 
     pipeline: int
     """Address of the compiled program, or 0."""
@@ -246,7 +246,7 @@ class SwitchRecord(Record):
 
 @record
 class Bucket(Record):
-    """A token bucket of a meter."""
+    """Hold a token bucket of a meter."""
 
     rate: int
     """Tokens a second."""
@@ -261,7 +261,7 @@ MARKS = 6
 
 @record
 class MeterCell(Record):
-    """A cell of a meter."""
+    """Hold a cell of a meter."""
 
     has_rates: int
     last_us: int
@@ -288,8 +288,8 @@ SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_F
 
 @record
 class PhvHead(Record):
-    """The head of a packet-header vector: the fields that the engine itself reads and writes, at
-    the same place in every program. The program's own fields are behind it."""
+    """Hold the fields of a packet-header vector that the engine itself reads and writes; they are
+    its head in every program. The program's own fields are behind it."""
 
     ingress_port: int
     egress_spec: int
@@ -357,7 +357,7 @@ DIGEST, PACKET_IN = 1, 2
 
 @record
 class OutboxRecord(Record):
-    """The head of a record in a switch's outbox.
+    """Begin a record in a switch's outbox.
 
     Behind it are the words of a digest's fields, or the bytes of a packet's frame.
     """
@@ -380,8 +380,8 @@ MOST_TOKENS = 1 << 61
 
 @record
 class ImageHead(Record):
-    """The head of an image; behind it are the offsets of the directories of the program's tables,
-    then of its parser's value sets."""
+    """Begin an image; behind it are the offsets of the directories of the program's tables, then
+    of its parser's value sets."""
 
     multicast: int
     """Offset of the directory of multicast groups, which are looked up as in an exact table."""
@@ -392,7 +392,7 @@ class ImageHead(Record):
 
 @record
 class Directory(Record):
-    """The directory of a table; behind it are its groups, by falling priority."""
+    """Describe a table of the image; behind it are its groups, by falling priority."""
 
     default: int
     """Offset of the default `ActionRecord`, or 0."""
@@ -410,7 +410,7 @@ class Directory(Record):
 
 @record
 class EntryGroup(Record):
-    """The entries that have one mask in common; behind it is the mask of each key word."""
+    """Lead to the entries with one mask in common; behind it is the mask of each key word."""
 
     bits: int
     """The bits of its hash."""
@@ -422,7 +422,7 @@ class EntryGroup(Record):
 
 @record
 class EntryRecord(Record):
-    """An entry of a table, behind its key."""
+    """Hold what an entry leads to; it is behind the entry's key."""
 
     priority: int
     record: int
@@ -433,7 +433,7 @@ class EntryRecord(Record):
 
 @record
 class ActionRecord(Record):
-    """An action to run; behind it are the words of its parameters."""
+    """Name an action to run; behind it are the words of its parameters."""
 
     action: int
     """The action's code, or GROUP if this is a `GroupRecord`."""
@@ -441,8 +441,8 @@ class ActionRecord(Record):
 
 @record
 class GroupRecord(Record):
-    """A group of an action selector; behind it is the offset of an `ActionRecord` for each of its
-    members."""
+    """Begin a group of an action selector; behind it is the offset of each member's
+    `ActionRecord`."""
 
     kind: int
     """GROUP."""
@@ -451,7 +451,7 @@ class GroupRecord(Record):
 
 @record
 class ReplicationRecord(Record):
-    """A multicast group or clone session; behind it are rows of `ReplicaRecord`."""
+    """Begin a multicast group or clone session; behind it are rows of `ReplicaRecord`."""
 
     replicas: int
     keep: int
@@ -460,7 +460,7 @@ class ReplicationRecord(Record):
 
 @record
 class ReplicaRecord(Record):
-    """A copy that a multicast group or clone session makes."""
+    """Say where a copy of a multicast group or clone session goes."""
 
     port: int
     instance: int

@@ -30,7 +30,7 @@ from weft.switch.engine.words import join_words, signed, split_words
 
 @dataclass(eq=False)
 class LiveValues:
-    """Counters, registers, meters and idle times of one switch, by the names of its program.
+    """Reach the counters, registers, meters and idle times of a switch by its program's names.
 
     All methods raise ``NoProgram`` when no program is loaded, and ``NotFound`` for an unknown name.
     """

@@ -18,7 +18,7 @@ from weft.switch.engine.program import Program
 
 
 class SwitchState:
-    """A switch: its words, the program that it runs, and what packets read and write there, live.
+    """Hold a switch: its words, its program, and what packets read and write there, live.
 
     ``counters``: int64[cells, 2] of packets, bytes; ``meters``: a `MeterCell` each;
     ``ageing``: when entries were hit.
@@ -94,7 +94,7 @@ def rows(kind: type[Record], count: int) -> Any:
 
 
 class Memory:
-    """The arrays of all switches: ``context`` leads compiled code to the others.
+    """Hold the arrays of all switches: ``context`` leads compiled code to the others.
 
     ``packet_count`` and the pool's arrays change as it grows; ``context``, ``switches`` and
     ``ports`` are the same for as long as it is there.
@@ -133,7 +133,7 @@ class Memory:
 
     @property
     def packet_count(self) -> int:
-        """How many packets the pool has."""
+        """Return how many packets the pool has."""
         return len(self.packets)
 
     def _lead(self) -> None:

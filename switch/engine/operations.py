@@ -142,7 +142,7 @@ def shift_right(left: Value, right: Value) -> Value:
 
 
 def convert(operator: str, left: Value, right: Value) -> Value:
-    """Sign extension and the two saturating casts, to a constant width."""
+    """Translate sign extension and the two saturating casts, to a constant width."""
     width = right.constant
     if width is None or not 1 <= width <= MOST_WIDTH:
         raise ProgramError(f"operator {operator!r} needs a constant width from 1 to {MOST_WIDTH}")

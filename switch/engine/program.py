@@ -31,7 +31,7 @@ def number(text: str) -> int:
 
 @dataclass(frozen=True)
 class Stack:
-    """A header stack; ``next_slot`` holds the number of elements extracted so far."""
+    """Describe a header stack; ``next_slot`` holds the number of elements extracted so far."""
 
     name: str
     headers: tuple[Header, ...]
@@ -40,7 +40,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Action:
-    """An action. ``code`` (its place in the program) is what table records hold."""
+    """Describe an action; table records hold its ``code``, its place in the program."""
 
     code: int
     identifier: int
@@ -56,7 +56,7 @@ class Action:
 
 @dataclass(frozen=True)
 class KeyField:
-    """One field of a table's key."""
+    """Describe one field of a table's key."""
 
     name: str
     kind: str  # exact, lpm, ternary, range, optional
@@ -67,7 +67,7 @@ class KeyField:
 
 @dataclass(frozen=True)
 class Profile:
-    """An action profile; with ``algorithm`` and ``inputs`` a selector."""
+    """Describe an action profile; with ``algorithm`` and ``inputs`` a selector."""
 
     name: str
     size: int
@@ -77,7 +77,7 @@ class Profile:
 
 @dataclass(frozen=True)
 class ConstEntry:
-    """An entry that the program itself gives: keys and action as in the JSON."""
+    """Hold an entry that the program itself gives: keys and action as in the JSON."""
 
     keys: tuple[Json, ...]
     action: Action
@@ -89,7 +89,7 @@ class ConstEntry:
 
 @dataclass(frozen=True)
 class Table:
-    """A match-action table of a pipeline."""
+    """Describe a match-action table of a pipeline."""
 
     index: int
     name: str
@@ -111,23 +111,23 @@ class Table:
 
     @property
     def most_entries(self) -> int:
-        """How many entries it may have."""
+        """Return how many entries it may have."""
         return max(self.size, len(self.entries))
 
     @property
     def needs_priority(self) -> bool:
-        """Whether its entries have priorities of their own."""
+        """Return whether its entries have priorities of their own."""
         return any(key.kind in ("ternary", "range", "optional") for key in self.keys)
 
     @property
     def has_range(self) -> bool:
-        """Whether a key field is a range."""
+        """Return whether a key field is a range."""
         return any(key.kind == "range" for key in self.keys)
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A counter or register array: ``base`` is its first cell in the switch's own array."""
+    """Describe a counter or register array; ``base`` is its first cell in the switch's own."""
 
     name: str
     base: int
@@ -137,7 +137,7 @@ class Cells:
 
     @property
     def words(self) -> int:
-        """Words of a register; cell ``i`` begins at ``base + i * words``."""
+        """Return the words of a register; cell ``i`` begins at ``base + i * words``."""
         return words_of(self.width)
 
     def place(self, index: str) -> str:
@@ -147,7 +147,7 @@ class Cells:
 
 @dataclass
 class Program:
-    """A whole program. ``document`` is the JSON itself, for what the generator reads from it."""
+    """Hold a whole program; the generator reads more from its JSON, ``document``."""
 
     document: Json
     headers: dict[str, Header] = field(default_factory=dict)
@@ -201,6 +201,6 @@ class Program:
 
     @property
     def header_bytes(self) -> int:
-        """The most bytes that the deparser writes."""
+        """Return the most bytes that the deparser writes."""
         order = self.document["deparsers"][0]["order"]
         return sum(self.header(name).most_bits + 7 for name in order) // 8

@@ -20,7 +20,7 @@ DEREFERENCE = ("dereference_header_stack", "dereference_stack")
 
 
 class Translating(Protocol):
-    """What ``weft.switch.engine.expressions`` does for names: places, and numbers that pick one."""
+    """Translate the places of names, and the numbers that pick one, as `expressions` does."""
 
     program: Program
 
@@ -42,19 +42,19 @@ class Translating(Protocol):
 
 @dataclass(frozen=True)
 class HeaderReference:
-    """A header: the only one of ``family``, or that which ``index`` (source, not checked) says."""
+    """Name the only header of ``family``, or that which ``index`` (source, not checked) says."""
 
     family: Family
     index: str | None = None
 
     @property
     def first(self) -> Header:
-        """The header, or the first of those it can be: all have the same type."""
+        """Return the header, or the first of those it can be: all have the same type."""
         return self.family.headers[0]
 
     @property
     def size(self) -> int:
-        """How many headers it can be."""
+        """Return how many headers it can be."""
         return len(self.family.headers)
 
     def at(self, number: str) -> "HeaderReference":
@@ -63,13 +63,13 @@ class HeaderReference:
 
     @property
     def clamped(self) -> str:
-        """Source of the index, or of the nearest one that is in bounds."""
+        """Return the source of the index, or of the nearest one that is in bounds."""
         return f"min(max({self.index}, 0), {self.size - 1})"
 
 
 @dataclass(frozen=True)
 class UnionReference:
-    """A header union: a reference to each of its members."""
+    """Name a header union by a reference to each of its members."""
 
     members: tuple[HeaderReference, ...]
 

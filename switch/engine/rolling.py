@@ -22,7 +22,7 @@ _CONTINUES = ("else:", "elif ")
 
 @dataclass(frozen=True)
 class _Line:
-    """A line: its text with each number left out, and the numbers. Equal shapes may be rolled."""
+    """Hold a line's text with each number left out, and the numbers. Equal shapes may be rolled."""
 
     shape: tuple[str, ...]
     words: tuple[str, ...]

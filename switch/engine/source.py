@@ -11,14 +11,14 @@ from weft.switch.engine.program import Program
 
 
 class Writer:
-    """The lines of source, with a current indentation."""
+    """Collect the lines of source, with a current indentation."""
 
     def __init__(self, depth: int = 0) -> None:
         self.lines: list[str] = []
         self.depth = depth
 
     def line(self, *texts: str) -> None:
-        """Add lines, each at the current depth; none given: an empty one."""
+        """Add lines, each at the current depth, or an empty line if none is given."""
         self.extend(texts or ("",))
 
     def extend(self, lines: Iterable[str]) -> None:
@@ -47,7 +47,7 @@ class Writer:
 
     @property
     def text(self) -> str:
-        """All lines as one text."""
+        """Return all lines as one text."""
         return "\n".join(self.lines) + "\n"
 
 
@@ -63,7 +63,7 @@ def remark(text: str) -> str:
 
 
 class Names(set[str]):
-    """The identifiers that are taken already by a program's objects."""
+    """Hold the identifiers that are taken already by a program's objects."""
 
     def unique(self, wanted: str) -> str:
         """Take ``wanted``, or if it is taken the same with a number behind it, and return it."""

@@ -79,7 +79,7 @@ def _changes(
 
 
 class SwitchControl:
-    """What a switch offers to its controller.
+    """Do what a switch offers to its controller.
 
     Table, action and profile names are those in the BMv2 JSON, which are also
     P4Info's ``preamble.name`` (``MyIngress.ipv4_route``). All methods raise ``NoProgram`` when no
@@ -168,12 +168,12 @@ class SwitchControl:
 
     @property
     def program_loaded(self) -> bool:
-        """Whether a program runs."""
+        """Return whether a program runs."""
         return self._config.pipeline is not None
 
     @property
     def pipelines(self) -> list[Pipeline]:
-        """The program that runs and the one that is saved, where there are such."""
+        """Return the program that runs and the one that is saved, where there are such."""
         return [one for one in (self._config.pipeline, self._saved) if one is not None]
 
     def publish(self, live: Callable[[], None] | None = None) -> None:
@@ -486,7 +486,7 @@ class SwitchControl:
 
     @property
     def events_lost(self) -> int:
-        """Digests and packets to the controller that were dropped because the rings were full."""
+        """Return how many digests and packets to the controller found no room in the rings."""
         return int(self._state.words.events_lost)
 
     def set_listener(self, callback: Callable[[], None] | None) -> None:
@@ -514,5 +514,5 @@ class SwitchControl:
 
     @property
     def cpu_port(self) -> int | None:
-        """The port that leads to the controller, or None if there is none."""
+        """Return the port that leads to the controller, or None if there is none."""
         return self._state.cpu_port

@@ -10,7 +10,7 @@ from weft.switch.engine.build import Pipeline
 
 
 class Surroundings(Protocol):
-    """What drives the switches: it builds programs and takes new versions over."""
+    """Drive the switches: build programs, and take new versions over."""
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile a program. Raises ProgramError."""
@@ -37,4 +37,4 @@ class Surroundings(Protocol):
 
     @property
     def frame_bytes(self) -> int:
-        """The length of the longest frame, in bytes."""
+        """Return the length of the longest frame, in bytes."""

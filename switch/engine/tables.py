@@ -35,7 +35,7 @@ MOST_PRIORITY = (1 << 31) - 1
 
 @dataclass
 class TableState:
-    """A table's entries and default action. ``cells``: each entry's place in direct counters."""
+    """Hold a table's entries, their cells in direct counters, and its default action."""
 
     table: Table
     entries: dict[Identity, TableEntry] = field(default_factory=dict)

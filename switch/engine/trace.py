@@ -44,7 +44,7 @@ MOST_WAYS = 1 << 16
 
 @dataclass(eq=False)
 class _Way:
-    """What is known of one copy of a packet while its records come."""
+    """Hold what is known of one copy of a packet while its records come."""
 
     copy: int
     frame: bytearray = field(default_factory=bytearray)
@@ -56,7 +56,7 @@ class _Way:
 
 
 class Decoder:
-    """Makes events of records."""
+    """Make events of records."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

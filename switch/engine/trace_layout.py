@@ -9,7 +9,7 @@ from weft.base.jit import Record, record, words_in
 
 @record
 class TraceHead(Record):
-    """The head of a trace."""
+    """Begin a trace; the records are behind it."""
 
     capacity: int
     """Words of the whole array."""
@@ -33,7 +33,7 @@ class TraceHead(Record):
 
 @record
 class TraceRecord(Record):
-    """Something that happened to a packet."""
+    """Say what happened to a packet."""
 
     kind: int
     """The kind in the lower KIND_BITS, the version of program and tables above them."""

@@ -143,7 +143,7 @@ def _traced_pipeline() -> str:
 
 @dataclass
 class Legend:
-    """What the numbers in a traced program's records mean."""
+    """Say what the numbers in a traced program's records mean."""
 
     program: Program
     states: list[str] = field(default_factory=list)
@@ -153,7 +153,7 @@ class Legend:
 
 
 class TracedPrimitives(Primitives):
-    """The primitives that say what log_msg() is told."""
+    """Write primitives that also say what log_msg() is told."""
 
     legend: Legend
 
@@ -168,7 +168,7 @@ class TracedPrimitives(Primitives):
 
 
 class TracedParser(ParserSource):
-    """A parser that says which states it goes through and what it extracts."""
+    """Write a parser that says which states it goes through and what it extracts."""
 
     primitives: TracedPrimitives
 
@@ -217,7 +217,7 @@ class TracedParser(ParserSource):
 
 
 class TracedGenerator(Generator):
-    """Writes the traced form of a program."""
+    """Write the traced form of a program."""
 
     parser_source = TracedParser
     pipeline = _traced_pipeline()

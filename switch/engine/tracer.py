@@ -33,7 +33,7 @@ MOST_PACKETS = 1 << 40
 
 @dataclass(frozen=True)
 class Version:
-    """A program and what its tables held."""
+    """Hold a program and what its tables held."""
 
     tables: Mapping[str, Mapping[int, TableEntry]]
     """Every table's entries by their cells."""
@@ -42,7 +42,7 @@ class Version:
 
 
 class Traceable(Protocol):
-    """The control side of a switch, as far as a trace needs it."""
+    """Offer the control side of a switch, as far as a trace needs it."""
 
     switch: int
     tracer: "Tracer | None"
@@ -50,11 +50,11 @@ class Traceable(Protocol):
 
     @property
     def name(self) -> str:
-        """The switch's name, for messages."""
+        """Return the switch's name, for messages."""
 
     @property
     def pipelines(self) -> list[Pipeline]:
-        """The program that runs and the one that is saved, where there are such."""
+        """Return the program that runs and the one that is saved, where there are such."""
 
     def version(self) -> Version:
         """Return what a trace needs to tell what packets meet: all entries, groups and sessions."""
@@ -62,7 +62,7 @@ class Traceable(Protocol):
 
 @dataclass
 class Taken:
-    """What was taken from a trace: records of ``RECORD`` words, and the versions they name."""
+    """Hold what was taken from a trace: records of ``RECORD`` words, and their versions."""
 
     records: NDArray[np.int64]
     versions: dict[int, tuple[Version, Legend]]
@@ -75,7 +75,7 @@ class Taken:
 
 
 class Tracer:
-    """A trace of one switch: its array, and the versions that its records are of.
+    """Run a trace of one switch: its array, and the versions that its records are of.
 
     ``packets``: the most that are traced. Raises ``InputError`` for fewer than one. It does not
     keep the control alive: what is traced holds its tracer, and would never go else.
@@ -98,7 +98,7 @@ class Tracer:
 
     @property
     def control(self) -> Traceable:
-        """The control side of the switch, which must be there still."""
+        """Return the control side of the switch, which must be there still."""
         control = self._control()
         if control is None:
             raise InputError(

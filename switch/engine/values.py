@@ -24,7 +24,7 @@ MOST_WORDS = 512
 
 @dataclass(frozen=True)
 class Value:
-    """Source of an expression and the bounds of what it computes; ``boolean``: True or False.
+    """Hold the source of an expression, the bounds of its value, and whether it is a condition.
 
     ``source`` is right modulo 2**64; ``wide(n)`` is the source of an integer of n > 1 words. It is
     only needed where the bounds exceed 64 bits.
@@ -38,17 +38,17 @@ class Value:
 
     @property
     def narrow(self) -> bool:
-        """Whether the value itself fits int64, so that any operation is exact."""
+        """Return whether the value itself fits int64, so that any operation is exact."""
         return self.low >= LEAST and self.high <= MOST
 
     @property
     def unsigned64(self) -> bool:
-        """Whether it is a number of at most 64 bits without sign."""
+        """Return whether it is a number of at most 64 bits without sign."""
         return self.low >= 0 and self.high <= MOST64
 
     @property
     def constant(self) -> int | None:
-        """The number it is, if it is one."""
+        """Return the number it is, if it is one."""
         return self.low if self.low == self.high and not self.boolean else None
 
     def at(self, words: int) -> str:

@@ -25,7 +25,7 @@ intrinsic: Callable[[Any], Any] = numba_intrinsic(prefer_literal=True)
 
 
 class WideInteger(types.Type):  # type: ignore[misc]
-    """The type of a wide integer of so many words."""
+    """Be the type of a wide integer of so many words."""
 
     def __init__(self, words: int) -> None:
         self.words = words
@@ -34,7 +34,7 @@ class WideInteger(types.Type):  # type: ignore[misc]
 
 @register_model(WideInteger)
 class WideModel(PrimitiveModel):
-    """A wide integer is one LLVM integer."""
+    """Lay a wide integer out as one LLVM integer."""
 
     def __init__(self, manager: Any, wide: Any) -> None:
         super().__init__(manager, wide, ir.IntType(64 * wide.words))  # type: ignore[no-untyped-call]

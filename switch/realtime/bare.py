@@ -39,7 +39,7 @@ _nanosleep: Any = types.ExternalFunction("nanosleep", types.int32(types.int64, t
 
 @record
 class GeneratorRecord(Record):
-    """A generator: what it is to do, and how far it is."""
+    """Say what a generator is to do, and how far it is."""
 
     window: int
     """The most frames that are under way."""
@@ -54,7 +54,7 @@ class GeneratorRecord(Record):
 
 
 class Messages:
-    """A struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
+    """Hold a struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
 
     def __init__(self) -> None:
         self.buffers = np.zeros((BATCH, FRAME_BYTES), np.uint8)

@@ -25,7 +25,7 @@ Port = tuple[int, int]
 
 
 class Captures:
-    """The capture files of ports: what comes in and what goes out, each to a file or to none.
+    """Write the capture files of ports: what comes in and what goes out, each to a file or to none.
 
     Times are those of the loop's clock, CLOCK_MONOTONIC, told as the time of day. A frame on a
     patch link has the time at which it reaches the far end, at both ends, as on a pair of veths;
@@ -39,7 +39,7 @@ class Captures:
         files: dict[Port, tuple[str | None, str | None]],
         ring_bytes: int = RING_BYTES,
     ) -> None:
-        """Begin captures. To be called while no packet is under way.
+        """Begin captures. No packet may be under way meanwhile.
 
         ``files`` names, for each (switch, port), the file for frames that come in and the file for
         those that go out, which may be the same. Raises InputError if a file cannot be written.
@@ -99,7 +99,7 @@ class Captures:
         ]
 
     def silence(self) -> None:
-        """Capture nothing more. To be called while no packet is under way."""
+        """Capture nothing more. No packet may be under way meanwhile."""
         self._dataplane.ports.capture_in = self._dataplane.ports.capture_out = 0
 
     def close(self) -> None:

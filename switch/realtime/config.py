@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 
 
 class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
-    """A port: its interface, and the link behind it, which with rate 0 has no limit of its own.
+    """Describe a port: its interface, and the link behind it, which has no limit with rate 0.
 
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
     process that the link leads to. ``pcap_in``, ``pcap_out``: files that hold what comes in and
@@ -37,8 +37,8 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
 
 
 class SwitchConfig(msgspec.Struct, frozen=True):
-    """A switch, where its P4Runtime server listens, and the port that leads to its controller, if
-    it has one."""
+    """Describe a switch, where its P4Runtime server listens, and the port that leads to its
+    controller, if it has one."""
 
     name: str
     device_id: int
@@ -49,7 +49,7 @@ class SwitchConfig(msgspec.Struct, frozen=True):
 
 
 class ProcessConfig(msgspec.Struct, frozen=True):
-    """All switches of the process.
+    """Describe all switches of the process.
 
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``captured``, captures at
     the interfaces are to see the frames that the switches send, which costs a little for every

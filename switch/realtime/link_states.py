@@ -30,7 +30,7 @@ PortListener = Callable[[int, bool], None]
 
 
 class LinkStates:
-    """Tells each switch's listener when a port goes down or comes back; all are up at first."""
+    """Tell each switch's listener when a port goes down or comes back; all are up at first."""
 
     def __init__(self, process: SwitchProcess, listeners: Sequence[PortListener]) -> None:
         """Take ``listeners``: one for each switch, in the order of the configuration."""

@@ -43,7 +43,7 @@ HISTOGRAM = 40 * 16
 
 @record
 class Timespec(Record):
-    """A struct timespec."""
+    """Lay a struct timespec out."""
 
     seconds: int
     nanoseconds: int
@@ -51,7 +51,7 @@ class Timespec(Record):
 
 @record
 class IoVector(Record):
-    """A struct iovec."""
+    """Lay a struct iovec out."""
 
     address: int
     length: int
@@ -60,7 +60,7 @@ class IoVector(Record):
 
 @record
 class MessageHeader(Record):
-    """A struct mmsghdr."""
+    """Lay a struct mmsghdr out."""
 
     name: int
     name_bytes: int
@@ -77,7 +77,7 @@ class MessageHeader(Record):
 
 @record
 class ControlMessage(Record):
-    """A control message with a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
+    """Lay a control message out that has a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
 
     length: int
     level_and_type: int
@@ -90,7 +90,7 @@ class ControlMessage(Record):
 
 @record
 class Durations(Record):
-    """How often durations came up, of which length they were."""
+    """Count durations by their length."""
 
     greatest_ns: int
     counts: Annotated[Words, HISTOGRAM]
@@ -98,7 +98,7 @@ class Durations(Record):
 
 @record
 class SocketRecord(Record):
-    """The socket of a port."""
+    """Hold the socket of a port."""
 
     descriptor: int
     switch: int
@@ -114,7 +114,7 @@ class SocketRecord(Record):
 
 @record
 class LoopRecord(Record):
-    """What the packet loop works on, beside the switches."""
+    """Lead to what the packet loop works on beside the switches."""
 
     poll: int
     """Address of pollfd[socket_count + 1]: the last is the event descriptor."""

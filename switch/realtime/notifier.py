@@ -29,7 +29,7 @@ MOST_WAITING_PACKETS = 256
 
 
 class Notifier:
-    """Calls the listeners of switches that have events."""
+    """Call the listeners of switches that have events."""
 
     def __init__(self, dataplane: Dataplane, sockets: PortSockets) -> None:
         self._dataplane = dataplane
@@ -81,7 +81,7 @@ class Notifier:
 
 
 class PacketsOut:
-    """The packets from controllers that wait for the packet loop to take them in."""
+    """Hold the packets from controllers that wait for the packet loop to take them in."""
 
     def __init__(self, dataplane: Dataplane) -> None:
         self._dataplane = dataplane

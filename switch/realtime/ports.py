@@ -67,7 +67,7 @@ def messages(vectors: Any, each: int) -> Any:
 
 
 class PortSockets:
-    """The sockets of all ports of a data plane, and the arrays that ``loop.run_loop`` works on."""
+    """Hold the sockets of all ports, and the arrays that ``loop.run_loop`` works on."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ def prepare() -> None:
 
 
 class SwitchProcess:
-    """All switches of a configuration, forwarding from ``start`` to ``stop``.
+    """Run all switches of a configuration, which forward from ``start`` to ``stop``.
 
     Every other thread changes what packets see through ``at_once``: the loop comes back
     to Python, runs the change, and goes on.
