@@ -164,15 +164,7 @@ class Generator:
         self._messages = bare.Messages()
         self._text = np.zeros(bare.COUNTER_BYTES, np.uint8)
         self._times = rows(Timespec, 2)
-        only_to_compile = self._state(2, 1)
-        only_to_compile.stop = 1
-        self._generate(only_to_compile, -1, np.zeros(0, np.int64))
-
-    @staticmethod
-    def _state(window: int, copies: int) -> bare.GeneratorRecord:
-        state: bare.GeneratorRecord = rows(bare.GeneratorRecord, 1)[0]
-        state.window, state.copies_each = window, copies
-        return state
+        self._generate(bare.generator_state(2, 1, stop=1), -1, np.zeros(0, np.int64))
 
     def _generate(self, state: bare.GeneratorRecord, port: int, sinks: NDArray[np.int64]) -> None:
         times = self._times.ctypes.data
@@ -192,7 +184,7 @@ class Generator:
         self, row: BenchmarkRow, port: socket.socket, window: int, turn_s: float
     ) -> dict[str, float] | None:
         self._messages.fill(frames(row.frame_bytes, row.destination))
-        state = self._state(window, row.copies)
+        state = bare.generator_state(window, row.copies)
         sinks = np.array([os.open(path, os.O_RDONLY) for path in row.counters()], np.int64)
         thread = threading.Thread(target=self._generate, args=(state, port.fileno(), sinks))
         thread.start()

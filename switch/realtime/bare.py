@@ -53,6 +53,13 @@ class GeneratorRecord(Record):
     """The frames that the sinks have got."""
 
 
+def generator_state(window: int, copies_each: int, *, stop: int = 0) -> GeneratorRecord:
+    """Return the state of a generator that has not sent yet."""
+    state: GeneratorRecord = rows(GeneratorRecord, 1)[0]
+    state.window, state.copies_each, state.stop = window, copies_each, stop
+    return state
+
+
 class Messages:
     """Hold a struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
 

@@ -62,8 +62,8 @@ class IoVector(Record):
 class MessageHeader(Record):
     """Lay a struct mmsghdr out."""
 
-    name: int
-    name_bytes: int
+    name: Annotated[Words, 2]
+    """Its address and length; there is none."""
     vectors: int
     """Address of rows of `IoVector`."""
     vector_count: int
@@ -79,8 +79,8 @@ class MessageHeader(Record):
 class ControlMessage(Record):
     """Lay a control message out that has a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
 
-    length: int
-    level_and_type: int
+    head: Annotated[Words, 2]
+    """The message's length, its level and its type."""
     status: int
     """The status, in the low half."""
     snapshot: int

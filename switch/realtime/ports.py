@@ -92,11 +92,6 @@ class PortSockets:
         self.rows = rows(loop.SocketRecord, max(len(ports), 1))
         self.io = self._make_io(dataplane, coalesce_ns)
 
-    def _address(self, array: NDArray[Any]) -> int:
-        """Keep an array for as long as this object is there, and return its address."""
-        self._kept.append(array)
-        return array.ctypes.data
-
     def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> loop.LoopRecord:
         count = len(self.ports)
         poll = np.zeros(count + 1, np.int64)
@@ -114,18 +109,23 @@ class PortSockets:
         control = rows(loop.ControlMessage, loop.BATCH)
         receive.control = control.ctypes.data + control.itemsize * np.arange(loop.BATCH)
         send_vectors = rows(loop.IoVector, 2 * loop.BATCH)
+        arrays = {
+            "poll": poll,
+            "sockets": self.rows,
+            "receive": receive,
+            "receive_vectors": receive_vectors,
+            "receive_buffers": np.full(loop.BATCH, NONE),
+            "control": control,
+            "send": messages(send_vectors, 2),
+            "send_vectors": send_vectors,
+            "pending": np.zeros(max(count, 1), np.int64),
+            "times": rows(loop.Timespec, 2),
+        }
+        self._kept += arrays.values()
         io: loop.LoopRecord = rows(loop.LoopRecord, 1)[0]
         io.socket_count, io.coalesce_ns = count, coalesce_ns
-        io.poll = self._address(poll)
-        io.sockets = self._address(self.rows)
-        io.receive = self._address(receive)
-        io.receive_vectors = self._address(receive_vectors)
-        io.receive_buffers = self._address(np.full(loop.BATCH, NONE))
-        io.control = self._address(control)
-        io.send = self._address(messages(send_vectors, 2))
-        io.send_vectors = self._address(send_vectors)
-        io.pending = self._address(np.zeros(max(count, 1), np.int64))
-        io.times = self._address(rows(loop.Timespec, 2))
+        for name, array in arrays.items():
+            setattr(io, name, array.ctypes.data)
         return io
 
     def wake(self) -> None:
