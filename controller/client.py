@@ -20,7 +20,7 @@ from google.rpc import code_pb2, status_pb2
 
 from weft.base.errors import InputError, RunError, refuse
 from weft.controller.features.registry import brought_features
-from weft.controller.messages import Messages
+from weft.controller.messages import EntityMessages
 from weft.controller.plan import Update
 from weft.controller.program_names import ProgramNames
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
@@ -123,7 +123,7 @@ class LoadableProgram:
                 f"compiled program {files.json}, {files.p4info}: {error}; compile it again"
             ) from error
         self.names = ProgramNames(p4info, [each.name for each in brought_features()])
-        self.messages = Messages(p4info)
+        self.messages = EntityMessages(p4info)
         self.config = p4runtime_pb2.ForwardingPipelineConfig(
             p4info=p4info, p4_device_config=device_config
         )
@@ -329,7 +329,7 @@ class Session:
         except KeyError as error:
             raise SwitchError(f"{self.where}: no answer for counter cell {error}") from None
 
-    def _messages(self) -> Messages:
+    def _messages(self) -> EntityMessages:
         if self._program is None:
             raise SwitchError(f"{self.where}: no program was pushed in this session")
         return self._program.messages

@@ -21,7 +21,7 @@ REPLICA_INSTANCE = 1
 """The egress_rid of all multicast copies; a copy is known by its port."""
 
 
-class Messages:
+class EntityMessages:
     """Makes messages for one program. Raises InputError for a name that the program has not."""
 
     def __init__(self, p4info: Any) -> None:

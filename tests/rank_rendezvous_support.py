@@ -17,7 +17,7 @@ from weft.agents.drivers.messages import (
     Message,
     Peers,
     Prepare,
-    Progress,
+    ProgressMessage,
     Ready,
     Result,
     Start,
@@ -86,7 +86,7 @@ def perform(actor: Actor, error: str = "") -> None:
     actor.channel.send(Ready())
     start = actor.wait(Start)
     assert isinstance(start, Start)
-    actor.channel.send(Progress(40))
+    actor.channel.send(ProgressMessage(40))
     actor.channel.send(Finished(0 if error else 5, error))
     actor.wait(Verify)
     result = RankReport(actor.rank, f"h{actor.rank}", "ring", not error, error, completion_ns=5)

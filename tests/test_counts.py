@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from weft.experiments.runs.measured import Counts, assemble
 from weft.experiments.runs.simulation import IN_VIRTUAL_TIME
-from weft.experiments.runs.switch_statistics import Statistics
+from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
 from weft.experiments.scenario.options import from_options
 
 
 def counts(unplanned: dict[str, int]) -> Counts:
-    return Counts({}, {}, {}, unplanned, Statistics([], 0.0), {}, {}, {})
+    return Counts({}, {}, {}, unplanned, SwitchProcessStatistics([], 0.0), {}, {}, {})
 
 
 def test_packets_that_were_lost_meanwhile_are_told_by_where() -> None:

@@ -62,7 +62,7 @@ class Ready(_Message, frozen=True, tag="ready"):
     """The rank's buffers are filled."""
 
 
-class Progress(_Message, frozen=True, tag="progress"):
+class ProgressMessage(_Message, frozen=True, tag="progress"):
     """A rank says how many bytes it has received in the operation."""
 
     received_bytes: int
@@ -163,7 +163,7 @@ class Exited(_Message, frozen=True, tag="exited"):
 
 
 Message = (
-    Hello | Connected | Ready | Working | Progress | Finished | Result | RankFailed
+    Hello | Connected | Ready | Working | ProgressMessage | Finished | Result | RankFailed
     | Peers | Prepare | Start | Verify | Abort | Close
     | Spawn | EndRanks | RanksEnded | Warm | Spawned | Exited
 )  # fmt: skip

@@ -34,7 +34,7 @@ from weft.agents.drivers.messages import (
     Message,
     Peers,
     Prepare,
-    Progress,
+    ProgressMessage,
     RankFailed,
     Ready,
     Result,
@@ -159,7 +159,7 @@ class _Rank:
         elif now_ns >= self._last_progress_ns + PROGRESS_NS:
             self._last_progress_ns = now_ns
             received = self._series.report(now_ns).received_bytes
-            self._channel.send(Progress(received))
+            self._channel.send(ProgressMessage(received))
 
     def _take(self, message: Message) -> None:
         match message:

@@ -36,7 +36,7 @@ from weft.agents.drivers.messages import (
     Message,
     Peers,
     Prepare,
-    Progress,
+    ProgressMessage,
     RankFailed,
     Ready,
     Result,
@@ -215,7 +215,7 @@ class Rendezvous:
         finished: set[int] = set()
 
         def watch(rank: int, message: Message) -> None:
-            if isinstance(message, Progress):
+            if isinstance(message, ProgressMessage):
                 received[rank] = message.received_bytes
             elif isinstance(message, Finished):
                 finished.add(rank)
@@ -295,7 +295,7 @@ class Rendezvous:
                     case wanted():
                         found[rank] = message
                         patience.ended(rank)
-                    case Progress(received_bytes=received_bytes):
+                    case ProgressMessage(received_bytes=received_bytes):
                         patience.reported(rank, "received bytes", received_bytes)
                     case Working(slices=slices):
                         patience.reported(rank, "slices", slices)

@@ -317,8 +317,8 @@ class Echo(Record):
 class Board(Record):
     """What selective repeat knows of what is sent and of what came ahead of a gap.
 
-    Behind it are BOARD_ROOM words of what is sent and not acknowledged, and then as many `Kept`, by
-    the lower bits of their sequence numbers.
+    Behind it are BOARD_ROOM words of what is sent and not acknowledged, and then as many
+    `KeptRequest`, by the lower bits of their sequence numbers.
     """
 
     head: Piece
@@ -351,7 +351,7 @@ STAMP_SHIFT = 4
 
 
 @record
-class Kept(Record):
+class KeptRequest(Record):
     """A packet that came ahead of a gap."""
 
     word: int

@@ -47,7 +47,7 @@ class MulticastTree:
         return GROUP_BASE_ADDRESS + self.index
 
 
-class Multicast(Feature):
+class MulticastFeature(Feature):
     """The feature multicast. It is told groups as names of hosts; by default as many groups as
     there are hosts, each of all hosts, so that every chain of an Allgather can have one of its own.
 
@@ -72,7 +72,7 @@ class Multicast(Feature):
 
 def trees_of(plan: Plan) -> tuple[MulticastTree, ...]:
     """Return the multicast groups that a plan provides."""
-    return tuple(plan.provided.get(Multicast.name, ()))
+    return tuple(plan.provided.get(MulticastFeature.name, ()))
 
 
 def plan_trees(

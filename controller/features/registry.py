@@ -5,7 +5,7 @@ from weft.controller.features.aggregation import Aggregation
 from weft.controller.features.congestion import Congestion
 from weft.controller.features.faults import Faults
 from weft.controller.features.feature import Feature
-from weft.controller.features.multicast import Multicast
+from weft.controller.features.multicast import MulticastFeature
 from weft.controller.features.pinned_paths import PinnedPaths
 from weft.controller.features.routes import Routes
 from weft.controller.features.transmission import Transmission
@@ -15,7 +15,7 @@ OWN: tuple[Feature, ...] = (
     Routes(),
     PinnedPaths(),
     Congestion(),
-    Multicast(),
+    MulticastFeature(),
     Aggregation(),
     Faults(),
 )

@@ -69,7 +69,7 @@ _MAC = 0x020000000009
 
 
 @dataclass
-class Device:
+class ForwardingDevice:
     """A switch under test: a process."""
 
     name: str
@@ -120,7 +120,7 @@ class BenchmarkRow:
     traffic: str
     frame_bytes: int
     letter: str
-    devices: Sequence[Device]
+    devices: Sequence[ForwardingDevice]
     hops: int = 1
     copies: int = 1
     destination: int = _HOST
@@ -157,11 +157,11 @@ def chosen_window(rates: Mapping[int, float]) -> int:
     return best if rates[best] > CLEARLY * rates[largest] else largest
 
 
-class Generator:
+class TrafficGenerator:
     """Sends to a device and counts what comes out behind it."""
 
     def __init__(self) -> None:
-        self._messages = bare.Messages()
+        self._messages = bare.FrameMessages()
         self._text = np.zeros(bare.COUNTER_BYTES, np.uint8)
         self._times = rows(Timespec, 2)
         self._generate(bare.generator_state(2, 1, stop=1), -1, np.zeros(0, np.int64))
@@ -275,7 +275,7 @@ class Bench:
         self.folder = folder
         self.sizes = sizes
         self.rows: list[BenchmarkRow] = []
-        self.devices: list[Device] = []
+        self.devices: list[ForwardingDevice] = []
         self.skipped: list[str] = []
         self.fabric = compile_cached(
             fabric_program(), defines=dict(fabric_macros(BMV2_AGGREGATION_VALUES))
@@ -300,7 +300,7 @@ class Bench:
         self.bmv2()
         self.bmv2_chain()
 
-    def add(self, device: Device) -> Device:
+    def add(self, device: ForwardingDevice) -> ForwardingDevice:
         """Start a device."""
         device.start(self.folder / f"{device.name.replace(' ', '-')}.log")
         self.devices.append(device)
@@ -310,7 +310,7 @@ class Bench:
         """Let the bare loop be measured."""
         run_batch("ip", rig("a"))
         command = python_command("weft.experiments.bench.switch_rows", "forward", "A1", "A2")
-        device = self.add(Device("ceiling", command, _says_ready))
+        device = self.add(ForwardingDevice("ceiling", command, _says_ready))
         self.rows += [
             BenchmarkRow("ceiling", "unicast", size, "a", [device]) for size in self.sizes
         ]
@@ -322,12 +322,12 @@ class Bench:
     def address(self, name: str) -> str:
         return f"unix:{self.folder / name}.sock"
 
-    def weft_process(self, name: str, switches: list[dict[str, Any]]) -> Device:
+    def weft_process(self, name: str, switches: list[dict[str, Any]]) -> ForwardingDevice:
         """Return a process of the built-in switch."""
         path = self.folder / f"{name.replace(' ', '-')}.json"
         path.write_text(json.dumps({"switches": switches}))
         return self.add(
-            Device(name, python_command("weft.switch.realtime", str(path)), _says_ready)
+            ForwardingDevice(name, python_command("weft.switch.realtime", str(path)), _says_ready)
         )
 
     def weft(self) -> None:
@@ -343,7 +343,7 @@ class Bench:
         device = self.weft_process("weft", [self.switch("fabric", 1, ports)])
         self.load_fabric("fabric", "weft", "b", device)
 
-    def load_fabric(self, name: str, what: str, letter: str, device: Device) -> None:
+    def load_fabric(self, name: str, what: str, letter: str, device: ForwardingDevice) -> None:
         """Give a switch fabric.p4, and let its unicast and multicast be measured."""
         load(
             name,
@@ -379,11 +379,11 @@ class Bench:
             BenchmarkRow("weft", "patch links", 1400, "d", [device], hops=HOPS),
         ]
 
-    def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> Device:
+    def bmv2_process(self, name: str, number: int, ports: dict[int, str]) -> ForwardingDevice:
         """Return a BMv2 without a program."""
         path = self.folder / f"{name}.sock"
         command = bmv2_command(number, path, ports)
-        return self.add(Device(name, command, lambda _: _listens(path)))
+        return self.add(ForwardingDevice(name, command, lambda _: _listens(path)))
 
     def bmv2(self) -> None:
         """Let BMv2 with the same programs be measured."""
@@ -410,7 +410,7 @@ class Bench:
 
     def measure(self, rounds: int, turn_s: float) -> None:
         """Choose each row's window, then let all rows take turns."""
-        generator = Generator()
+        generator = TrafficGenerator()
         with contextlib.ExitStack() as stack:
             ports = {
                 letter: stack.enter_context(open_port(f"i{letter}"))
@@ -482,7 +482,7 @@ def _listens(path: Path) -> bool:
 def forward(source: str, target: str) -> None:
     """Be the ceiling's process: forward until killed."""
     ports = [open_port(source), open_port(target)]
-    messages = bare.Messages()
+    messages = bare.FrameMessages()
     poll = np.zeros(1, np.int64)
     messages.vectors[:, 1] = bare.FRAME_BYTES
     bare.forward(-1, -1, messages.headers, messages.vectors, poll)  # compiled before it is ready

@@ -37,7 +37,7 @@ from weft.experiments.figures.tables import (
     rows_with,
     values_of,
 )
-from weft.experiments.plots.series import Y_LABELS, Axis, Line, Lines
+from weft.experiments.plots.series import Y_LABELS, Axis, Lines, PlotLine
 from weft.experiments.plots.spec import PlotSpec
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import OPTIONS, read_option
@@ -184,12 +184,14 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
     return Lines(axis, y_label, "bound", tuple(lines))
 
 
-def _line(note: PlotNote, name: str, world: str, other: str, at: dict[float, AlgorithmRow]) -> Line:
+def _line(
+    note: PlotNote, name: str, world: str, other: str, at: dict[float, AlgorithmRow]
+) -> PlotLine:
     xs = sorted(at)
     spreads = [Spread.of(at[x].values[note.metric]) for x in xs]
     known = [spread for spread in spreads if spread]  # `rows_of` has left no other
     doubts = {"failed"} if note.divides else {"invalid", "failed"}
-    return Line(
+    return PlotLine(
         name, name, world, other,
         x=tuple(xs),
         y=tuple(spread.mean for spread in known),

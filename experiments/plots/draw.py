@@ -26,9 +26,9 @@ from weft.experiments.plots.draw_heatmap import draw_heat_maps
 from weft.experiments.plots.heatmap import heat_maps_of
 from weft.experiments.plots.palette import colour, label_of, phase_colour
 from weft.experiments.plots.series import (
-    Line,
     Lines,
     Panels,
+    PlotLine,
     lines_of,
     links_of,
     phases_of,
@@ -233,7 +233,7 @@ def _legend(figure: Figure, handles: list[Any]) -> None:
     figure.legend(handles=handles, loc="outside lower left", ncols=columns)
 
 
-def _draw_line(axes: Axes, line: Line, other: int, both: bool, width: float) -> None:
+def _draw_line(axes: Axes, line: PlotLine, other: int, both: bool, width: float) -> None:
     emulated = line.world == "emulated"
     marker = MARKERS[other % len(MARKERS)]
     colour_of = colour(line.algorithm)

@@ -44,7 +44,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Line:
+class PlotLine:
     """One algorithm, or two that are compared, in one world, at one value of what else is swept."""
 
     algorithm: str
@@ -74,7 +74,7 @@ class Lines:
     axis: Axis
     y_label: str
     model_label: str
-    lines: tuple[Line, ...]
+    lines: tuple[PlotLine, ...]
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,8 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     axis = axis_of([each for point in points for each in point], spec.x)
     y_label, value, model = _measure(points, spec)
     others = _others(results, spec, [each for point in points for each in point])
-    # The places of each line, each with its figures in the order of `Line`'s fields from `x` on.
+    # The places of each line, each with its figures in the order of `PlotLine`'s fields
+    # from `x` on.
     found: dict[tuple[str, str, str], list[tuple[Any, ...]]] = {}
     for point in points:
         below = next((each for each in point if each.algorithm == spec.denominator), None)
@@ -158,7 +159,7 @@ def lines_of(results: Results, spec: PlotSpec) -> Lines:
     for (name, world, other), places in found.items():
         figures = zip(*sorted(places, key=itemgetter(0)), strict=True)
         colour = ratio_colour if spec.y == "bytes-ratio" else name
-        lines.append(Line(colour, label_of(name), world, other, *figures))
+        lines.append(PlotLine(colour, label_of(name), world, other, *figures))
     return Lines(axis, y_label, "bound" if spec.y in TIMED else "model", tuple(lines))
 
 

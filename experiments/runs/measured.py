@@ -22,7 +22,7 @@ from weft.experiments.results.results import (
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
 from weft.experiments.runs.inputs import operation_of
-from weft.experiments.runs.switch_statistics import Statistics
+from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
@@ -67,7 +67,7 @@ class Counts:
     """The most that waited in a built-in switch's queue."""
     unplanned: Mapping[str, int]
     """Packets that a switch lost though no queue was full and no fault asked for it, by where."""
-    switches: Statistics
+    switches: SwitchProcessStatistics
     """The switches' own statistics."""
     queue_depths: Mapping[tuple[str, int], list[tuple[int, int]]]
     """How full a built-in switch's queue was when packets came to it."""
@@ -79,7 +79,7 @@ class Counts:
     @staticmethod
     def read(controller: Controller, world: World) -> "Counts":
         """Read everything now."""
-        statistics = msgspec.convert(world.switch_statistics(), Statistics)
+        statistics = msgspec.convert(world.switch_statistics(), SwitchProcessStatistics)
         queue_drops = dict(world.switch_queue_drops())
         max_queue_bytes = {}
         queue_depths = {}

@@ -32,7 +32,7 @@ class SwitchStatistics(msgspec.Struct, frozen=True):
     """Packets that it dropped, by reason."""
 
 
-class Statistics(msgspec.Struct, frozen=True):
+class SwitchProcessStatistics(msgspec.Struct, frozen=True):
     """What the switches of a world tell of themselves: of its document what runs read."""
 
     switches: list[SwitchStatistics]

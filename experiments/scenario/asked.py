@@ -75,8 +75,8 @@ from weft.experiments.scenario.option import (
     UNICAST,
     WHOLE,
     WORKLOAD,
-    Kind,
     Option,
+    OptionKind,
     option,
     read_texts,
 )
@@ -401,7 +401,7 @@ class Asked:
     ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
     algorithms: tuple[str, ...] = option(
         (),
-        Kind("names", _algorithms, listed=True),
+        OptionKind("names", _algorithms, listed=True),
         f"May be repeated. {_known_algorithms()}.",
         group=OPERATION,
         name="algorithm",
@@ -662,7 +662,7 @@ class Asked:
     """Probability that a link loses a packet, for every link and each direction by itself."""
     faults: tuple[Fault, ...] = option(
         (),
-        Kind(
+        OptionKind(
             "lines, as docs/faults.md has them",
             lambda name, value: tuple(map(Fault.parse, read_texts(name, value))),
             listed=True,

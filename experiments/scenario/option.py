@@ -137,7 +137,7 @@ _write_size = _in_units(("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10))
 
 
 @dataclass(frozen=True)
-class Kind:
+class OptionKind:
     """What sort of value an option has: how people write it, and how it is written to them."""
 
     unit: str
@@ -157,37 +157,37 @@ class Kind:
     """What stands for a value in help, unless the option says something else."""
 
 
-TEXT = Kind("a name", _text)
-WHOLE = Kind("a whole number", _whole_number, metavar="N")
-SIZE = Kind(
+TEXT = OptionKind("a name", _text)
+WHOLE = OptionKind("a whole number", _whole_number, metavar="N")
+SIZE = OptionKind(
     "bytes, like 64KiB", lambda name, value: parse_size(value, name), format_size, _write_size
 )
-SIZES = Kind(
+SIZES = OptionKind(
     "sizes with commas", _sizes, format_size, lambda sizes: ",".join(map(_write_size, sizes))
 )
-RATE = Kind(
+RATE = OptionKind(
     "bits a second, like 100Mbit",
     _rate,
     format_rate,
     _in_units(("Gbit", 10**9), ("Mbit", 10**6), ("kbit", 10**3)),
 )
-DURATION = Kind(
+DURATION = OptionKind(
     "a time, like 500ns, 10us or 1ms",
     lambda name, value: parse_duration(value, name),
     format_duration,
     _in_units(("ms", 10**6), ("us", 10**3), ("ns", 1)),
 )
 """In nanoseconds."""
-SECONDS = Kind("seconds", _seconds, lambda seconds: f"{seconds:g} s", check=_check_seconds)
-FACTOR = Kind("a number", _factor, metavar="X")
-PROBABILITY = Kind(
+SECONDS = OptionKind("seconds", _seconds, lambda seconds: f"{seconds:g} s", check=_check_seconds)
+FACTOR = OptionKind("a number", _factor, metavar="X")
+PROBABILITY = OptionKind(
     "a probability, like 0.01 or 1%",
     lambda name, value: parse_probability(value, name),
     lambda part: f"{100 * part:g} %",
     "{:g}".format,
 )
-FLAG = Kind("yes or no", _flag, write=lambda value: "yes" if value else "no")
-SEEDS = Kind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
+FLAG = OptionKind("yes or no", _flag, write=lambda value: "yes" if value else "no")
+SEEDS = OptionKind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
 
 
 Limits = tuple[float, float] | Callable[[Any], tuple[float, float]]
@@ -199,7 +199,7 @@ class Option:
 
     name: str
     """Its name on the command line and in a scenario file; if empty, the field's with hyphens."""
-    kind: Kind
+    kind: OptionKind
     help: str
     """One sentence; ``{choices}`` in it stands for the choices."""
     group: str
@@ -267,7 +267,7 @@ class Option:
 
 def option(
     default: Any,
-    kind: Kind,
+    kind: OptionKind,
     help: str = "",
     *,
     group: str,

@@ -18,7 +18,7 @@ PCAP_PACKET_BYTES = 16
 
 
 @record
-class Ring(Record):
+class CaptureRing(Record):
     """Hold the state of a ring of captured frames."""
 
     head: int
@@ -39,7 +39,7 @@ class Ring(Record):
 @jit
 def reserve_record(context: Context, file: int, time_ns: int, length: int) -> int:
     """Begin a record; return the address of its frame's bytes, or 0 if the ring is full."""
-    ring = Ring(context.capture)
+    ring = CaptureRing(context.capture)
     size = ring.words
     head = ring.head
     needed = 2 + (length + 7) // 8
@@ -63,7 +63,7 @@ def reserve_record(context: Context, file: int, time_ns: int, length: int) -> in
 @jit
 def publish_record(context: Context) -> None:
     """Let the reader see the record that was begun."""
-    ring = Ring(context.capture)
+    ring = CaptureRing(context.capture)
     release_fence()
     ring.head = ring.pending
 
@@ -91,7 +91,7 @@ def drain(address: int, file: int, until: int, offset_ns: int, out: Octets) -> i
     """Copy a file's records up to ``until`` (of HEAD) into ``out`` as a pcap file has them; how
     many bytes that were. ``offset_ns`` is added to each time. The ring stays as it is.
     """
-    ring = Ring(address)
+    ring = CaptureRing(address)
     size = ring.words
     records = int64_view(ring.records, size)
     position = ring.tail

@@ -51,7 +51,7 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class PortStatistics:
+class QueueStatistics:
     """Hold what a port has counted: all frames that it received, and those that it sent."""
 
     rx_packets: int
@@ -429,10 +429,10 @@ class Dataplane:
             if loaded is not None and loaded.failures:
                 raise loaded.failures[0]
 
-    def statistics(self, switch: int, port: int) -> PortStatistics:
+    def statistics(self, switch: int, port: int) -> QueueStatistics:
         """Return what a port has counted."""
         row = self.memory.port(switch, port)
-        return PortStatistics(*(int(getattr(row, each.name)) for each in fields(PortStatistics)))
+        return QueueStatistics(*(int(getattr(row, each.name)) for each in fields(QueueStatistics)))
 
     def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
         """Return how full a port's queue was when packets came to it: (bytes, packets),

@@ -85,7 +85,7 @@ class Context(Record):
     patches: int
     """How many ports are patched."""
     capture: int
-    """Address of the `switch.engine.captures.Ring` of captured frames, or 0."""
+    """Address of the `switch.engine.captures.CaptureRing` of captured frames, or 0."""
     drop: int
     """The egress port that means drop."""
     events_wait: int

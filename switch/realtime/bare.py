@@ -60,7 +60,7 @@ def generator_state(window: int, copies_each: int, *, stop: int = 0) -> Generato
     return state
 
 
-class Messages:
+class FrameMessages:
     """Hold a struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
 
     def __init__(self) -> None:

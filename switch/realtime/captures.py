@@ -53,7 +53,7 @@ class Captures:
         self._records = np.zeros(words, np.int64)
         self._out = np.zeros(8 * words, np.uint8)
         self._counts = np.zeros((max(len(paths), 1), 2), np.int64)
-        self._ring = ring.Ring.zeroed()
+        self._ring = ring.CaptureRing.zeroed()
         self._ring.words = words
         self._ring.records = self._records.ctypes.data
         self._ring.counts = self._counts.ctypes.data

@@ -121,7 +121,7 @@ class SwitchOperation(Operation):
         return report
 
 
-class Switch(Algorithm):
+class SwitchAlgorithm(Algorithm):
     """The switches add what the ranks send."""
 
     name = "switch"
@@ -179,4 +179,4 @@ class Switch(Algorithm):
         )
 
 
-ALGORITHMS = (Switch(),)
+ALGORITHMS = (SwitchAlgorithm(),)

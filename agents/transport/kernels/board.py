@@ -15,7 +15,7 @@ from weft.agents.wire.headers import HAS_IMMEDIATE
 
 _HEAD_BYTES = at.Board.dtype.itemsize
 _SENT_BYTES = at.Sent.dtype.itemsize
-_KEPT_BYTES = at.Kept.dtype.itemsize
+_KEPT_BYTES = at.KeptRequest.dtype.itemsize
 
 
 @internal
@@ -25,10 +25,10 @@ def sent_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at
 
 
 @internal
-def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.Kept:
+def kept_at(endpoint: at.EndpointState, pair: at.PairState, sequence: int) -> at.KeptRequest:
     """Return what the board of a queue pair keeps of a packet that came ahead of a gap."""
     room = endpoint.board_room
-    return at.Kept(pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1))
+    return at.KeptRequest(pair.board + _HEAD_BYTES + room * _SENT_BYTES, sequence & (room - 1))
 
 
 @internal
@@ -71,7 +71,7 @@ def drop_idle_board(endpoint: at.EndpointState, pair: at.PairState) -> None:
 
 
 @internal
-def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.Kept) -> None:
+def forget_kept(endpoint: at.EndpointState, board: at.Board, kept: at.KeptRequest) -> None:
     """Make room for another packet again, if one was kept here."""
     if kept.word == 0:
         return

@@ -152,7 +152,7 @@ def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, 
 
 
 @internal
-def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.Kept) -> int:
+def take_kept_read(endpoint: at.EndpointState, pair: at.PairState, kept: at.KeptRequest) -> int:
     """Take a READ whose turn it is; return how many sequence numbers it has, or 0 if there is no
     room for it or it is refused."""
     address = kept.address

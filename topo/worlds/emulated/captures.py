@@ -76,7 +76,7 @@ def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[Capture
     ]
 
 
-class Captures:
+class LinkCaptures:
     """The tcpdumps of a run. Files are ``<node>-<neighbour>.pcap``, stamped in nanoseconds."""
 
     def __init__(

@@ -31,7 +31,7 @@ from weft.topo.interfaces import (
 )
 from weft.topo.network import Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
-from weft.topo.worlds.emulated.captures import CaptureResult, Captures, patch_results
+from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
 from weft.topo.worlds.emulated.machine import check_machine
 from weft.topo.worlds.emulated.namespaces import (
@@ -122,7 +122,7 @@ class EmulatedWorld:
         self._record: RunRecord | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
-        self._captures: Captures | None = None
+        self._captures: LinkCaptures | None = None
         self._namespaces: dict[str, int] = {}
         self._signals = ExitStack()
         self._ready = False
@@ -175,7 +175,7 @@ class EmulatedWorld:
             )
         self._configure_hosts()
         if self._pcap_dir is not None:
-            self._captures = Captures(
+            self._captures = LinkCaptures(
                 self.topology,
                 self.record,
                 self._pcap_dir,
