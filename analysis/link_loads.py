@@ -3,7 +3,8 @@
 Bytes are those of the flows; headers, acknowledgements and what is sent again are not counted.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -68,15 +69,10 @@ class LinkLoads:
         return np.stack(list(both), axis=1).ravel()
 
     def __add__(self, other: "LinkLoads") -> "LinkLoads":
-        return LinkLoads(*(one + more for one, more in zip(self._all, other._all, strict=True)))
+        return LinkLoads(*map(add, vars(self).values(), vars(other).values()))
 
     def __mul__(self, times: int) -> "LinkLoads":
-        return LinkLoads(*(one * times for one in self._all))
-
-    @property
-    def _all(self) -> tuple[Numbers, ...]:
-        return (self.host_up, self.host_down, self.leaf_up, self.leaf_down,
-                self.core_up, self.core_down)  # fmt: skip
+        return LinkLoads(*(one * times for one in vars(self).values()))
 
 
 def direction_name(paths: ClosPaths, number: int) -> str:
@@ -209,7 +205,7 @@ def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLo
     Leaves of a pod that have the same uplinks up are alike, so pairs of kinds are looked at.
     """
     zeros = LinkLoads.zeros(paths, np.float64)
-    loads = LinkLoads(hosts.host_up, hosts.host_down, *zeros._all[2:])
+    loads = replace(zeros, host_up=hosts.host_up, host_down=hosts.host_down)
     kinds = kinds_of(paths)
     to_kind = np.stack([demand[:, there].sum(axis=1) for there in kinds], axis=1)
     for here in kinds:

@@ -197,12 +197,8 @@ def _cut_in_turn(
 
 
 def _concatenated(parts: Collection[Columns]) -> Columns:
-    if not parts:
-        none = np.zeros(0, np.int64)
-        return none, none, none, none
-    flow, path, offset, size_bytes = (
-        np.concatenate(list(column)) for column in zip(*parts, strict=True)
-    )
+    none = (np.zeros(0, np.int64),) * 4
+    flow, path, offset, size_bytes = map(np.concatenate, zip(none, *parts, strict=True))
     return flow, path, offset, size_bytes
 
 
@@ -228,8 +224,7 @@ def lanes(steps: Iterable[tuple[Flows, Pieces]]) -> dict[tuple[int, int], tuple[
         for flows, pieces in steps
     ]
     found: dict[tuple[int, int], list[int]] = {}
-    if rows:
-        unique = np.unique(np.concatenate(rows), axis=0)
-        for source, destination, path in unique.tolist():
-            found.setdefault((source, destination), []).append(path)
+    unique = np.unique(np.concatenate([np.zeros((0, 3), np.int64), *rows]), axis=0)
+    for source, destination, path in unique.tolist():
+        found.setdefault((source, destination), []).append(path)
     return {ends: tuple(paths) for ends, paths in found.items()}

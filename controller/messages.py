@@ -14,7 +14,7 @@ from weft.controller.entities import (
     TableEntry,
 )
 from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
-from weft.switch.messages import p4info_pb2, p4runtime_pb2
+from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.bytestrings import encode
 
 REPLICA_INSTANCE = 1
@@ -37,12 +37,6 @@ class EntityMessages:
             name: {param.name: param.id for param in action.params}
             for name, action in self._actions.items()
         }
-
-    def message(self, entity: Entity) -> Any:
-        """Return the ``p4.v1.Entity`` of an entity."""
-        message = p4runtime_pb2.Entity()
-        self.fill(message, entity)
-        return message
 
     def fill(self, message: Any, entity: Entity) -> None:
         """Make an empty ``p4.v1.Entity`` an entity; in its place, as a copy takes longer."""
@@ -91,14 +85,11 @@ class EntityMessages:
             self._fill_action(entity.target, message.action.action)
 
     def _find(self, kind: str, name: str, known: Mapping[str, Any]) -> Any:
-        try:
-            return known[name]
-        except KeyError:
-            pass
-        more = ""
-        if near := difflib.get_close_matches(name, known, n=1, cutoff=0.5):
-            more = f"; the nearest it has is {near[0]}"
-        raise InputError(f"the switches' program has no {kind} {name!r}{more}")
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            more = f"; the nearest it has is {near[0]}" if near else ""
+            raise InputError(f"the switches' program has no {kind} {name!r}{more}")
+        return known[name]
 
     def _fill_action(self, action: Action, message: Any) -> None:
         message.action_id = self._find("action", action.name, self._actions).preamble.id

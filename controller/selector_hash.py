@@ -40,14 +40,13 @@ _CHUNK = 1 << 18
 @cache
 def _tables() -> tuple[int, Words]:
     """Return the CRC-32 of zeros, and uint32 [17, 256]: what a byte at a place adds to it."""
+    words = [
+        [zlib.crc32(bytes(place) + bytes([value]) + bytes(_LENGTH - 1 - place))
+         for value in range(256)]
+        for place in range(_LENGTH)
+    ]  # fmt: skip
     constant = zlib.crc32(bytes(_LENGTH))
-    table = np.empty((_LENGTH, 256), np.uint32)
-    for place in range(_LENGTH):
-        for value in range(256):
-            message = bytearray(_LENGTH)
-            message[place] = value
-            table[place, value] = zlib.crc32(message) ^ constant
-    return constant, table
+    return constant, np.array(words, np.uint32) ^ np.uint32(constant)
 
 
 def _part(name: str, value: IntArray) -> Words:
@@ -70,11 +69,10 @@ def selector_hash(
 
 def _pair_hash(source: IntArray, destination: IntArray) -> Words:
     """Return the hash without source port and salt, both 0."""
-    constant, table = _tables()
-    fixed = constant ^ int(table[_PLACES["protocol"], PROTOCOL_UDP])
-    for byte, value in enumerate(ROCEV2_PORT.to_bytes(2, "big")):
-        fixed ^= int(table[_PLACES["destination_port"] + byte, value])
-    ends: Words = _part("source", source) ^ _part("destination", destination) ^ np.uint32(fixed)
+    constant, _ = _tables()
+    protocol = _part("protocol", np.array(PROTOCOL_UDP))
+    fixed = protocol ^ _part("destination_port", np.array(ROCEV2_PORT)) ^ np.uint32(constant)
+    ends: Words = _part("source", source) ^ _part("destination", destination) ^ fixed
     return ends
 
 

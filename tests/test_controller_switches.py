@@ -79,7 +79,11 @@ def held(controller: Controller, switch: str) -> list[bytes]:
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
     program = LoadableProgram(files)
-    messages = [program.messages.message(entity) for entity in plan.entities.get(switch, ())]
+    messages = []
+    for entity in plan.entities.get(switch, ()):
+        message = p4runtime_pb2.Entity()
+        program.messages.fill(message, entity)
+        messages.append(message)
     return as_bytes([one for one in messages if not one.table_entry.is_default_action])
 
 

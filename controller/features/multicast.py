@@ -175,8 +175,7 @@ def _descend(
         here = root
         while here in live:
             direction = below[here][member]
-            ports.setdefault(here, set()).add(direction.source.number)
+            for port in (direction.source, direction.destination):
+                ports.setdefault(port.node, set()).add(port.number)
             here = direction.destination.node
-            if here in live:
-                ports.setdefault(here, set()).add(direction.destination.number)
-    return {switch: tuple(sorted(found)) for switch, found in ports.items()}
+    return {node: tuple(sorted(found)) for node, found in ports.items() if node in live}
