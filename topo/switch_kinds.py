@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal, cast, get_args
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]
@@ -73,10 +73,11 @@ run says so."""
 
 def check_kind(kind: str) -> SwitchKind:
     """Return the kind of that name; raise InputError if there is none."""
-    for known in SWITCH_KINDS:
-        if kind == known:
-            return known
-    raise InputError(f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}")
+    refuse(
+        kind not in SWITCH_KINDS,
+        f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}",
+    )
+    return cast(SwitchKind, kind)
 
 
 def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:

@@ -68,10 +68,8 @@ class OutageSchedule:
     @property
     def next_ns(self) -> int | None:
         """When the next outage begins or ends, or becomes known."""
-        times = [self._due[0][0]] if self._due else []
-        if self._notices.next_ns is not None:
-            times.append(self._notices.next_ns)
-        return min(times, default=None)
+        times = (self._due[0][0] if self._due else None, self._notices.next_ns)
+        return min((time_ns for time_ns in times if time_ns is not None), default=None)
 
     def go_on_to(self, now_ns: int) -> None:
         """Begin and end all outages that are due, and let become known what is due."""

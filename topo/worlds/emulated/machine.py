@@ -203,10 +203,6 @@ def probe_features() -> tuple[KernelFeature, ...]:
         except (OSError, MachineError, RunError) as error:
             features.append(KernelFeature(name, False, str(error), required))
 
-    def packet_socket() -> None:
-        with socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0):
-            pass
-
     def try_all() -> None:
         attempt("network namespaces", lambda: check_call(libc.unshare(CLONE_NEWNET)))
         if not features[0].works:
@@ -218,7 +214,7 @@ def probe_features() -> tuple[KernelFeature, ...]:
                 "tc", ["qdisc add dev w0 root tbf rate 1000000bit burst 9100b limit 99999b"]
             ),
         )
-        attempt("AF_PACKET", packet_socket)
+        attempt("AF_PACKET", lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close())
         attempt("PID namespaces", lambda: PidNamespace.make(os.environ).end(), required=False)
 
     in_thread(try_all)

@@ -104,11 +104,8 @@ class RunProcess:
         effort = Effort(self.pid, time.monotonic())
         while True:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.connect(str(path))
+                if probe.connect_ex(str(path)) == 0:
                     return
-                except OSError:
-                    pass
             if not self.is_alive():
                 raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
             if effort.counted_s(time.monotonic()) >= limit_s:

@@ -189,25 +189,19 @@ class Bmv2Switches:
         interfaces: dict[str, dict[int, str]] = {switch.name: {} for switch in topology.switches}
         for port, interface in switch_interfaces(topology):
             interfaces[port.node][port.number] = interface
-        self.processes = []
-        for switch in topology.switches:
-            log = ("--log-console", "--log-level", "trace") if log_packets else ()
-            self.processes.append(
-                RunProcess(
-                    run,
-                    f"BMv2 switch {switch.name}",
-                    bmv2_command(
-                        switch.device_id,
-                        socket_path(run, switch),
-                        interfaces[switch.name],
-                        log,
-                    ),
-                    namespace_pid=namespace_pid,
-                    log=run.folder / f"{switch.name}.log",
-                    speaks=False,
-                    umask=BMV2_UMASK,
-                )
+        log = ("--log-console", "--log-level", "trace") if log_packets else ()
+        self.processes = [
+            RunProcess(
+                run,
+                f"BMv2 switch {switch.name}",
+                bmv2_command(switch.device_id, path, interfaces[switch.name], log),
+                namespace_pid=namespace_pid,
+                log=run.folder / f"{switch.name}.log",
+                speaks=False,
+                umask=BMV2_UMASK,
             )
+            for switch, path in zip(topology.switches, self._sockets, strict=True)
+        ]
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once every switch takes connections at its P4Runtime socket."""

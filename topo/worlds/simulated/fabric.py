@@ -217,9 +217,7 @@ class Fabric:
 
     def set_rate(self, ends: tuple[str, str], rate_bps: int) -> None:
         """Let a direction, given by its ends, carry so much from now on."""
-        index = self.port_indices[ends]
-        ports = self.dataplane.port_count
-        self.dataplane.set_rate(index // ports, index % ports, rate_bps)
+        self.dataplane.set_rate(*self._port_of(ends), rate_bps)
 
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
         """Put a frame of any bytes on a link direction, behind the frame that is on it."""
@@ -350,9 +348,11 @@ class Fabric:
         }
 
     def _load(self, ends: tuple[str, str]) -> list[int]:
-        index = self.port_indices[ends]
-        ports = self.dataplane.port_count
-        return self.dataplane.load_bytes(index // ports, index % ports)
+        return self.dataplane.load_bytes(*self._port_of(ends))
+
+    def _port_of(self, ends: tuple[str, str]) -> tuple[int, int]:
+        """Return where a direction, given by its ends, leaves: a switch and a port."""
+        return divmod(self.port_indices[ends], self.dataplane.port_count)
 
 
 def prepare() -> None:

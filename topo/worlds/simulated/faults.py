@@ -108,12 +108,9 @@ def hold(world: WorldRecord, packet: int, port_index: int, time_ns: int, swapped
 @internal
 def first_held(world: WorldRecord) -> int:
     """Return the position of the held frame that is due first, or NONE."""
-    best = NONE
-    for i in range(world.held_count):
+    best = 0 if world.held_count else NONE
+    for i in range(1, world.held_count):
         row = Held(world.held, i)
-        if best == NONE:
-            best = i
-            continue
         other = Held(world.held, best)
         if row.time_ns < other.time_ns or (
             row.time_ns == other.time_ns and row.number < other.number
@@ -155,15 +152,3 @@ def frame_view(context: Context, packet: int) -> Frame:
     stride = context.buffer_stride
     data: Frame = uint8_view(context.buffers + row.buffer * stride, stride)
     return data
-
-
-@internal
-def frame_length(context: Context, packet: int) -> int:
-    """Return a frame's bytes."""
-    return Packet(context.packets, packet).frame_length
-
-
-@internal
-def frame_start(context: Context, packet: int) -> int:
-    """Return where in its buffer a frame begins."""
-    return Packet(context.packets, packet).frame

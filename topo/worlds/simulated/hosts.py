@@ -20,7 +20,7 @@ from weft.switch.engine.queues import (
     take_buffer,
     take_packet,
 )
-from weft.topo.worlds.simulated.faults import frame_length, frame_start, frame_view
+from weft.topo.worlds.simulated.faults import frame_view
 from weft.topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
 from weft.topo.worlds.simulated.layout import (
     NEVER,
@@ -63,8 +63,9 @@ def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns
         release(context, packet)
         return DONE
     data = frame_view(context, packet)
-    start = frame_start(context, packet)
-    size = taken_size(data, start, frame_length(context, packet), words)
+    arrived = Packet(context.packets, packet)
+    start = arrived.frame
+    size = taken_size(data, start, arrived.frame_length, words)
     if size < 0:
         words.refused += 1
         release(context, packet)

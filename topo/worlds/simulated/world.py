@@ -214,24 +214,22 @@ class _Operation:
         rate_bps = [
             world.topology.outward(hosts[host].name)[0].link.rate_bps for host in self._hosts
         ]
-        self._participants: list[Participant] = []
-        for process, (host, members) in enumerate(cast.roles):
-            endpoint = Endpoint(
-                hosts[host].address,
-                world.path_mtu,
-                rate_bps[process],
-                seed=operation.seed * len(cast.roles) + process,
-                options=cast.transport,
+        self._participants = [
+            Participant(
+                Endpoint(
+                    hosts[host].address,
+                    world.path_mtu,
+                    rate_bps[process],
+                    seed=operation.seed * len(cast.roles) + process,
+                    options=cast.transport,
+                ),
+                cast.teams,
+                members,
+                cast.partners(process, operation.kinds),
+                cast.lanes.get(process),
             )
-            self._participants.append(
-                Participant(
-                    endpoint,
-                    cast.teams,
-                    members,
-                    cast.partners(process, operation.kinds),
-                    cast.lanes.get(process),
-                )
-            )
+            for process, (host, members) in enumerate(cast.roles)
+        ]
         introductions: Introductions = {
             key: each
             for participant in self._participants
