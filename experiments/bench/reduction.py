@@ -12,6 +12,7 @@ bit.
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -96,13 +97,9 @@ def _slots(dtype: str, op: str, ranks: int) -> Slots:
     kind = dtype_of(dtype)
     generator = np.random.default_rng(ranks)
     count = CHUNK_BYTES // kind.itemsize
-    chunks: list[list[Array]] = []
-    for _ in range(CHUNKS):
-        if is_float(dtype):
-            made = generator.standard_normal((ranks, count)).astype(kind)
-        else:
-            made = generator.integers(-(2**20), 2**20, (ranks, count)).astype(kind)
-        chunks.append(list(made))
+    whole = partial(generator.integers, -(2**20), 2**20)
+    draw: Callable[..., Any] = generator.standard_normal if is_float(dtype) else whole
+    chunks = [list(draw(size=(ranks, count)).astype(kind)) for _ in range(CHUNKS)]
     wide = np.dtype(np.float32) if dtype in HALF_TYPES else kind
     expected: list[Array] = []
     for vectors in chunks:

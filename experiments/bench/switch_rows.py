@@ -188,30 +188,29 @@ class TrafficGenerator:
         sinks = np.array([os.open(path, os.O_RDONLY) for path in row.counters()], np.int64)
         thread = threading.Thread(target=self._generate, args=(state, port.fileno(), sinks))
         thread.start()
+
+        def counted() -> NDArray[np.int64]:
+            cpu_ns = sum(device.cpu_ns() for device in row.devices)
+            return np.array([time.monotonic_ns(), state.through, state.lost, cpu_ns], np.int64)
+
         try:
             time.sleep(WARM_UP_S)
-            start = time.monotonic_ns(), int(state.through), self._cpu(row)
-            lost = int(state.lost)
+            start = counted()
             time.sleep(turn_s)
-            end = time.monotonic_ns(), int(state.through), self._cpu(row)
-            lost = int(state.lost) - lost
+            spent_ns, through, lost, cpu_ns = (counted() - start).tolist()
         finally:
             state.stop = 1
             thread.join()
             for file in sinks:
                 os.close(file)
         time.sleep(0.01)  # what is under way is not the next turn's
-        through = end[1] - start[1]
         if through <= 0:
             return None
         return {
-            "packets_per_s": through * 1e9 / (end[0] - start[0]),
-            "cpu_ns_per_packet": (end[2] - start[2]) / through,
+            "packets_per_s": through * 1e9 / spent_ns,
+            "cpu_ns_per_packet": cpu_ns / through,
             "lost": lost,
         }
-
-    def _cpu(self, row: BenchmarkRow) -> int:
-        return sum(device.cpu_ns() for device in row.devices)
 
 
 def rig(letter: str, outputs: int = 1) -> list[str]:
@@ -258,14 +257,11 @@ def load(
     name: str, number: int, address: str, program: ProgramFiles, entities: list[Entity]
 ) -> None:
     """Give a switch its program and entries, as any controller does."""
-    session = Session(name, number, address, deadline_s=60.0)
-    session.connect()
-    try:
+    with contextlib.closing(Session(name, number, address, deadline_s=60.0)) as session:
+        session.connect()
         session.push_program(LoadableProgram(program), START_DEADLINE_S)
         for each in entities:
             session.write([Update("insert", each)])
-    finally:
-        session.close()
 
 
 class Bench:
@@ -471,12 +467,10 @@ def _says_ready(process: subprocess.Popen[str]) -> bool:
 
 def _listens(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as client:
-        try:
-            client.connect(str(path))
-        except OSError:
-            time.sleep(0.002)
-            return False
-    return True
+        listens = client.connect_ex(str(path)) == 0
+    if not listens:
+        time.sleep(0.002)
+    return listens
 
 
 def forward(source: str, target: str) -> None:

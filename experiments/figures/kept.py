@@ -80,14 +80,13 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def value(self, option: str) -> str:
         """Return the row's value of an option, of ``ranks``, or of ``algorithm``. Raises
         `InputError`."""
-        if option == "algorithm":
-            return self.algorithm
+        mine = {"algorithm": self.algorithm, **self.options}
         refuse(
-            option not in self.options,
+            option not in mine,
             f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
-            f"{', '.join(('algorithm', *self.options))}",
+            f"{', '.join(mine)}",
         )
-        return self.options[option]
+        return mine[option]
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:
         """Return whether options (and ``algorithm``) have the values that are wanted."""

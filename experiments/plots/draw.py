@@ -119,16 +119,13 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
     """Draw a plot; it is saved inside the block, under the same settings."""
     with empty_figure(HEIGHT_IN) as figure:
         if spec.kind == "lines":
-            shown = lines_of(results, spec)
-            if shown.lines:
+            if (shown := lines_of(results, spec)).lines:
                 _draw_lines(figure, shown, spec)
         elif spec.kind == "timeline":
-            timelines = timelines_of(results, spec)
-            if timelines:
+            if timelines := timelines_of(results, spec):
                 _legend(figure, draw_timelines(figure, timelines))
         elif spec.kind == "heatmap":
-            maps = heat_maps_of(results, spec)
-            if maps:
+            if maps := heat_maps_of(results, spec):
                 draw_heat_maps(figure, maps)
         else:
             panels = phases_of(results, spec) if spec.kind == "phases" else tiers_of(results, spec)
