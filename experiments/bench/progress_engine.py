@@ -225,16 +225,11 @@ def _from_memory(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tuple
     return best
 
 
-class _UntilWhole:
+class _UntilWhole(SocketSource):
     """A socket source that ends with its first whole sink."""
 
-    def __init__(self, source: SocketSource) -> None:
-        self._source = source
-        self.wake_with = source.wake_with
-        self.close = source.close
-
     def carry(self, worker: ReceiveWorker, stop: npt.NDArray[np.int64]) -> bool:
-        self._source.carry(worker, stop)
+        super().carry(worker, stop)
         return False
 
 
@@ -243,8 +238,7 @@ def _from_sockets(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tupl
 
     def attempt() -> tuple[float, float]:
         sources: list[Source] = [
-            _UntilWhole(SocketSource(_ADDRESS, [part.group], receive_buffer_bytes=64 << 20))
-            for part in parts
+            _UntilWhole(_ADDRESS, [part.group], receive_buffer_bytes=64 << 20) for part in parts
         ]
         for part in parts:
             _send(part.ring)
