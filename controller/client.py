@@ -170,10 +170,9 @@ class RemoteClient:
         if self._stream is None:
             self._stream = self.stub.StreamChannel(iter(self._requests.get, None))
             self._receiver.start()
-        request = p4runtime_pb2.StreamMessageRequest()
-        request.arbitration.device_id = self.device_id
-        request.arbitration.election_id.high, request.arbitration.election_id.low = self.election_id
-        self._requests.put(request)
+        high, low = self.election_id
+        wish = {"device_id": self.device_id, "election_id": {"high": high, "low": low}}
+        self._requests.put(p4runtime_pb2.StreamMessageRequest(arbitration=wish))
         while True:
             answer = None
             with contextlib.suppress(queue.Empty):
@@ -276,8 +275,10 @@ class Session:
     ) -> None:
         """Make the switch run a program, with empty tables; or with ``keep``, if the switch can do
         it, with those entries that fit the program (RECONCILE_AND_COMMIT)."""
-        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(config=program.config)
-        request.action = request.RECONCILE_AND_COMMIT if keep else request.VERIFY_AND_COMMIT
+        request = p4runtime_pb2.SetForwardingPipelineConfigRequest(
+            config=program.config,
+            action="RECONCILE_AND_COMMIT" if keep else "VERIFY_AND_COMMIT",
+        )
         self._identify(request)
         with self._attempt("load the program"):
             self.client.stub.SetForwardingPipelineConfig(request, timeout=deadline_s)

@@ -33,8 +33,9 @@ class Inspector:
         self._name = name
         self._device_id = device_id
         self._client = RemoteClient(name, device_id, address, ELECTION_ID, DEADLINE_S)
-        request = p4runtime_pb2.GetForwardingPipelineConfigRequest(device_id=device_id)
-        request.response_type = request.P4INFO_AND_COOKIE
+        request = p4runtime_pb2.GetForwardingPipelineConfigRequest(
+            device_id=device_id, response_type="P4INFO_AND_COOKIE"
+        )
         try:
             answer = self._client.stub.GetForwardingPipelineConfig(request, timeout=DEADLINE_S)
         except grpc.RpcError as error:
@@ -61,26 +62,25 @@ class Inspector:
             InputError: the program has no such table (its name or its end will do).
         """
         table = self._find("table", name, self._p4info.tables)
-        selected = p4runtime_pb2.TableEntry(table_id=table.preamble.id)
-        default = p4runtime_pb2.TableEntry(table_id=table.preamble.id, is_default_action=True)
         return [
             self._entry(table, entity.table_entry)
-            for query in (selected, default)
-            for entity in self._read(table_entry=query)
+            for is_default in (False, True)
+            for entity in self._read(
+                table_entry={"table_id": table.preamble.id, "is_default_action": is_default}
+            )
         ]
 
     def counters(self) -> list[str]:
         """Return the cells that have counted something, a line each."""
         found = []
         for counter in self._p4info.counters:
-            query = p4runtime_pb2.CounterEntry(counter_id=counter.preamble.id)
-            cells = (entity.counter_entry for entity in self._read(counter_entry=query))
+            read = self._read(counter_entry={"counter_id": counter.preamble.id})
+            cells = (entity.counter_entry for entity in read)
             found += [(counter, cell.index.index, cell.data) for cell in cells]
         by_id = {table.preamble.id: table for table in self._p4info.tables}
         for counter in self._p4info.direct_counters:
             table = by_id[counter.direct_table_id]
-            query = p4runtime_pb2.DirectCounterEntry()
-            query.table_entry.table_id = table.preamble.id
+            query = {"table_entry": {"table_id": table.preamble.id}}
             for entity in self._read(direct_counter_entry=query):
                 entry = entity.direct_counter_entry
                 found.append((counter, self._keys(table, entry.table_entry), entry.data))
