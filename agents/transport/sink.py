@@ -272,10 +272,11 @@ class ChunkSink:
         """Say that these chunks are in the buffer (fetched, or one's own); returns how many of
         them were missing. Always from the same thread, once packets may arrive."""
         end = first_chunk + count
-        if count < 0 or first_chunk < 0 or end > self.chunks:
-            raise TransportMisuse(
-                f"chunks {first_chunk} to {end - 1} of a sink that has 0 to {self.chunks - 1}"
-            )
+        refuse(
+            count < 0 or first_chunk < 0 or end > self.chunks,
+            f"chunks {first_chunk} to {end - 1} of a sink that has 0 to {self.chunks - 1}",
+            TransportMisuse,
+        )
         if self._receiver is not None:
             there = self._present[first_chunk:end] | self._fetched[first_chunk:end]
             fresh = np.flatnonzero(there == 0) + first_chunk

@@ -1,7 +1,8 @@
 """All switches of a process: the arrays that compiled code works on, and a view on each switch."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -48,20 +49,6 @@ class Departure:
     port: int
     frame: bytes
     departure_ns: int
-
-
-@dataclass(frozen=True)
-class QueueStatistics:
-    """Hold what a port has counted: all frames that it received, and those that it sent."""
-
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
-    queue_drops: int
-    queue_drop_bytes: int
-    queue_peak_packets: int
-    queue_peak_bytes: int
 
 
 class Dataplane:
@@ -201,7 +188,8 @@ class Dataplane:
     def clear_depths(self) -> None:
         """Start the statistics of queues' depths anew."""
         self.memory.depths[self.ports.up != 0] = 0
-        self.ports.queue_peak_packets = self.ports.queue_peak_bytes = 0
+        counted = self.ports.counted
+        counted.queue_peak_packets = counted.queue_peak_bytes = 0
 
     def control(self, switch: int, name: str = "") -> SwitchControl:
         """Return a new control side of a switch."""
@@ -429,10 +417,10 @@ class Dataplane:
             if loaded is not None and loaded.failures:
                 raise loaded.failures[0]
 
-    def statistics(self, switch: int, port: int) -> QueueStatistics:
+    def statistics(self, switch: int, port: int) -> at.QueueStatistics:
         """Return what a port has counted."""
-        row = self.memory.port(switch, port)
-        return QueueStatistics(*(int(getattr(row, each.name)) for each in fields(QueueStatistics)))
+        counted: Any = self.memory.port(switch, port).counted
+        return at.QueueStatistics(*counted.tolist())
 
     def queue_depths(self, switch: int, port: int) -> list[tuple[int, int]]:
         """Return how full a port's queue was when packets came to it: (bytes, packets),

@@ -5,6 +5,7 @@ compiled function has one short signature, and one long-running compiled loop ca
 of a process, whatever programs they run.
 """
 
+from dataclasses import dataclass
 from typing import Annotated, TypeAlias
 
 import numpy as np
@@ -131,6 +132,20 @@ class Packet(Record):
     """The number of a packet that its switch traces; 0 means that it is not traced."""
 
 
+@dataclass
+class QueueStatistics:
+    """Hold what a port has counted: all frames that it received, and those that it sent."""
+
+    rx_packets: int
+    rx_bytes: int
+    tx_packets: int
+    tx_bytes: int
+    queue_drops: int
+    queue_drop_bytes: int
+    queue_peak_packets: int
+    queue_peak_bytes: int
+
+
 @record
 class Port(Record):
     """Hold a port of a switch, its queue and the link behind it."""
@@ -158,14 +173,7 @@ class Port(Record):
     """0 means that there is no such port: frames to it are dropped and counted."""
     driver: int
     """Free for the driver: the real-time loop keeps its socket's number here."""
-    rx_packets: int
-    rx_bytes: int
-    tx_packets: int
-    tx_bytes: int
-    queue_drops: int
-    queue_drop_bytes: int
-    queue_peak_packets: int
-    queue_peak_bytes: int
+    counted: QueueStatistics
     peer: int
     """The index of the port that a patch link leads to; NONE where frames are the driver's."""
     link_down: int

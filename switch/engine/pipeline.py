@@ -249,8 +249,8 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
     length = words.frame_length
     if port >= 0 and port < context.port_count:
         arrived = Port(context.ports, switch * context.port_count + port)
-        arrived.rx_packets += 1
-        arrived.rx_bytes += length
+        arrived.counted.rx_packets += 1
+        arrived.counted.rx_bytes += length
     if row.pipeline == 0:
         drop(context, switch, DROPS_NO_PROGRAM, packet)
         return

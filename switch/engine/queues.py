@@ -262,8 +262,8 @@ def enqueue(
         queue.queue_bytes + size_bytes > queue.limit_bytes
         or queue.queue_packets + 1 > queue.limit_packets
     ):
-        queue.queue_drops += 1
-        queue.queue_drop_bytes += size_bytes
+        queue.counted.queue_drops += 1
+        queue.counted.queue_drop_bytes += size_bytes
         note_queue_drop(context, switch, packet, queue, port)
         release(context, packet)
         return
@@ -280,8 +280,10 @@ def enqueue(
     queue.queue_packets += 1
     queue.queue_bytes += size_bytes
     if waits:
-        queue.queue_peak_packets = max(queue.queue_peak_packets, queue.queue_packets)
-        queue.queue_peak_bytes = max(queue.queue_peak_bytes, queue.queue_bytes)
+        queue.counted.queue_peak_packets = max(
+            queue.counted.queue_peak_packets, queue.queue_packets
+        )
+        queue.counted.queue_peak_bytes = max(queue.counted.queue_peak_bytes, queue.queue_bytes)
     if queue.waiting.head == packet:
         reschedule(context, port_index)
 
@@ -303,8 +305,8 @@ def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -
     port.free_ns = finish
     row.departure_ns = finish + port.delay_ns
     append(context, port.under_way, packet)
-    port.tx_packets += 1
-    port.tx_bytes += length
+    port.counted.tx_packets += 1
+    port.counted.tx_bytes += length
     count_load(context, port_index, start_ns, finish, length)
 
 

@@ -506,10 +506,11 @@ class SwitchControl:
             raise InvalidValue(
                 f"switch {self.name!r} has no CPU port, which a packet from the controller needs"
             )
-        if len(frame) > self.host.frame_bytes:
-            raise InvalidValue(
-                f"a packet of {len(frame)} bytes: this switch takes {self.host.frame_bytes} at most"
-            )
+        refuse(
+            len(frame) > self.host.frame_bytes,
+            f"a packet of {len(frame)} bytes: this switch takes {self.host.frame_bytes} at most",
+            InvalidValue,
+        )
         self.host.packet_out(self.switch, frame)
 
     @property

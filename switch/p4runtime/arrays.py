@@ -63,8 +63,11 @@ def decode_cell(what: str, message: Any, field: str) -> CounterCell | None:
     Raises Refusal (INVALID_ARGUMENT) if a count is below 0.
     """
     data = getattr(message, field)
-    if data.packet_count < 0 or data.byte_count < 0:
-        raise invalid(f"{what}: a counter cannot be set below 0")
+    refuse(
+        data.packet_count < 0 or data.byte_count < 0,
+        f"{what}: a counter cannot be set below 0",
+        invalid,
+    )
     return CounterCell(data.packet_count, data.byte_count) if message.HasField(field) else None
 
 
@@ -170,8 +173,11 @@ def read_registers(device: Device, query: Any) -> Iterator[Any]:
 
 
 def _scalar(device: Device, register: RegisterInfo) -> RegisterInfo:
-    if not is_scalar(register.type_spec, device.info.message.type_info):
-        raise unimplemented(f"{register.label}: cells that are not one number")
+    refuse(
+        not is_scalar(register.type_spec, device.info.message.type_info),
+        f"{register.label}: cells that are not one number",
+        unimplemented,
+    )
     return register
 
 
@@ -191,8 +197,11 @@ def check_reset(meter: MeterInfo, message: Any, field: str) -> bool:
         return False
     for colour in _COLOURS:
         data = getattr(getattr(message, field), colour)
-        if data.packet_count or data.byte_count:
-            raise invalid(f"{meter.label}: the {colour} counter of {field} can be set to 0 only")
+        refuse(
+            data.packet_count or data.byte_count,
+            f"{meter.label}: the {colour} counter of {field} can be set to 0 only",
+            invalid,
+        )
     return True
 
 
@@ -214,20 +223,24 @@ def decode_config(meter: MeterInfo, message: Any, field: str) -> MeterConfig | N
         return None
     given = getattr(message, field)
     figures = (given.cir, given.cburst, given.pir, given.pburst, given.eburst)
-    if min(figures) < 0:
-        raise invalid(f"{meter.label}: a negative rate or burst")
-    if given.eburst and meter.type != _THREE_COLOUR:
-        raise invalid(
-            f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one"
-        )
+    refuse(min(figures) < 0, f"{meter.label}: a negative rate or burst", invalid)
+    refuse(
+        given.eburst and meter.type != _THREE_COLOUR,
+        f"{meter.label}: eburst {given.eburst}; only a single-rate three-colour meter has one",
+        invalid,
+    )
     single = meter.type in (_TWO_COLOUR, _THREE_COLOUR)
-    if single and (given.pir, given.pburst) != (given.cir, given.cburst):
-        raise invalid(
-            f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
-            f"{given.cburst}, as cir and cburst are"
-        )
-    if given.pir < given.cir:
-        raise invalid(f"{meter.label}: pir {given.pir} is less than cir {given.cir}")
+    refuse(
+        single and (given.pir, given.pburst) != (given.cir, given.cburst),
+        f"{meter.label} has a single rate: pir and pburst must be {given.cir} and "
+        f"{given.cburst}, as cir and cburst are",
+        invalid,
+    )
+    refuse(
+        given.pir < given.cir,
+        f"{meter.label}: pir {given.pir} is less than cir {given.cir}",
+        invalid,
+    )
     return MeterConfig(given.cir, given.cburst, given.pir, given.pburst + given.eburst)
 
 

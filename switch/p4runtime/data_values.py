@@ -7,6 +7,7 @@ words only; a struct, tuple or header is its fields one after the other.
 from collections.abc import Iterator
 from typing import Any
 
+from weft.base.errors import refuse
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.p4info_objects import MOST_BITS
 from weft.switch.p4runtime.refusals import invalid, unimplemented
@@ -115,8 +116,7 @@ def is_scalar(spec: Any, types: Any, depth: int = 0) -> bool:
 
 
 def _check_depth(depth: int) -> None:
-    if depth > MOST_DEPTH:
-        raise invalid(f"P4Info: a type within more than {MOST_DEPTH} others")
+    refuse(depth > MOST_DEPTH, f"P4Info: a type within more than {MOST_DEPTH} others", invalid)
 
 
 def _encode_bits(spec: Any, word: int) -> bytes:

@@ -77,24 +77,27 @@ class StringMap:
             ) from None
         if text in self._numbers:
             return self._numbers[text]
-        if not text or len(data) > MOST_STRING_BYTES:
-            raise out_of_range(
-                f"{what}: a string of {len(data)} bytes; type {self.type_name} takes 1 to "
-                f"{MOST_STRING_BYTES}"
-            )
-        if len(self._numbers) >= MOST_STRINGS:
-            raise exhausted(
-                f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit"
-            )
+        refuse(
+            not text or len(data) > MOST_STRING_BYTES,
+            f"{what}: a string of {len(data)} bytes; type {self.type_name} takes 1 to "
+            f"{MOST_STRING_BYTES}",
+            out_of_range,
+        )
+        refuse(
+            len(self._numbers) >= MOST_STRINGS,
+            f"{what}: type {self.type_name} has {MOST_STRINGS} strings, which is the limit",
+            exhausted,
+        )
         own = int(text) if text.isascii() and text.isdecimal() and len(text) < 40 else -1
         if str(own) == text and not own >> self.width and own not in self._strings:
             return self._add(text, own)
         while self._next >= 0 and self._next in self._strings:
             self._next -= 1
-        if self._next < 0:
-            raise exhausted(
-                f"{what}: all {1 << self.width} values of type {self.type_name} have strings"
-            )
+        refuse(
+            self._next < 0,
+            f"{what}: all {1 << self.width} values of type {self.type_name} have strings",
+            exhausted,
+        )
         return self._add(text, self._next)
 
     def string(self, number: int) -> bytes:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from weft.base.errors import refuse
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.refusals import Refusal, exhausted, invalid
 
@@ -145,11 +146,12 @@ def batch_parser(kind: Any, field: str) -> MessageParser:
             else:
                 count += 1
                 _check(f"{field}[{count - 1}] of this request", end - start, MOST_MESSAGE_BYTES)
-                if count > MOST_ELEMENTS:
-                    raise exhausted(
-                        f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
-                        "send several"
-                    )
+                refuse(
+                    count > MOST_ELEMENTS,
+                    f"this request has more than {MOST_ELEMENTS} {field}, which is the limit; "
+                    "send several",
+                    exhausted,
+                )
         rest = b"".join(head)
         _check(f"this request without its {field}", len(rest), MOST_MESSAGE_BYTES)
         return RequestBatch(
@@ -200,8 +202,7 @@ class _RepeatedField:
 
 
 def _check(what: str, size: int, most: int) -> None:
-    if size > most:
-        raise exhausted(f"{what} has {size} bytes; {most} is the limit")
+    refuse(size > most, f"{what} has {size} bytes; {most} is the limit", exhausted)
 
 
 def _never_raising(parse: MessageParser) -> MessageParser:

@@ -173,8 +173,11 @@ def write_one(device: Device, update: Any, role: RoleScope = FULL) -> None:
     kind = update.entity.WhichOneof("entity")
     message = getattr(update.entity, kind) if kind else None
     role.check_write(device.info, kind or "", message)
-    if update.type not in KINDS:
-        raise invalid(f"update type {update.type} is none of INSERT, MODIFY, DELETE")
+    refuse(
+        update.type not in KINDS,
+        f"update type {update.type} is none of INSERT, MODIFY, DELETE",
+        invalid,
+    )
     if kind is None:
         raise invalid("an update without entity")
     if kind not in WRITERS:

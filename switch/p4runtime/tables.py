@@ -253,11 +253,12 @@ def _decode_one_shot(
     device: Device, table: TableInfo, profile: ProfileInfo, message: Any
 ) -> OneShot:
     info = device.info
-    if device.control.members(profile.name):
-        raise invalid(
-            f"{table.label}: action selector {profile.name} is programmed with members and "
-            "groups; one-shot action sets cannot be mixed with them"
-        )
+    refuse(
+        device.control.members(profile.name),
+        f"{table.label}: action selector {profile.name} is programmed with members and "
+        "groups; one-shot action sets cannot be mixed with them",
+        invalid,
+    )
     what = f"{table.label}, one-shot action set"
     calls = []
     for one in message.action_profile_actions:
@@ -457,8 +458,11 @@ def _existing(
 ) -> tuple[TableInfo, EntryId]:
     """Return the table and the entry that a write means; raise NOT_FOUND if there is no such
     entry."""
-    if kind != MODIFY:
-        raise invalid(f"a direct {what} can only be modified: it comes and goes with its entry")
+    refuse(
+        kind != MODIFY,
+        f"a direct {what} can only be modified: it comes and goes with its entry",
+        invalid,
+    )
     table = device.info.tables.find(message.table_id)
     table.check_has(what)
     if message.is_default_action:

@@ -263,15 +263,17 @@ def _main_text(source: Path) -> str:
         lines = read_source(source)
     except OSError as problem:
         raise refuse(f"cannot read: {problem.strerror or problem}") from None
-    if any("\0" in line for line in lines):
-        raise refuse("this is not a P4 program but a binary file")
-    if not any(line.strip() for line in lines):
-        raise refuse("this file is empty")
-    if lines[0].lstrip().startswith("{"):
-        raise refuse(
+    for wrong, message in (
+        (any("\0" in line for line in lines), "this is not a P4 program but a binary file"),
+        (not any(line.strip() for line in lines), "this file is empty"),
+        (
+            lines[0].lstrip().startswith("{"),
             "this is not P4 but JSON: name the program that it was compiled from ('weft switch' "
-            "and 'weft stf' also take BMv2 JSON, in a file whose name ends in .json)"
-        )
+            "and 'weft stf' also take BMv2 JSON, in a file whose name ends in .json)",
+        ),
+    ):
+        if wrong:
+            raise refuse(message)
     for number, line in enumerate(lines, 1):
         if _OF_P4_14.match(line):
             raise refuse(

@@ -126,7 +126,7 @@ class SimulatedWorld:
         """Return packets that a host's interface had no room for, by host."""
         ports = self.fabric.dataplane.ports
         return {
-            host.name: int(ports[self.fabric.host_index(host.rank)].queue_drops)
+            host.name: int(ports[self.fabric.host_index(host.rank)].counted.queue_drops)
             for host in self.topology.hosts
         }
 
