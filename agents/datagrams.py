@@ -35,7 +35,7 @@ _DTYPES = (np.uint8, np.int32, np.uint32, np.uint32, np.uint16, np.uint8)
 
 @dataclass(slots=True)
 class Datagrams:
-    """A batch of datagrams; rows `count` and up are not valid.
+    """A batch holds datagrams in arrays; rows `count` and up are not valid.
 
     `data` is uint8[capacity, stride]: RoCEv2 bytes from BTH to ICRC, `length` int32[capacity] of
     them; `source` and `destination` uint32[capacity] are IPv4 addresses; `source_port`
@@ -79,12 +79,12 @@ class Datagrams:
 
     @property
     def capacity(self) -> int:
-        """How many datagrams fit."""
+        """Return how many datagrams fit."""
         return len(self.length)
 
     @property
     def stride(self) -> int:
-        """How many bytes a datagram may have at most."""
+        """Return how many bytes a datagram may have at most."""
         return int(self.data.shape[1])
 
     @staticmethod

@@ -30,7 +30,7 @@ Introductions = dict[str, list[int]]
 
 @dataclass(frozen=True)
 class Team:
-    """One communicator: who belongs to it, and what the network holds for it."""
+    """A team is one communicator: who belongs to it, and what the network holds for it."""
 
     addresses: tuple[str, ...]
     """IPv4 address of every rank, in order of ranks."""
@@ -44,7 +44,8 @@ class Team:
 
     @property
     def switch_values(self) -> int:
-        """How many values an aggregation packet has, 0 if switches add nothing for the team."""
+        """Return how many values an aggregation packet has, 0 if switches add nothing for the
+        team."""
         return self.aggregation.values if self.aggregation else 0
 
 
@@ -85,7 +86,7 @@ class Cast:
 
 
 class AgentGroup(EndpointAgent):
-    """Runs several agents on one endpoint.
+    """A group runs several agents on one endpoint.
 
     It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its
     own queue pairs.
@@ -138,12 +139,12 @@ class AgentGroup(EndpointAgent):
 
     @property
     def attentive(self) -> bool:
-        """Whether it must be looked after whenever something arrives."""
+        """Return whether the group must be looked after whenever something arrives."""
         return any(part.attentive for part in self.parts)
 
     @property
     def due_ns(self) -> int | None:
-        """When the group, apart from its endpoint, must be looked after; 0 means now."""
+        """Return when the group, apart from its endpoint, must be looked after; 0 means now."""
         if self._pending:
             return 0
         times = [part.due_ns for part in self.parts]
@@ -158,6 +159,7 @@ class AgentGroup(EndpointAgent):
             self.look_after(now_ns)
 
     def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        """Look after all agents, until no completions are left for any of them."""
         while True:
             for part in self.parts:
                 part.look_after(now_ns)
@@ -172,7 +174,7 @@ def _poll(home: weakref.ref[AgentGroup], number: int) -> list[Completion]:
 
 
 class Participant:
-    """One host's part in its teams.
+    """A participant is one host's part in its teams.
 
     Args:
         members: what the host is: a rank, or a server of any number of teams, or both.
@@ -221,7 +223,7 @@ class Participant:
 
     @property
     def rank_agent(self) -> HostAgent:
-        """The agent of a host that is a rank."""
+        """Return the agent of a host that is a rank."""
         assert self.agent is not None
         return self.agent
 

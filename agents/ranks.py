@@ -14,7 +14,7 @@ from weft.agents.transport.types import TransportOptions
 
 @dataclass(frozen=True)
 class RankConfig:
-    """What a rank process is told when it is forked: everything but the operation."""
+    """A configuration tells a rank process everything but the operation when it is forked."""
 
     rank: int
     """The number of the process. Processes of ranks come first, team by team, then processes that
@@ -51,19 +51,20 @@ class RankConfig:
 
     @property
     def roles(self) -> list[TeamMember]:
-        """What the process is: one rank, a server of any number of teams, or both."""
+        """Return what the process is: one rank, a server of any number of teams, or both."""
         return self.members or [(0, self.rank)]
 
     @property
     def address(self) -> str:
-        """The IPv4 address of the host."""
+        """Return the IPv4 address of the host."""
         team, member = self.roles[0]
         return (*self.teams[team].addresses, *self.teams[team].servers)[member]
 
 
 @dataclass(frozen=True)
 class OperationConfig:
-    """What a run does, the same on every rank: one operation, or several, again and again."""
+    """A configuration tells every rank what the run does: one operation, or several, again and
+    again."""
 
     request: Request
     """The first operation. The rendezvous sets its number."""
@@ -83,12 +84,12 @@ class OperationConfig:
 
     @property
     def kinds(self) -> tuple[Request, ...]:
-        """The different operations, in their order."""
+        """Return the different operations, in their order."""
         return (self.request, *self.more)
 
     @property
     def count(self) -> int:
-        """How many operations there are in all."""
+        """Return how many operations there are in all."""
         return self.operations * len(self.kinds)
 
     def requests(self) -> list[Request]:
@@ -110,7 +111,7 @@ class OperationConfig:
 
     @property
     def limit_ns(self) -> int:
-        """The time limit of all operations together, once they are `limited`."""
+        """Return the time limit of all operations together, once they are `limited`."""
         return self.operations * sum(request.timeout_ns for request in self.kinds)
 
     def workloads(self, number: int, team: Team, *, keep: bool = False) -> list[Workload]:
@@ -127,7 +128,7 @@ class OperationConfig:
 
 @dataclass(frozen=True)
 class RankReport:
-    """What one rank reports of a run."""
+    """A report has what one rank counted, timed and found wrong in a run."""
 
     rank: int
     """The number of the rank among the ranks of all teams."""

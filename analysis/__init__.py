@@ -1,1 +1,2 @@
-"""Figures from plans: what links carry. Nothing here controls or runs a network."""
+"""Figures that are computed from plans: what links carry. Nothing here controls or runs a
+network."""

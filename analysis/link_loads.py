@@ -1,4 +1,4 @@
-"""What every link carries, without a packet: loads of flows whose paths are known.
+"""The loads of links, computed without a packet from flows whose paths are known.
 
 Bytes are those of the flows; headers, acknowledgements and what is sent again are not counted.
 """
@@ -22,42 +22,43 @@ from weft.controller.selector_hash import (
 )
 
 Numbers = npt.NDArray[Any]
-"""int64 where bytes are whole, else float64."""
+"""int64 where bytes are whole numbers, otherwise float64."""
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class LinkLoads:
-    """Bytes on every direction of every link, by kind of link."""
+    """Hold the bytes on every direction of every link, by kind of link."""
 
     host_up: Numbers
-    """[hosts]"""
+    """[hosts]: from each host."""
     host_down: Numbers
     leaf_up: Numbers
     """[leaves, uplinks]: from each leaf, by its uplink."""
     leaf_down: Numbers
-    """To leaves, by the same links."""
+    """[leaves, uplinks]: to each leaf, by the same links."""
     core_up: Numbers
     """[pods, uplinks, cores]: from each aggregation switch, by its uplink."""
     core_down: Numbers
 
     @staticmethod
     def zeros(paths: ClosPaths, dtype: type = np.int64) -> "LinkLoads":
-        """Return the loads of links on which there is nothing."""
+        """Return loads that are 0 on all links."""
         shapes = ((paths.hosts,), (paths.leaves, paths.uplinks),
                   (paths.pods, paths.uplinks, paths.cores))  # fmt: skip
         return LinkLoads(*(np.zeros(shape, dtype) for shape in shapes for _ in range(2)))
 
     @property
     def fabric(self) -> Numbers:
-        """All directions of links between switches."""
+        """Return the loads of all directions of links between switches, one after the other."""
         parts = (self.leaf_up, self.leaf_down, self.core_up, self.core_down)
         return np.concatenate([part.ravel() for part in parts])
 
     @property
     def hosts(self) -> Numbers:
-        """All directions of links of hosts."""
+        """Return the loads of all directions of hosts' links: first all that lead up, then all that
+        lead down."""
         return np.concatenate([self.host_up, self.host_down])
 
     def by_direction(self) -> Numbers:
@@ -96,7 +97,8 @@ def direction_name(paths: ClosPaths, number: int) -> str:
 def loads_of(
     paths: ClosPaths, source: IntArray, destination: IntArray, size_bytes: IntArray, path: IntArray
 ) -> LinkLoads:
-    """Return the loads of messages between hosts, each on one path (`WITHIN_LEAF`: none); int64."""
+    """Return the loads, int64, of messages between hosts, each on one path (`WITHIN_LEAF` stands
+    for none)."""
     paths.check_hosts(source, destination)
     loads = LinkLoads.zeros(paths)
     apart = source != destination
@@ -124,9 +126,9 @@ def pieces_loads(paths: ClosPaths, flows: Flows, pieces: Pieces) -> LinkLoads:
 
 
 def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntArray) -> LinkLoads:
-    """Return the loads of flows that are hashed, exactly as the switches do.
+    """Return the loads of flows that are hashed, exactly as the switches hash them.
 
-    ``source_ports``: int64 [flows, lanes]; every flow is cut in as many parts, nearly equal ones.
+    ``source_ports`` is int64 [flows, lanes]; every flow is cut into as many nearly equal parts.
     """
     refuse(
         source_ports.ndim != 2 or len(source_ports) != len(flows),
@@ -144,14 +146,14 @@ def ecmp_loads(paths: ClosPaths, salts: Salts, flows: Flows, source_ports: IntAr
 
 
 def destination_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """Return the loads of flows that go by destination, as `weft.controller.features.routes` has
-    it."""
+    """Return the loads of flows that are routed by destination, as
+    `weft.controller.features.routes` does."""
     path = destination_paths(paths, flows.source, flows.destination)
     return loads_of(paths, flows.source, flows.destination, flows.size_bytes, path)
 
 
 def destination_paths(paths: ClosPaths, source: IntArray, destination: IntArray) -> IntArray:
-    """Return the paths of flows by destination (D-Mod-K), int64 [flows]."""
+    """Return the paths of flows that are routed by destination (D-Mod-K), int64 [flows]."""
     paths.check_hosts(source, destination)
     path = np.full(len(source), WITHIN_LEAF, np.int64)
     away = np.flatnonzero(paths.leaf_of(source) != paths.leaf_of(destination))
@@ -191,18 +193,19 @@ def leaf_demand(paths: ClosPaths, flows: Flows) -> IntArray:
 
 
 def spray_loads(paths: ClosPaths, flows: Flows) -> LinkLoads:
-    """Return the loads of ideal spraying: every path between two leaves has as many bytes;
-    float64."""
+    """Return the loads, float64, of ideal spraying: every path between two leaves carries as many
+    bytes."""
     none = np.full(len(flows), WITHIN_LEAF, np.int64)
     hosts = loads_of(paths, flows.source, flows.destination, flows.size_bytes, none)
     return demand_loads(paths, leaf_demand(paths, flows), hosts)
 
 
 def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLoads:
-    """Return the loads of ideal spraying by bytes from leaf to leaf; ``hosts`` has those of host
-    links.
+    """Return the loads of ideal spraying, given the bytes from leaf to leaf; ``hosts`` has the
+    loads of hosts' links.
 
-    Leaves of a pod that have the same uplinks up are alike, so pairs of kinds are looked at.
+    Leaves of a pod that have the same uplinks up are alike, so pairs of kinds are computed and not
+    pairs of leaves.
     """
     zeros = LinkLoads.zeros(paths, np.float64)
     loads = replace(zeros, host_up=hosts.host_up, host_down=hosts.host_down)
@@ -227,7 +230,7 @@ def demand_loads(paths: ClosPaths, demand: IntArray, hosts: LinkLoads) -> LinkLo
 
 
 def kinds_of(paths: ClosPaths) -> list[IntArray]:
-    """Return groups of leaves: those of the same pod with the same uplinks up are together."""
+    """Return groups of leaves: leaves of one pod with the same uplinks up are in one group."""
     found: dict[tuple[int, bytes], list[int]] = {}
     for leaf in range(paths.leaves):
         key = (leaf // paths.leaves_per_pod, paths.leaf_up[leaf].tobytes())
@@ -236,7 +239,7 @@ def kinds_of(paths: ClosPaths) -> list[IntArray]:
 
 
 def kind_paths(paths: ClosPaths, here: IntArray, there: IntArray) -> BoolArray:
-    """Return which paths lead from a leaf of one kind to one of the other, bool [paths]."""
+    """Return which paths lead from a leaf of one kind to a leaf of another, bool [paths]."""
     one, other = int(here[0]), int(there[-1])
     if one == other:  # nothing goes there, or there is but one leaf of the kind
         return np.asarray(paths.leaf_up[one])

@@ -1,7 +1,8 @@
-"""Link loads where every host sends as many bytes to every other: by pairs of leaves.
+"""The loads of links where every host sends as many bytes to every other, counted by pairs of
+leaves.
 
-That is an All-to-all of any number of hosts, without an object for any of its flows: of 65,536
-hosts there are over 4 billion.
+That is an All-to-all of any number of hosts, without an object for any of its flows: 65,536 hosts
+have over 4 billion.
 """
 
 from dataclasses import replace
@@ -30,7 +31,7 @@ def uniform_spray(paths: ClosPaths, size_bytes: int) -> LinkLoads:
 
 
 def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
-    """Return the same as `destination_loads`. All hosts of a leaf send alike."""
+    """Return the same as `destination_loads` for such flows. All hosts of a leaf send alike."""
     everybody = np.arange(paths.hosts, dtype=np.int64)
     loads = LinkLoads.zeros(paths)
     for leaf in range(paths.leaves):
@@ -43,10 +44,11 @@ def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
 
 
 def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> LinkLoads:
-    """Return exactly what Ethereal makes of flows of ``size_bytes`` from every host to every other.
+    """Return exactly the loads that Ethereal makes of flows of ``size_bytes`` from every host to
+    every other.
 
-    What all paths have alike is counted at once. What some paths have more goes round with the
-    place at which sources begin.
+    The bytes that all paths have alike are counted at once. What some paths have beyond that
+    depends on the place at which sources begin.
     """
     loads = _host_loads(paths, size_bytes)
     kinds = kinds_of(paths)
@@ -90,8 +92,8 @@ def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> in
 
 
 def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[int, FloatArray]:
-    """Return what all hosts of a leaf send to another leaf whose numbers add up to o: bytes that
-    every path has, and float64 [o, path], what it has more."""
+    """Return what all hosts of a leaf send to another leaf if the two leaves' numbers add up to o:
+    the bytes that every path has, and, float64 [o, path], how many more bytes a path has."""
     _, place, _, piece_bytes = cut(np.full(flows, size_bytes, np.int64), paths, unit_bytes)
     load = np.zeros(paths, np.int64)
     np.add.at(load, place, piece_bytes)
@@ -102,8 +104,8 @@ def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[i
 
 
 def _begins(here: IntArray, there: IntArray, paths: int) -> tuple[IntArray, IntArray]:
-    """Return how often a leaf's number and another's add up to o (modulo ``paths``): int64 [here,
-    o] and [there, o]."""
+    """Return how often a leaf's number and another's add up to o (modulo ``paths``), as int64
+    [here, o] and int64 [there, o]."""
     rows, columns = np.nonzero(here[:, None] != there)
     turn = (here[rows] + there[columns]) % paths
     up, down = (
@@ -123,10 +125,12 @@ def _on_all_paths(usable: BoolArray, counts: IntArray, least: int, more: FloatAr
 
 
 def uniform_ecmp(paths: ClosPaths, size_bytes: int, lanes: int = 1, seed: int = 1) -> LinkLoads:
-    """Return the loads of flows in ``lanes`` parts that are hashed as if each were drawn by itself.
+    """Return the loads of flows in ``lanes`` parts that are hashed as if each part drew its path by
+    itself.
 
-    How many of the flows between two leaves take which uplink is one draw (multinomial); between
-    pods, another how many of those between two pods, at one aggregation switch, take which core.
+    One multinomial draw says how many of the flows between two leaves take which uplink. Between
+    pods, another draw says how many of those between two pods, at one aggregation switch, take
+    which core.
     """
     if not paths.uplinks:
         return _host_loads(paths, size_bytes)

@@ -1,7 +1,8 @@
-"""The P4Runtime controller: what every switch of a fabric shall hold, and bringing it there.
+"""The P4Runtime controller: it says what every switch of a fabric shall hold, and brings switches
+to it.
 
-``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings switches
-to it. What there is to plan is in features/.
+``fabric_plan`` says what every switch shall hold, as pure data; a ``Controller`` brings the
+switches to that. What can be planned is in features/.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ __all__ = ["Controller", "LinkCounters", "Plan", "diff", "fabric_plan"]
 
 
 def __getattr__(name: str) -> Any:
-    """Import ``Controller`` when it is first asked for: planning alone needs no gRPC."""
+    """Import ``Controller`` when it is first asked for, since whoever only plans needs no gRPC."""
     if name == "Controller":
         from weft.controller.controller import Controller
 

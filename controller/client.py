@@ -1,8 +1,8 @@
 """A P4Runtime session with one switch, built-in or BMv2.
 
-A `Session` is what the controller has of a switch: it says what was attempted where something
-fails. Below it stands a client, `RemoteClient` for a switch behind gRPC or
-`weft.controller.client.LocalClient` for one in this process.
+A `Session` is what the controller uses to talk to a switch; its errors say what was attempted. It
+uses a client: `RemoteClient` for a switch behind gRPC, or `weft.controller.client.LocalClient` for
+one in this process.
 """
 
 import contextlib
@@ -31,20 +31,23 @@ Address = str | LocalSwitch
 """Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""
 
 ELECTION_ID = (2, 0)
-"""(high, low): above p4runtime-shell's default of (1, 0), so that a look does not take over."""
+"""(high, low). It is above p4runtime-shell's default of (1, 0), so that a look does not
+take over."""
 
 
 def later_election_id() -> tuple[int, int]:
-    """Return an id that is above all that were given so before, and above `ELECTION_ID`."""
+    """Return an id that is above `ELECTION_ID` and above all ids that this function has returned
+    before."""
     return (ELECTION_ID[0] + 1, time.time_ns())
 
 
 DEADLINE_S = 60.0
-"""For connecting, and for every request but the next one."""
+"""How long a switch may take to be connected to, and to answer every request but loading a
+program."""
 PROGRAM_DEADLINE_S = 120.0
-"""For loading a program, which the switch may have to compile."""
+"""How long a switch may take to load a program, which it may have to compile."""
 LEAVE_DEADLINE_S = 10.0
-"""For a switch to end the stream of a client that leaves."""
+"""How long a switch may take to end the stream of a client that leaves."""
 
 MAX_METADATA_BYTES = 1 << 20
 _OPTIONS = (
@@ -65,12 +68,13 @@ _KINDS = {
 
 
 class SwitchError(RunError):
-    """A request to a switch that failed: says which switch, what was attempted and why."""
+    """Say that a request to a switch failed: which switch it was, what was attempted, and why it
+    failed."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """An update that a switch refused."""
+    """Hold an update that a switch refused, and the reason."""
 
     update: Update
     code: str
@@ -82,10 +86,10 @@ class Failure:
 
 
 class WriteError(SwitchError):
-    """A batch of which some updates failed; the others have taken effect.
+    """Say that some updates of a batch failed; the others have taken effect.
 
-    ``failures`` are all of them, or of a large batch the first ones; ``summary`` says how many
-    there are.
+    ``failures`` are the updates that failed, or the first of them where the batch is large;
+    ``summary`` says how many failed.
     """
 
     def __init__(self, switch: str, failures: Sequence[Failure], summary: str) -> None:
@@ -96,19 +100,19 @@ class WriteError(SwitchError):
 
 
 class ProgramPaths(Protocol):
-    """A compiled program's files, as the compiler gives them."""
+    """Name the files of a compiled program, as the compiler's result does."""
 
     @property
     def json(self) -> Path:
-        """The program as BMv2's JSON."""
+        """Return the program as BMv2's JSON."""
 
     @property
     def p4info(self) -> Path:
-        """The program's P4Info, in text form."""
+        """Return the program's P4Info, in text form."""
 
 
 class LoadableProgram:
-    """A compiled P4 program, read once for all the switches that run it.
+    """Hold a compiled P4 program, which is read once for all the switches that run it.
 
     Raises InputError if a file cannot be read or is not P4Info in text form.
     """
@@ -130,7 +134,8 @@ class LoadableProgram:
 
 
 class RemoteClient:
-    """The calls of a switch behind gRPC, ``stub``, and the stream by which a client owns it."""
+    """Call a switch over gRPC (``stub``) and keep the stream open by which a client owns the
+    switch."""
 
     def __init__(
         self,
@@ -140,7 +145,10 @@ class RemoteClient:
         election_id: tuple[int, int],
         deadline_s: float,
     ) -> None:
-        """Send nothing before the first call, or ``become_primary``; ``where``: for errors."""
+        """Open a channel; nothing is sent before the first call or ``become_primary``.
+
+        ``where`` names the switch in errors.
+        """
         self._where = where
         self.device_id = device_id
         self.election_id = election_id
@@ -154,7 +162,8 @@ class RemoteClient:
         """The arbitration updates that have come; None where the stream has ended."""
 
     def _receive(self) -> None:
-        """Keep what is said of the arbitration; the switches tell this controller nothing else."""
+        """Keep the switch's answers about who is the primary; no other messages are expected on the
+        stream."""
         try:
             for message in self._stream:
                 if message.WhichOneof("update") == "arbitration":
@@ -165,8 +174,9 @@ class RemoteClient:
             self._answers.put(None)
 
     def become_primary(self) -> None:
-        """Say by which election id this client wants to own the switch, on a stream that is opened
-        if need be; raises SwitchError where another owns it, or nothing is heard."""
+        """Tell the switch by which election id this client wants to own it, and open the stream
+        first if there is none. Raises SwitchError if another controller owns the switch or no
+        answer comes."""
         if self._stream is None:
             self._stream = self.stub.StreamChannel(iter(self._requests.get, None))
             self._receiver.start()
@@ -194,10 +204,10 @@ class RemoteClient:
             # Word of what was before: others came and went.
 
     def tear_down(self) -> None:
-        """End the stream and the channel.
+        """End the stream and close the channel.
 
-        The switch ends the stream once it has let this client go: whoever comes then may have the
-        same election id. A switch that does not is left all the same, after a while.
+        The switch ends the stream once it has let this client go: then whoever comes next may have
+        the same election id. If the switch does not do so in time, the client leaves all the same.
         """
         if self._stream is not None:
             self._requests.put(None)
@@ -208,9 +218,10 @@ class RemoteClient:
 
 
 class Session:
-    """This controller's ownership of one switch, from ``connect`` to ``close``.
+    """Own one switch for this controller, from ``connect`` to ``close``.
 
-    Not to be used by two threads at once, but for ``close``. All methods raise SwitchError.
+    Two threads must not use a session at once, except that any thread may call ``close``. All
+    methods raise SwitchError.
     """
 
     def __init__(
@@ -222,9 +233,9 @@ class Session:
         election_id: tuple[int, int] = ELECTION_ID,
         deadline_s: float = DEADLINE_S,
     ) -> None:
-        """Send nothing before ``connect``.
+        """Prepare a session; nothing is sent before ``connect``.
 
-        ``deadline_s``: for the switch to listen, and for each request.
+        ``deadline_s`` is how long the switch may take to listen, and to answer each request.
         """
         self.name = name
         self._deadline_s = deadline_s
@@ -273,8 +284,8 @@ class Session:
         *,
         keep: bool = False,
     ) -> None:
-        """Make the switch run a program, with empty tables; or with ``keep``, if the switch can do
-        it, with those entries that fit the program (RECONCILE_AND_COMMIT)."""
+        """Make the switch run a program, with empty tables; or, with ``keep``, with those of its
+        entries that fit the program, if the switch can do that (RECONCILE_AND_COMMIT)."""
         request = p4runtime_pb2.SetForwardingPipelineConfigRequest(
             config=program.config,
             action="RECONCILE_AND_COMMIT" if keep else "VERIFY_AND_COMMIT",
@@ -285,7 +296,7 @@ class Session:
         self._program = program
 
     def write(self, updates: Sequence[Update]) -> None:
-        """Send one batch. Raises WriteError where the switch refused some of it."""
+        """Send one batch of updates. Raises WriteError if the switch refused some of them."""
         request = p4runtime_pb2.WriteRequest()
         self._identify(request)
         messages = self._messages()
@@ -305,8 +316,8 @@ class Session:
                 raise WriteError(self.where, failures, summary) from None
 
     def read(self, entities: Sequence[Any]) -> list[Any]:
-        """Return the ``p4.v1.Entity`` messages that the queries, messages of the same kind,
-        select."""
+        """Return the ``p4.v1.Entity`` messages that the queries select; queries are messages of the
+        same kind."""
         request = p4runtime_pb2.ReadRequest(device_id=self.client.device_id)
         request.entities.extend(entities)
         with self._attempt(f"read {len(entities)} queries"):
@@ -314,7 +325,8 @@ class Session:
         return [entity for response in responses for entity in response.entities]
 
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
-        """Return (packets, bytes) of cells of indirect counters, given by name and index."""
+        """Return the packets and bytes of cells of indirect counters, each given by the counter's
+        name and an index."""
         messages = self._messages()
         wanted = [(messages.counter_id(counter), index) for counter, index in cells]
         queries = [
@@ -341,7 +353,7 @@ class Session:
 
     @contextlib.contextmanager
     def _attempt(self, what: str) -> Iterator[None]:
-        """Say in errors which switch it was, and of gRPC's what was attempted."""
+        """Name the switch in the errors of a block, and say in gRPC's errors what was attempted."""
         try:
             yield
         except grpc.RpcError as error:
@@ -353,8 +365,11 @@ def _status(call: Any) -> str:
 
 
 def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int]:
-    """Return the updates that failed, from the details of a Write's status, and of how many of the
-    first updates the details tell; none and 0 if it has none."""
+    """Return the updates that failed, and how many of the first updates the details of a Write's
+    status tell about.
+
+    Without details both are empty: no updates, and 0.
+    """
     details = dict(error.trailing_metadata() or ()).get("grpc-status-details-bin")
     if error.code() != grpc.StatusCode.UNKNOWN or not isinstance(details, bytes):
         return [], 0
@@ -368,7 +383,8 @@ def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int
 
 
 class LocalClient:
-    """One controller's end of a `LocalSwitch`: as a `RemoteClient`, as far as a session uses it."""
+    """Be one controller's end of a `LocalSwitch`, with those methods of a `RemoteClient` that a
+    session uses."""
 
     def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:
         self.switch = switch
@@ -378,7 +394,7 @@ class LocalClient:
         self._client: Client | None = None
 
     def become_primary(self) -> None:
-        """Own the switch; raises LocalError where another controller does."""
+        """Own the switch. Raises LocalError if another controller owns it."""
         self._client, answer = self.switch.arbitrate(self.election_id)
         if answer.arbitration.status.code != code_pb2.OK:
             self.tear_down()

@@ -1,12 +1,12 @@
 """The paths of a Clos in numbers: how many there are between two leaves, and which can be used.
 
-A path between leaves is a number. Two tiers: the index of the spine, which is that of the source
-leaf's uplink. Three tiers: within a pod the position of the aggregation switch, which again is that
-of the uplink; between pods the index of the core switch, position * k/2 + the aggregation switch's
-uplink. Both directions of a link fail together.
+A path between leaves is a number. In two tiers it is the index of the spine, which is also that of
+the source leaf's uplink. In three tiers it is, within a pod, the position of the aggregation
+switch, which again is that of the uplink; between pods it is the index of the core switch, which is
+position * k/2 + the aggregation switch's uplink. Both directions of a link fail together.
 
-Unlike a `Topology`, what is here has no object for a link, so it also says what the paths of a
-network of thousands of switches are.
+Unlike a `Topology`, this module has no object for a link, so it can also describe the paths of a
+network of thousands of switches.
 """
 
 import re
@@ -26,7 +26,8 @@ _NODE = re.compile(r"([a-z]+)([0-9]{1,9})")
 
 @dataclass(frozen=True, eq=False)
 class ClosPaths:
-    """A leaf-spine, a fat tree of two or three tiers, or one switch; all leaves alike.
+    """Count the paths of a leaf-spine, of a fat tree of two or three tiers, or of one switch, whose
+    leaves are all alike.
 
     Raises InputError for counts that make no such network.
     """
@@ -153,37 +154,37 @@ class ClosPaths:
 
     @property
     def hosts(self) -> int:
-        """How many hosts there are; host h is on leaf h div `hosts_per_leaf`."""
+        """Return how many hosts there are; host h is on leaf h div `hosts_per_leaf`."""
         return self.leaves * self.hosts_per_leaf
 
     @property
     def leaves_per_pod(self) -> int:
-        """How many leaves a pod has; two tiers are one pod."""
+        """Return how many leaves a pod has; two tiers are one pod."""
         return self.leaves // self.pods
 
     @property
     def directions(self) -> int:
-        """How many directions all links have together."""
+        """Return how many directions all links have together."""
         fabric = self.leaves * self.uplinks + self.pods * self.uplinks * self.cores
         return 2 * (self.hosts + fabric)
 
     @cached_property
     def leaf_up(self) -> BoolArray:
-        """Which uplinks of leaves are up, bool [leaves, uplinks]."""
+        """Return which uplinks of leaves are up, bool [leaves, uplinks]."""
         if self.leaf_links is None:
             return np.ones((self.leaves, self.uplinks), bool)
         return self.leaf_links
 
     @cached_property
     def core_up(self) -> BoolArray:
-        """Which uplinks of aggregation switches are up, bool [pods, uplinks, cores]."""
+        """Return which uplinks of aggregation switches are up, bool [pods, uplinks, cores]."""
         if self.core_links is None:
             return np.ones((self.pods, self.uplinks, self.cores), bool)
         return self.core_links
 
     @cached_property
     def all_up(self) -> bool:
-        """Whether no link is down."""
+        """Return whether no link is down."""
         return bool(self.leaf_up.all() and self.core_up.all())
 
     def leaf_of(self, host: IntArray) -> IntArray:
@@ -203,7 +204,7 @@ class ClosPaths:
         return source_leaf // self.leaves_per_pod != destination_leaf // self.leaves_per_pod
 
     def usable(self, source_leaf: int, destination_leaf: int) -> BoolArray:
-        """Return which paths between two leaves have all links up, bool [paths]; [0] within a
+        """Return which paths between two leaves have all links up, bool [paths]; bool [0] within a
         leaf."""
         if source_leaf == destination_leaf:
             return np.zeros(0, bool)

@@ -27,7 +27,7 @@ _R = TypeVar("_R")
 
 
 class Controller:
-    """Owns all tables of a network's switches.
+    """Own all tables of a network's switches.
 
     ::
 
@@ -46,8 +46,9 @@ class Controller:
     ) -> None:
         """Connect to all switches and make them run a program, with empty tables.
 
-        ``addresses``: where each switch, by name, serves P4Runtime. Raises SwitchError, after
-        closing what was opened, if a switch is not there within ``deadline_s`` or refuses.
+        ``addresses`` says by name where each switch serves P4Runtime. If a switch is not there
+        within ``deadline_s`` or refuses, raises SwitchError after all that was opened has been
+        closed.
         """
         loaded = LoadableProgram(program)
         self.topology = topology
@@ -62,7 +63,7 @@ class Controller:
             for switch in topology.switches
         }
         self._pool: ThreadPoolExecutor | None = None
-        """None: the switches are in this process, and are asked one after the other."""
+        """None if the switches are in this process, where they are asked one after the other."""
         if any(isinstance(address, str) for address in addresses.values()):
             threads = min(MAX_THREADS, len(topology.switches))
             self._pool = ThreadPoolExecutor(threads, thread_name_prefix="controller")
@@ -93,11 +94,12 @@ class Controller:
         return self._sessions[switch]
 
     def apply(self, plan: Plan, besides: Collection[str] = ()) -> None:
-        """Bring all switches from the plan that they hold to another one, in place.
+        """Bring all switches in place from the plan that they hold to another one.
 
-        ``besides``: names of switches that run a program of their own, and are left as they are.
+        ``besides`` names switches that run a program of their own; they are left as they are.
 
-        Raises SwitchError; the plan held is then unknown, and the switches need their program anew.
+        Raises SwitchError; then nobody knows what the switches hold, and each needs its program
+        anew.
         """
         changes = {
             switch: batches
@@ -147,7 +149,7 @@ class Controller:
         return dict(zip(cells, self._together(read, list(cells)), strict=True))
 
     def close(self) -> None:
-        """End all sessions, whatever they are at; the switches keep what they hold."""
+        """End all sessions, whatever they are doing; the switches keep what they hold."""
         for session in self._sessions.values():
             session.close()
         if self._pool is not None:

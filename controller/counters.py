@@ -1,4 +1,4 @@
-"""What switches have counted, and figures of the links' directions, which features make of it."""
+"""What switches have counted, and the figures of links' directions that features make of it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,18 +15,20 @@ Counted = Mapping[str, Mapping[Cell, tuple[int, int]]]
 
 @dataclass(frozen=True)
 class LinkCounters:
-    """One direction of a link, since the program was loaded. Bytes are those of Ethernet frames
-    without FCS."""
+    """Count what one direction of a link has carried since the program was loaded.
+
+    Bytes are those of Ethernet frames without FCS.
+    """
 
     tx_packets: int = 0
     tx_bytes: int = 0
-    """What was sent, lost or not."""
+    """What was sent, whether it was lost or not."""
     lost_packets: int = 0
     lost_bytes: int = 0
-    """What was lost on purpose. Of sums towards a host the bytes are those of the packet that
-    completed them."""
+    """What was lost on purpose. A sum that is lost towards a host counts with the bytes of the
+    packet that completed it."""
     marked_packets: int = 0
-    """What the switch that sends it marked for a long queue."""
+    """What the sending switch marked because its queue was long."""
 
     def __add__(self, other: "LinkCounters") -> "LinkCounters":
         return LinkCounters(*map(add, vars(self).values(), vars(other).values()))
@@ -37,8 +39,8 @@ class LinkCounters:
 
 @dataclass(frozen=True)
 class LinkCells:
-    """The counters at both ends of a link's direction; a host, which runs no P4, has counted
-    nothing."""
+    """Look up counters at both ends of a link's direction; they are 0 at a host, which runs
+    no P4."""
 
     names: ProgramNames
     direction: Direction

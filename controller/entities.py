@@ -1,8 +1,8 @@
 """What a controller puts into a switch, by name and as plain data.
 
-Names are those of the P4 program's P4Info. Nothing here knows a switch, or protobuf:
-``weft.controller.messages`` makes messages of these. Every entity has a ``key``, which tells it
-from the others of one switch, and a text for messages.
+Names are those of the P4 program's P4Info. Nothing here knows a switch or protobuf:
+``weft.controller.messages`` makes messages of these entities. Every entity has a ``key``, which
+tells it from the others of one switch, and a text for messages.
 """
 
 from collections.abc import Mapping
@@ -14,14 +14,14 @@ from weft.switch.engine.control import GroupTarget, Key, MemberTarget
 
 @dataclass(frozen=True)
 class Action:
-    """An action and its parameters as (name, value) pairs."""
+    """Name an action, and give its parameters as (name, value) pairs."""
 
     name: str
     params: tuple[tuple[str, int], ...] = ()
 
     @staticmethod
     def of(name: str, **params: int) -> "Action":
-        """Return an action by its name and parameters, as in
+        """Return an action with this name and these parameters, as in
         ``Action.of("FabricIngress.forwarding.set_salt", salt=7)``."""
         return Action(name, tuple(params.items()))
 
@@ -31,18 +31,20 @@ class Action:
 
 @dataclass(frozen=True)
 class TableEntry:
-    """An entry; fields left out of ``match`` match anything. Make it with ``entry``."""
+    """Describe a table entry; a field that ``match`` leaves out matches anything. `entry` makes
+    one."""
 
     table: str
     match: tuple[tuple[str, Key], ...]
     target: Action | MemberTarget | GroupTarget
     priority: int = 0
     referred: bool = field(default=False, compare=False)
-    """Whether members refer to it, so that it is there before they are, and goes after them."""
+    """Whether members refer to the entry, so that it must be written before them and deleted after
+    them."""
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the entry is within its switch."""
+        """Return what tells the entry from the others of its switch."""
         return "entry", self.table, self.match, self.priority
 
     def __str__(self) -> str:
@@ -65,14 +67,14 @@ def entry(
 
 @dataclass(frozen=True)
 class DefaultAction:
-    """The default action of a table; None puts the P4 program's own back."""
+    """Set the default action of a table; None puts back the one that the P4 program has."""
 
     table: str
     action: Action | None
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the entry is within its switch."""
+        """Return what tells the default action from the other entities of its switch."""
         return "default", self.table
 
     def __str__(self) -> str:
@@ -81,7 +83,7 @@ class DefaultAction:
 
 @dataclass(frozen=True)
 class ProfileMember:
-    """A member of an action profile or selector."""
+    """Describe a member of an action profile or selector."""
 
     profile: str
     member_id: int
@@ -89,7 +91,7 @@ class ProfileMember:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the member is within its switch."""
+        """Return what tells the member from the other entities of its switch."""
         return "member", self.profile, self.member_id
 
     def __str__(self) -> str:
@@ -98,7 +100,8 @@ class ProfileMember:
 
 @dataclass(frozen=True)
 class ProfileGroup:
-    """A group of an action selector: (member id, weight) pairs in the order of the ids."""
+    """Describe a group of an action selector by (member id, weight) pairs in the order of
+    the ids."""
 
     profile: str
     group_id: int
@@ -106,7 +109,7 @@ class ProfileGroup:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the group is within its switch."""
+        """Return what tells the group from the other entities of its switch."""
         return "group", self.profile, self.group_id
 
     def __str__(self) -> str:
@@ -116,14 +119,15 @@ class ProfileGroup:
 
 @dataclass(frozen=True)
 class MulticastGroup:
-    """A group of the packet replication engine: one copy for each of its ports, sorted."""
+    """Describe a group of the packet replication engine, which copies a packet to each of its
+    ports; these are sorted."""
 
     group_id: int
     ports: tuple[int, ...]
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the group is within its switch."""
+        """Return what tells the group from the other entities of its switch."""
         return "multicast group", self.group_id
 
     def __str__(self) -> str:

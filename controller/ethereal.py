@@ -1,13 +1,13 @@
-"""Ethereal: single-path pieces of flows that load all paths alike.
+"""Ethereal: it cuts flows into pieces, each on a single path, that load all paths alike.
 
 "Challenging the Need for Packet Spraying in Large-Scale Distributed Training" (Addanki, Goyal,
-Marinos, Schmid; arXiv 2407.00550). Every source decides by itself, from its own flows of a step: of
+Marinos, Schmid; arXiv 2407.00550). Every source decides by itself, from its own flows of a step. Of
 n flows of one size to one leaf, to which s paths lead, it places the first n - (n mod s) whole,
-round the paths, and cuts each of the r = n mod s that are left into s / gcd(r, s) equal pieces,
-which go on round the paths. So each path has 1/s of the bytes.
+round the paths. It cuts each of the r = n mod s flows that are left into s / gcd(r, s) equal
+pieces, which go on round the paths. So each path has 1/s of the bytes.
 
-Sizes need not divide: pieces are whole numbers of a unit (a byte, or a packet's payload), but for
-one that ends a flow in the middle of a unit. All the same, of what a source sends to a leaf, flows
+Sizes need not divide: a piece is a whole number of units (a unit is a byte, or a packet's payload),
+unless its flow ends in the middle of a unit. Even then, of all that a source sends to a leaf, flows
 of all sizes together, no path has over one unit more than another. A flow has fewer pieces only
 where it has fewer units.
 """
@@ -26,7 +26,7 @@ from weft.topo.clos import Topology
 Network = Topology | ClosPaths
 
 Columns = tuple[IntArray, IntArray, IntArray, IntArray]
-"""Rows of pieces: flow, path, offset in bytes, bytes."""
+"""Columns of pieces: flow, path, offset in bytes, and bytes."""
 
 
 def ethereal(
@@ -38,14 +38,14 @@ def ethereal(
 ) -> Pieces:
     """Cut the flows of a step and give each piece its path.
 
-    A source sends its destination leaves' groups in an order of its own, by ``seed``, and begins
-    with another path for each, so that sources do not meet; where paths get exactly the same, with
-    the first. Flows within a leaf stay whole.
+    A source sends to its destination leaves in an order of its own, drawn by ``seed``. It begins
+    with another path for each leaf, so that sources do not meet; where all paths get exactly the
+    same, it begins with the first. Flows within a leaf stay whole.
 
     Args:
         network: a topology, or its paths.
         without: names of links of the topology that are not to be used (failed ones).
-        unit_bytes: what pieces are whole numbers of; the path MTU, for the fewest packets.
+        unit_bytes: pieces are whole numbers of this; the path MTU gives the fewest packets.
 
     Raises:
         InputError: there is no such host or link, or no path is left between two leaves.
@@ -69,7 +69,7 @@ def ethereal(
 
 
 class _Groups:
-    """The flows of one source to one leaf each, as runs of ``order``."""
+    """Group flows by source and destination leaf; a group is a run of ``order``."""
 
     def __init__(self, paths: ClosPaths, flows: Flows, order: IntArray, firsts: IntArray) -> None:
         self.paths = paths
@@ -83,7 +83,8 @@ class _Groups:
         self.start = source % paths.hosts_per_leaf + self.source_leaf + self.destination_leaf
 
     def alike(self) -> Iterable[IntArray]:
-        """Return groups that are cut alike: as many flows of the same sizes over the same paths."""
+        """Yield groups that are cut alike: they have as many flows of the same sizes over the same
+        paths."""
         found: dict[tuple[bytes, bytes], list[int]] = {}
         usable: dict[tuple[int, int], bytes] = {}
         leaves = zip(self.source_leaf.tolist(), self.destination_leaf.tolist(), strict=True)
@@ -119,11 +120,11 @@ class _Groups:
 
 
 def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
-    """Return what one source does with its flows to one leaf: (row in ``sizes``, path from 0,
-    offset, bytes) of every piece, in order.
+    """Cut what one source sends to one leaf; return (row in ``sizes``, path from 0, offset, bytes)
+    of every piece, in order.
 
-    Flows of equal size go together, the sizes in ascending order. Loads of paths differ by at most
-    ``unit_bytes``.
+    Flows of equal size are cut together, the smallest first. The loads of any two paths differ by
+    at most ``unit_bytes``.
     """
     loads = np.zeros(paths, np.int64)
     found: list[Columns] = []
@@ -150,7 +151,7 @@ def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
 
 
 def _split(size_bytes: int, flows: int, paths: int, unit_bytes: int) -> Columns:
-    """Cut ``flows`` < ``paths`` flows of one size: (flow from 0, path, offset, bytes).
+    """Cut ``flows`` < ``paths`` flows of one size, and return (flow from 0, path, offset, bytes).
 
     With g = gcd(flows, paths), every g-th flow has the same paths; each of these g classes does the
     same with paths / g paths.
@@ -171,11 +172,12 @@ def _split(size_bytes: int, flows: int, paths: int, unit_bytes: int) -> Columns:
 def _cut_in_turn(
     size_bytes: int, flows: int, paths: int, unit_bytes: int
 ) -> tuple[IntArray, IntArray]:
-    """Cut every flow into a piece for each path, int64 [flows, paths]: bytes and offsets.
+    """Cut every flow into a piece for each path; return bytes and offsets, each int64 [flows,
+    paths].
 
-    What does not divide goes, unit by unit, to the paths that have least so far; the last unit of
-    a flow, which may be short, belongs to the path that then has most. So loads differ by at most a
-    unit, as they did before.
+    The units that do not divide go, one by one, to the paths that have least so far; the last unit
+    of a flow, which may be short, belongs to the path that then has most. So loads still differ by
+    at most a unit.
     """
     units = -(-size_bytes // unit_bytes)
     short = units * unit_bytes - size_bytes
@@ -213,11 +215,11 @@ def _shuffled(seed: int, source: IntArray, leaf: IntArray) -> npt.NDArray[np.uin
 
 
 def lanes(steps: Iterable[tuple[Flows, Pieces]]) -> dict[tuple[int, int], tuple[int, ...]]:
-    """Return by (source, destination) the paths that its pieces take in any of the steps,
+    """Return by (source, destination) the paths that the pair's pieces take in any of the steps,
     ascending.
 
-    Each is one lane, a queue pair of its own; of two hosts below one leaf the only lane has path
-    `WITHIN_LEAF`.
+    Each path is one lane, that is, a queue pair of its own. Two hosts below one leaf have a single
+    lane, whose path is `WITHIN_LEAF`.
     """
     rows = [
         np.stack([flows.source[pieces.flow], flows.destination[pieces.flow], pieces.path], axis=1)

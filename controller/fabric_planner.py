@@ -1,4 +1,4 @@
-"""The plan for p4/fabric.p4: what each of its features wants the switches to hold, put together."""
+"""The plan for p4/fabric.p4: it puts together what each feature wants the switches to hold."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -21,10 +21,10 @@ def fabric_plan(
     wants: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Return the plan for p4/fabric.p4 on a topology; see `Planning` for what is said to planners.
+    """Return the plan for p4/fabric.p4 on a topology; `Planning` says what planners are told.
 
-    Raises InputError for what does not fit the topology or the program, and for something that is
-    wanted of a feature that there is not.
+    Raises InputError for what does not fit the topology or the program, and if something is wanted
+    of a feature that does not exist.
     """
     planning = Planning(names, topology, seed, without, wants or {}, options or {})
     features = all_features()
@@ -52,7 +52,7 @@ def wants_of(demand: Demand, topology: Topology) -> dict[str, Any]:
 
 
 def _planned(feature: Feature, planning: Planning) -> Planned:
-    """Return what a feature's planner makes. Errors name the feature."""
+    """Return what a feature's planner makes; errors name the feature."""
     switches = {switch.name for switch in planning.topology.switches}
     try:
         with blamed(feature, "plan"):

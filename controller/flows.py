@@ -1,4 +1,5 @@
-"""Flows that are known together, and the pieces that they are sent in: arrays, one row each."""
+"""Flows that are known together, and the pieces in which they are sent, as arrays with one row
+each."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ WITHIN_LEAF = -1
 
 
 class Flows:
-    """The flows of one step: messages that are known, and may leave, at the same time.
+    """Hold the flows of one step: messages that are known, and may leave, at the same time.
 
     ``source``, ``destination`` and ``size_bytes`` are int64 arrays of the same length; ends are
     numbers of hosts (or of ranks, see `placed`). Raises InputError for arrays that do not fit each
@@ -39,7 +40,7 @@ class Flows:
 
     @staticmethod
     def together(parts: "Sequence[Flows]") -> "Flows":
-        """Return the flows of several steps as those of one."""
+        """Return the flows of several steps as the flows of one step."""
         if not parts:
             return Flows.of(())
         columns = zip(
@@ -62,9 +63,10 @@ class Flows:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """The parts of flows, each on one path, in the order in which their sources send them.
+    """Hold the parts of flows, each on one path, in the order in which their sources send them.
 
-    int64 arrays of the same length. The pieces of a flow cover it, each byte once.
+    All columns are int64 arrays of the same length. The pieces of a flow cover each of its bytes
+    once.
     """
 
     flow: IntArray
@@ -80,8 +82,8 @@ class Pieces:
 
 
 def _column(name: str, values: IntArray, rows: int) -> IntArray:
-    """Return values as an int64 array; raise InputError unless they are one number a flow, from
-    0."""
+    """Return values as an int64 array. Raises InputError unless they are one number from 0 up for
+    each flow."""
     column = np.asarray(values, np.int64)
     refuse(
         column.ndim != 1 or len(column) != rows,

@@ -1,4 +1,4 @@
-"""What a switch holds, as text: the entries of its tables and the cells of its counters.
+"""Inspection of a switch: it writes entries of tables and cells of counters as text.
 
 Reading needs no ownership of the switch, so it disturbs nobody. Names and widths are those of the
 P4Info that the switch itself gives.
@@ -15,14 +15,14 @@ from weft.controller.client import DEADLINE_S, ELECTION_ID, RemoteClient, Switch
 from weft.switch.messages import p4runtime_pb2
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
-"""In the name of a key or parameter that is an address if it is as wide as one."""
+"""A key or parameter whose name has this in it is an address if it is as wide as one."""
 
 
 class Inspector:
-    """Reads one switch, as a context manager.
+    """Read one switch, as a context manager.
 
     Args:
-        name: the switch's, for messages.
+        name: the switch's name, for messages.
         address: ``unix:PATH`` or ``HOST:PORT``.
 
     Raises:
@@ -52,14 +52,14 @@ class Inspector:
 
     @property
     def tables(self) -> list[str]:
-        """The names of the program's tables."""
+        """Return the names of the program's tables."""
         return [table.preamble.name for table in self._p4info.tables]
 
     def table(self, name: str) -> list[str]:
-        """Return the entries of a table, a line each, the default action last.
+        """Return the entries of a table, one on each line, the default action last.
 
         Raises:
-            InputError: the program has no such table (its name or its end will do).
+            InputError: the program has no such table; the full name or its end will do.
         """
         table = self._find("table", name, self._p4info.tables)
         return [
@@ -71,7 +71,7 @@ class Inspector:
         ]
 
     def counters(self) -> list[str]:
-        """Return the cells that have counted something, a line each."""
+        """Return the cells that have counted something, one on each line."""
         found = []
         for counter in self._p4info.counters:
             read = self._read(counter_entry={"counter_id": counter.preamble.id})
@@ -92,11 +92,12 @@ class Inspector:
         ]
 
     def entries(self) -> int:
-        """Return how many entries all tables have, those of the program counted too."""
+        """Return how many entries all tables have together, including those that the program itself
+        brings."""
         return sum(1 for _ in self._read(table_entry=p4runtime_pb2.TableEntry()))
 
     def _read(self, **query: Any) -> Iterator[Any]:
-        """Return the entities that a query, by the kind of entity, selects."""
+        """Return the entities that a query selects; the keyword names the kind of entity."""
         request = p4runtime_pb2.ReadRequest(device_id=self._device_id)
         request.entities.add(**query)
         try:
@@ -165,8 +166,8 @@ def _match(match: Any, key: Any) -> str:
 
 
 def _value(value: bytes, field: Any) -> str:
-    """Return a value as its key or parameter has it: by width and name an address, a text, a
-    number."""
+    """Return a value as text: as an address, a text or a number, by its width and the name of its
+    key or parameter."""
     if field.bitwidth == 0:
         return value.decode("utf-8", "replace")
     number = int.from_bytes(value, "big")

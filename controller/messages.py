@@ -1,4 +1,4 @@
-"""Entities to P4Runtime messages and back to text, by the names of a P4Info."""
+"""Conversion of entities to P4Runtime messages and back to text, by the names of a P4Info."""
 
 import difflib
 from collections.abc import Mapping
@@ -107,7 +107,8 @@ _FORMS = {
     (Ternary, _KINDS.TERNARY): "ternary",
     (Range, _KINDS.RANGE): "range",
 }
-"""What a match may be where the program has a kind: the field of a ``FieldMatch``."""
+"""By class of match and the program's kind of key field: the field of a ``FieldMatch`` that is
+filled."""
 
 
 def _fill_match(what: str, match: Key, field: Any, message: Any) -> None:

@@ -1,4 +1,4 @@
-"""A plan: all entities of every switch; and the updates that lead from one plan to another."""
+"""Plans of all entities of every switch, and the updates that lead from one plan to another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from weft.controller.entities import (
 
 @dataclass(frozen=True)
 class Plan:
-    """What every switch shall hold, by its name. Switches left out hold nothing."""
+    """Hold what every switch shall hold, by its name. A switch that is left out holds nothing."""
 
     entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
     provided: Mapping[str, Any] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Update:
-    """One change of one entity; a deleted one is named by its key alone."""
+    """Describe one change of one entity. An entity that is deleted is named by its key alone."""
 
     kind: Literal["insert", "modify", "delete"]
     entity: Entity
@@ -36,7 +36,8 @@ class Update:
 
 
 def merge(*parts: Mapping[str, Sequence[Entity]]) -> dict[str, tuple[Entity, ...]]:
-    """Put the planners' results together; InputError if two of them claim the same entity."""
+    """Put the planners' results together. Raises InputError if two of them claim the same
+    entity."""
     found: dict[str, dict[tuple[object, ...], Entity]] = {}
     for part in parts:
         for switch, entities in part.items():
@@ -49,7 +50,8 @@ def merge(*parts: Mapping[str, Sequence[Entity]]) -> dict[str, tuple[Entity, ...
 
 
 def diff(old: Plan, new: Plan) -> dict[str, list[list[Update]]]:
-    """Return the updates per switch that turn ``old`` into ``new``: batches, to be sent one by one.
+    """Return, by switch, the updates that turn ``old`` into ``new``, in batches to be sent one
+    after the other.
 
     A batch refers only to what earlier ones made, as a switch may reorder updates within a batch
     (P4Runtime specification, section "Batching and Ordering of Updates"), and nothing is deleted
@@ -84,7 +86,8 @@ def _batches(old: Sequence[Entity], new: Sequence[Entity]) -> list[list[Update]]
 
 
 _PLACE = "place"
-"""Of a set, which the members that spray refer to: an entry that comes first and goes last."""
+"""Stands for entries of a set's places, to which the members that spray refer: they are written
+first and deleted last."""
 _WRITTEN = {
     _PLACE: 0, ProfileMember: 1, MulticastGroup: 1, ProfileGroup: 2,
     TableEntry: 3, DefaultAction: 3,

@@ -1,4 +1,5 @@
-"""The names and sizes of what a P4 program has, as its P4Info says: full names by short ones."""
+"""The names and sizes of what a P4 program has, as its P4Info says; full names are found by short
+ones."""
 
 from collections import defaultdict
 from collections.abc import Collection
@@ -8,17 +9,19 @@ from weft.base.errors import InputError, did_you_mean
 
 
 class ProgramNames:
-    """Full names, by short ones, of what a program has, and how much room there is in it.
+    """Find the full names of what a program has by short ones, and say how much room there is in
+    it.
 
-    A short name is the end of one full name alone, of a table, an action, a key field, a profile, a
-    counter or a register; after a dot of it, if it is not the whole.
+    A short name is the end of exactly one full name of a table, an action, a key field, a profile,
+    a counter or a register. It begins after a dot of the full name, or is the whole of it.
     """
 
     def __init__(self, p4info: Any, apart: Collection[str] = ()) -> None:
-        """Take ``p4info``: the program's ``p4.config.v1.P4Info``.
+        """Read the names of ``p4info``, the program's ``p4.config.v1.P4Info``.
 
-        ``apart``: names of controls whose things are found by ``control.thing`` alone, and the key
-        fields of whose tables by their full names: they make no other short name mean several.
+        ``apart`` names controls whose things are found by ``control.thing`` alone, and the key
+        fields of whose tables are found by their full names: so they make no other short name
+        ambiguous.
         """
         sized = (*p4info.tables, *p4info.counters, *p4info.registers)
         others = (*p4info.actions, *p4info.action_profiles, *p4info.direct_counters)
@@ -35,17 +38,17 @@ class ProgramNames:
                 self._enter(parts, 0 if inside else len(parts) - 1)
 
     def _enter(self, parts: list[str], last: int) -> None:
-        """Enter a name by its ends, down to the one that begins with part ``last``."""
+        """Enter a name under its ends, down to the one that begins with part ``last``."""
         for first in range(last + 1):
             self._by_end[".".join(parts[first:])].add(".".join(parts))
 
     def __contains__(self, short: str) -> bool:
-        """Return whether the program has one thing, and one alone, of that short name."""
+        """Return whether exactly one thing of the program has that short name."""
         return len(self._by_end.get(short, ())) == 1
 
     def name(self, short: str) -> str:
         """Return the full name of what the program calls ``short``:
-        ``FabricIngress.forwarding.ipv4_route`` of ``ipv4_route``, ``hdr.ipv4.dst_addr`` of
+        ``FabricIngress.forwarding.ipv4_route`` for ``ipv4_route``, ``hdr.ipv4.dst_addr`` for
         ``dst_addr``.
 
         Raises InputError for a short name that is the end of no name, or of several.

@@ -1,11 +1,12 @@
-"""Which path the switches' ECMP hash gives a flow, and which UDP source port leads along a path.
+"""The switches' ECMP hash: which path it gives a flow, and which UDP source port leads along a
+path.
 
 The action selector of p4/include/forwarding.p4 takes CRC-32 of source and destination address,
 protocol, UDP ports and the switch's salt, and of that the remainder by the number of members, which
 are in the order of their ports. CRC-32 is affine over bits: that of a message is the exclusive or
 of a constant and of a word for each of its bytes, by place and value. So all flows are hashed at
-once by tables. Aggregation switches hash a product in place of the salt: with what is linear alone
-they would repeat the leaves' choice.
+once by tables. Aggregation switches hash a product in place of the salt: if they hashed only what
+is linear, they would repeat the leaves' choice.
 """
 
 import random
@@ -34,7 +35,7 @@ _FIELDS = (("source", 4), ("destination", 4), ("protocol", 1), ("source_port", 2
 _PLACES = dict(zip((name for name, _ in _FIELDS), (0, 4, 8, 9, 11, 13), strict=True))
 _LENGTH = 17
 _CHUNK = 1 << 18
-"""Flows, or pairs times ports, that are looked at together."""
+"""How many flows, or pairs times ports, are hashed together."""
 
 
 @cache
@@ -62,13 +63,16 @@ def _part(name: str, value: IntArray) -> Words:
 def selector_hash(
     source: IntArray, destination: IntArray, source_port: IntArray, salt: IntArray
 ) -> Words:
-    """Return the hash of RoCEv2 flows at a switch: addresses, UDP source ports, the switch's salt;
-    arrays that broadcast against each other."""
+    """Return the hash of RoCEv2 flows at a switch, uint32.
+
+    The arguments are the IPv4 addresses, the UDP source ports and the switch's salt: int64 arrays
+    that broadcast against each other.
+    """
     return _pair_hash(source, destination) ^ _part("source_port", source_port) ^ _part("salt", salt)
 
 
 def _pair_hash(source: IntArray, destination: IntArray) -> Words:
-    """Return the hash without source port and salt, both 0."""
+    """Return the hash of flows whose source port and salt are both 0."""
     constant, _ = _tables()
     protocol = _part("protocol", np.array(PROTOCOL_UDP))
     fixed = protocol ^ _part("destination_port", np.array(ROCEV2_PORT)) ^ np.uint32(constant)
@@ -79,28 +83,29 @@ def _pair_hash(source: IntArray, destination: IntArray) -> Words:
 def salt_by_flow(
     source: IntArray, destination: IntArray, source_port: IntArray, salt: IntArray
 ) -> IntArray:
-    """Return what an aggregation switch hashes in place of its salt: ``set_salt_by_flow``."""
+    """Return what an aggregation switch hashes in place of its salt, int64: the P4 action
+    ``set_salt_by_flow`` does the same."""
     flow = source + (destination << 12) + (source_port << 4) & 0xFFFFFFFF
     return np.asarray(flow * (salt | 1) & 0xFFFFFFFF, np.int64)
 
 
 def salt_of(seed: int, device_id: int) -> int:
-    """Return the salt, 32 bits, of one switch's ECMP hash."""
+    """Return the 32-bit salt of one switch's ECMP hash."""
     return random.Random(f"salt {seed} {device_id}").getrandbits(32)
 
 
 @dataclass(frozen=True, eq=False)
 class Salts:
-    """The salts of the switches that choose, int64."""
+    """Hold the salts of the switches that choose, int64."""
 
     leaf: IntArray
     agg: IntArray
-    """By pod and position; of two tiers none."""
+    """By pod and position; empty in two tiers."""
 
     @staticmethod
     def of(paths: ClosPaths, seed: int) -> "Salts":
-        """Return those that `weft.controller.features.routes` gives: devices count from 1, leaves
-        first."""
+        """Return the salts that `weft.controller.features.routes` gives; device ids count from 1,
+        leaves first."""
         aggs = paths.pods * paths.uplinks if paths.cores else 0
         drawn = [salt_of(seed, device) for device in range(1, paths.leaves + aggs + 1)]
         return Salts(
@@ -114,7 +119,7 @@ def ecmp_paths(
     """Return the paths that ECMP gives flows between hosts, int64 [flows]; `WITHIN_LEAF` within a
     leaf.
 
-    Raises InputError for a host that is not there, or that no path is left to.
+    Raises InputError for a host that is not there, or to which no path is left.
     """
     paths.check_hosts(source, destination)
     found = np.empty(len(source), np.int64)
@@ -155,7 +160,8 @@ def _ecmp_paths(
 
 
 def uplink_masks(paths: ClosPaths, leaf: IntArray, far_leaf: IntArray) -> BoolArray | None:
-    """Return which uplinks of a leaf lead to the other, bool [pairs, uplinks]; None: all do."""
+    """Return which uplinks of a leaf lead to another leaf, bool [pairs, uplinks]; None if
+    all do."""
     if paths.all_up:
         return None
     masks: BoolArray = paths.leaf_up[leaf] & paths.leaf_up[far_leaf]
@@ -173,7 +179,7 @@ def uplink_masks(paths: ClosPaths, leaf: IntArray, far_leaf: IntArray) -> BoolAr
 def core_masks(
     paths: ClosPaths, pod: IntArray, far_pod: IntArray, position: IntArray
 ) -> BoolArray | None:
-    """Return which uplinks of an aggregation switch lead to a pod, bool [pairs, cores]; None: all
+    """Return which uplinks of an aggregation switch lead to a pod, bool [pairs, cores]; None if all
     do."""
     if paths.all_up:
         return None
@@ -182,7 +188,8 @@ def core_masks(
 
 
 def choose(masks: BoolArray | None, members: int, hashes: Words | IntArray) -> IntArray:
-    """Return the number of the member that each hash takes of those in its mask; None: of all."""
+    """Return the number of the member that each hash chooses among those in its mask, int64;
+    without masks it chooses among all members."""
     if masks is None:
         return np.asarray(hashes % hashes.dtype.type(members), np.int64)
     wanted = hashes.astype(np.int64) % masks.sum(axis=1)
@@ -196,12 +203,12 @@ def source_ports(
     source: int | Sequence[int] | IntArray,
     destination: int | Sequence[int] | IntArray,
 ) -> IntArray:
-    """Return for each path a UDP source port that the switches' hash sends along it from one host
+    """Return, for each path, a UDP source port that the switches' hash sends along it from one host
     to another.
 
-    int64 [paths], or [pairs, paths] of several pairs, as wide as the most paths that a pair may
-    have. -1: no port leads there, as is so for paths with a failed link and within a leaf. The
-    lowest of the dynamic ports that does is taken.
+    The result is int64 [paths], or [pairs, paths] for several pairs, as wide as the most paths that
+    a pair may have. Of the dynamic ports that lead along a path, the lowest is taken. -1 means that
+    no port leads there: so it is within a leaf and for paths with a failed link.
     """
     sources, destinations = (
         np.atleast_1d(np.asarray(source)),

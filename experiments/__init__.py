@@ -1,1 +1,1 @@
-"""Scenarios, the command line, results and reports."""
+"""Scenarios, their runs and results, reports, and the command line."""

@@ -1,1 +1,1 @@
-"""What the network is (pure data) and the worlds that bring it up."""
+"""What the network is, as pure data, and the worlds that bring it up."""

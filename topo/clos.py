@@ -52,7 +52,7 @@ __all__ = [
 
 @dataclass
 class _Builder:
-    """Collects nodes and links; hands out ports, ranks, device ids and addresses as they come."""
+    """Collect nodes and links, and hand out ports, ranks, device ids and addresses as they come."""
 
     rate_bps: int
     fabric_rate_bps: int | None
@@ -118,12 +118,12 @@ def leaf_spine(
     delay_ns: int = DEFAULT_DELAY_NS,
     queue_bytes: int = DEFAULT_QUEUE_BYTES,
 ) -> Topology:
-    """Return a network with every leaf linked to every spine and ``hosts_per_leaf`` hosts below
-    each.
+    """Return a network whose leaves are each linked to every spine and have ``hosts_per_leaf``
+    hosts below them.
 
     ``rate_bps`` is the rate of all links, or of the host links alone where ``fabric_rate_bps`` is
-    given. Raises InputError for counts below 1, more hosts than a leaf's subnet has addresses,
-    more links than a switch has ports, and impossible rates, delays or queue bounds.
+    given. Raises InputError for counts below 1, more hosts than a leaf's subnet has addresses, more
+    links than a switch has ports, and impossible rates, delays or queue bounds.
     """
     build = _Builder(rate_bps, fabric_rate_bps, delay_ns, queue_bytes)
     return _two_tiers("leaf-spine", build, leaves, spines, hosts_per_leaf)
@@ -155,10 +155,10 @@ def fat_tree(
 ) -> Topology:
     """Return a fat tree of switches with ``k`` ports, without oversubscription.
 
-    Two tiers: k leaves, k/2 spines, k/2 hosts a leaf (k*k/2 hosts). Three tiers: the k-ary fat
-    tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008, section 3): k pods of k/2 leaves and k/2
-    aggregation switches, (k/2)^2 cores, k^3/4 hosts; aggregation switch j of every pod is linked
-    to cores j*k/2 to (j+1)*k/2 - 1.
+    With two tiers it has k leaves, k/2 spines, and k/2 hosts a leaf (k*k/2 hosts). With three tiers
+    it is the k-ary fat tree of Al-Fares, Loukissas and Vahdat (SIGCOMM 2008, section 3): k pods of
+    k/2 leaves and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts; aggregation switch j of
+    every pod is linked to cores j*k/2 to (j+1)*k/2 - 1.
     """
     refuse(
         k < 2 or k % 2,

@@ -1,4 +1,5 @@
-"""A topology as an SVG picture: hosts at the bottom, links coloured by what they carried."""
+"""Drawing of a topology as an SVG picture: hosts at the bottom, links coloured by what they
+carried."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +18,8 @@ HERE = Path(__file__).resolve().parent
 
 HOST_SPACING = 58.0
 NARROW_HOST_SPACING = 21.0
-"""Between hosts when there are more than :data:`WIDE_HOSTS` of them; labels then stand upright."""
+"""The spacing of hosts when there are more than :data:`WIDE_HOSTS` of them; labels then stand
+upright."""
 WIDE_HOSTS = 24
 LEAF_GAP = 18.0
 HOST_HALVES = (20.0, 13.0)
@@ -29,12 +31,12 @@ LEAST_LAYER_HEIGHT = 130.0
 LAYER_HEIGHT_PER_WIDTH = 0.11
 MARGIN = 34.0
 TOP = 78.0
-"""The middle of the uppermost layer."""
+"""Where the middle of the uppermost layer is."""
 LEAST_WIDTH = 400.0
 LEGEND_HEIGHT, LEGEND_WIDTH = 64.0, 240.0
 LEGEND_STEPS = 24
 END_SPACING = 13.0
-"""Between the links that end side by side at a switch, where there is room."""
+"""The spacing of the links that end side by side at a switch, if there is room."""
 LANE = 2.6
 """Half the distance between the two directions of a link."""
 
@@ -48,12 +50,13 @@ RAMP = (
     (0.7, (42, 111, 178)),
     (1.0, (10, 35, 92)),
 )
-"""From no load to the largest, light to dark: it reads in print, and even loads look calm."""
+"""Colours from no load to the largest, light to dark: they can be told apart in print, and even
+loads look calm."""
 
 
 @dataclass(frozen=True)
 class _Spot:
-    """Where a node's middle is, and half its size."""
+    """Place a node: where its middle is, and half its size."""
 
     x: float
     y: float
@@ -70,7 +73,7 @@ class _Line:
     colour: str
     width: float
     label: str
-    """What is told of it where it is pointed at."""
+    """What is shown of the node to somebody who points at it."""
 
 
 _Ends = dict[tuple[str, str], tuple[float, float]]
@@ -85,11 +88,11 @@ def draw_svg(
 ) -> str:
     """Return the topology as a self-contained SVG document.
 
-    ``loads`` gives a figure for directions of links, by (from, to); each direction is then drawn
-    as a lane of its own, on the right of the way it goes, coloured and widened by its share of
-    the largest figure. Directions that it leaves out are drawn grey. ``unit`` names the figures;
-    with ``bytes`` they are written as KB, MB and so on. Raises InputError for a direction that
-    the topology has not got.
+    ``loads`` gives a figure for directions of links, by (from, to). Each such direction is drawn as
+    a lane of its own, on the right of the way it goes, coloured and widened by its share of the
+    largest figure. Directions that ``loads`` leaves out are drawn grey. ``unit`` names the figures;
+    with ``bytes`` they are written as KB, MB and so on. Raises InputError for a direction that the
+    topology does not have.
     """
     for source, destination in loads or {}:
         topology.direction(source, destination)
@@ -163,8 +166,8 @@ def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
 
 
 def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
-    """Return where each link meets each node, by (node, neighbour): side by side, in neighbours'
-    order."""
+    """Return where each link meets each node, by (node, neighbour): the links stand side by side,
+    in the neighbours' order."""
     ends: _Ends = {}
     for name, spot in spots.items():
         for upward in (True, False):
@@ -218,7 +221,7 @@ def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
 
 
 def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
-    """Return a colour bar from nothing to the largest figure."""
+    """Return a colour bar that goes from nothing to the largest figure."""
     step = LEGEND_WIDTH / LEGEND_STEPS
     shares = [(number + 0.5) / LEGEND_STEPS for number in range(LEGEND_STEPS)]
     x = MARGIN + LEGEND_WIDTH + 34.0
@@ -246,12 +249,12 @@ def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:
 
 
 def _width(share: float) -> float:
-    """Return the width of a lane that carried a share of the largest load."""
+    """Return the width of a lane that carried this share of the largest load."""
     return 1.0 + 3.2 * share
 
 
 def _colour(share: float) -> str:
-    """Return the ramp's colour at a share of the largest load, 0 to 1."""
+    """Return the ramp's colour at this share of the largest load, 0 to 1."""
     share = min(1.0, max(0.0, share))
     for (low, start), (high, end) in pairwise(RAMP):
         if share <= high:

@@ -6,16 +6,18 @@ from weft.base.cache import PACKAGE
 from weft.base.errors import MachineError, refuse
 
 AGGREGATION_VALUES = 256
-"""Numbers of 32 bits that an aggregation packet of the built-in switch carries."""
+"""How many numbers of 32 bits an aggregation packet of the built-in switch carries."""
 BMV2_AGGREGATION_VALUES = 64
-"""As many where BMv2 runs the program, which takes statements one by one."""
+"""The same number if BMv2 runs the program; it is smaller since BMv2 takes statements one
+by one."""
 _VALUES = (16, 32, 64, 128, 256)
 
 _PROGRAM = PACKAGE / "p4" / "fabric.p4"
 
 
 def fabric_program() -> Path:
-    """Return the fabric's P4 program, ``fabric.p4``, with its includes in ``include/`` beside it.
+    """Return the path of the fabric's P4 program, ``fabric.p4``, whose includes are in ``include/``
+    beside it.
 
     Raises `MachineError` if it is not there.
     """
@@ -29,9 +31,10 @@ def fabric_program() -> Path:
 
 
 def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
-    """Return the macros to compile the fabric's program with, for packets of so many values.
+    """Return the macros to compile the fabric's program with, for aggregation packets of so many
+    values.
 
-    Raises `InputError` for a number that it does not take.
+    Raises `InputError` for a number that the program does not take.
     """
     refuse(
         values not in _VALUES,

@@ -1,4 +1,5 @@
-"""What to tell ip and tc so that a topology's links come up: names and batch lines, nothing run.
+"""What ip and tc are told so that a topology's links come up: names and batch lines; nothing is run
+here.
 
 The ends of all links of switches lie in the run's namespace, called ``leaf0-eth1`` (switch, port);
 a host's only interface is ``h0-eth0`` in its own namespace.
@@ -48,7 +49,7 @@ as many multicast groups as there are chains, their joins announced once."""
 
 
 def check_path_mtu(path_mtu: int) -> None:
-    """Raise InputError unless InfiniBand has such a path MTU."""
+    """Raise InputError unless InfiniBand has this path MTU, in bytes."""
     refuse(
         path_mtu not in PATH_MTUS,
         f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
@@ -67,12 +68,13 @@ def check_link_mtu(link_mtu: int, path_mtu: int) -> None:
 
 
 def is_patched(link: Link, topology: Topology, links: LinkKind) -> bool:
-    """Return whether a link has no interfaces: one between switches, where these are patched."""
+    """Return whether a link has no interfaces: with patch links, those between switches
+    have none."""
     return links == "patch" and not isinstance(topology.node(link.a.node), Host)
 
 
 def interface_name(port: Port, topology: Topology) -> str:
-    """Return the name of the interface at a port; raise InputError if it is longer than the kernel
+    """Return the name of the interface at a port. Raises InputError if it is longer than the kernel
     allows."""
     host = isinstance(topology.node(port.node), Host)
     name = f"{port.node}-eth{0 if host else port.number}"
@@ -85,11 +87,11 @@ def interface_name(port: Port, topology: Topology) -> str:
 
 
 def burst_bytes(rate_bps: int, link_mtu: int) -> int:
-    """Return the size of tbf's bucket: the largest frame, or what a late timer has to make up for
-    if that is more.
+    """Return the size of tbf's bucket: the largest frame, or, if that is more, what a late timer
+    has to make up for.
 
-    tbf drops what is larger than its bucket, and rounds the bucket to its own unit of time; hence
-    the sixteenth more.
+    tbf drops what is larger than its bucket, and rounds the bucket to its own unit of time; so a
+    sixteenth is added.
     """
     frame = link_mtu + ETHERNET_BYTES
     return max(frame + frame // 16, rate_bps * BURST_NS // 8_000_000_000)
@@ -98,13 +100,13 @@ def burst_bytes(rate_bps: int, link_mtu: int) -> int:
 def switch_side_links(
     topology: Topology, host_pids: dict[str, int], link_mtu: int, links: LinkKind = "veth"
 ) -> list[str]:
-    """Return lines for ``ip -batch`` in the run's namespace: create every veth and set its ends
+    """Return lines for ``ip -batch`` in the run's namespace that create every veth and set its ends
     there up.
 
-    A veth to a host is created with its other end in the host's namespace, one between two
+    A veth to a host is created with its other end in the host's namespace, and one between two
     switches with both ends here; at no moment is an end anywhere else. Switch ends keep the MAC
-    address the kernel gives them: frames go to the switch's own address, so the kernel takes them
-    for somebody else's and drops its copy at once, and only the switch process sees them.
+    address that the kernel gives them: frames go to the switch's own address, so the kernel takes
+    them for somebody else's and drops its copy at once, and only the switch process sees them.
     """
     lines = ["link set dev lo up"]
     queues = f"mtu {link_mtu} numtxqueues 1 numrxqueues 1"
@@ -126,10 +128,12 @@ def switch_side_links(
 
 
 def host_side(host: Host, topology: Topology) -> list[str]:
-    """Return lines for ``ip -batch`` in a host's namespace: address, neighbour, routes.
+    """Return lines for ``ip -batch`` in a host's namespace that set its address, its neighbour and
+    its routes.
 
-    The subnet is not on the link: every packet, to the same leaf and to multicast groups too,
-    follows the default route to the leaf, whose MAC address is given. Nothing is left to ARP.
+    The subnet is not on the link: every packet follows the default route to the leaf, whose MAC
+    address is given, even to hosts of the same leaf and to multicast groups. Nothing is left to
+    ARP.
     """
     interface = interface_name(topology.outward(host.name)[0].source, topology)
     gateway = format_ipv4(host.gateway)
@@ -145,7 +149,7 @@ def host_side(host: Host, topology: Topology) -> list[str]:
 
 
 def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes: int) -> str:
-    """Return the line for ``tc -batch`` that shapes a direction at the interface it leaves from.
+    """Return the line for ``tc -batch`` that shapes a direction at the interface that it leaves.
 
     The rate counts Ethernet frames without FCS, as the kernel's queues do by themselves.
     """
@@ -163,8 +167,8 @@ def host_shaper(host: Host, topology: Topology, link_mtu: int) -> str:
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
-    """Return the ``tc -batch`` lines behind a switch without queues of its own: rate and bound by
-    tbf."""
+    """Return the ``tc -batch`` lines by which tbf limits rate and queue behind a switch without
+    queues of its own."""
     return [
         shaper(direction, topology, link_mtu, direction.link.queue_bytes)
         for switch in topology.switches
@@ -173,7 +177,8 @@ def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
 
 
 def switch_interfaces(topology: Topology, links: LinkKind = "veth") -> Iterator[tuple[Port, str]]:
-    """Return every switch port that has an interface, with its name, by switch and port."""
+    """Return every switch port that has an interface, with the interface's name, by switch and
+    port."""
     for switch in topology.switches:
         for direction in topology.outward(switch.name):
             if not is_patched(direction.link, topology, links):

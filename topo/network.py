@@ -52,18 +52,19 @@ HOST_PORT = 1
 
 
 def format_ipv4(address: int) -> str:
-    """Return dotted text of an IPv4 address given as an integer."""
+    """Return an IPv4 address, given as an integer, as dotted text."""
     return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
 
 
 def format_mac(mac: int) -> str:
-    """Return colon-separated text of a MAC address given as an integer."""
+    """Return a MAC address, given as an integer, as colon-separated text."""
     return mac.to_bytes(6, "big").hex(":")
 
 
 @dataclass(frozen=True)
 class Host:
-    """An end host: one rank, one network interface, below one leaf."""
+    """Describe an end host, which has one rank, one network interface, and a place below
+    one leaf."""
 
     name: str
     rank: int
@@ -77,14 +78,16 @@ class Host:
 
     @property
     def ip(self) -> str:
-        """The IPv4 address as dotted text."""
+        """Return the IPv4 address as dotted text."""
         return format_ipv4(self.address)
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A P4 switch. ``index`` counts within its tier; ``device_id`` counts from 1 over all the
-    switches."""
+    """Describe a P4 switch.
+
+    ``index`` counts within its tier; ``device_id`` counts from 1 over all switches.
+    """
 
     name: str
     tier: Tier
@@ -95,18 +98,18 @@ class Switch:
 
     @property
     def level(self) -> int:
-        """1 for a leaf, 2 for a spine or an aggregation switch, 3 for a core switch."""
+        """Return 1 for a leaf, 2 for a spine or an aggregation switch, 3 for a core switch."""
         return LEVELS[self.tier]
 
     @property
     def mac(self) -> int:
-        """The MAC address of all its ports, as an integer."""
+        """Return the MAC address of all its ports, as an integer."""
         return 0x0600_0000_0000 | self.device_id
 
 
 @dataclass(frozen=True)
 class Port:
-    """A port of a node, by number."""
+    """Name a port by its node and its number."""
 
     node: str
     number: int
@@ -114,8 +117,10 @@ class Port:
 
 @dataclass(frozen=True)
 class Link:
-    """A full-duplex link; ``a`` is the end nearer to the hosts. Rate, delay and queue hold in
-    either direction."""
+    """Describe a full-duplex link.
+
+    ``a`` is the end nearer to the hosts. Rate, delay and queue hold in either direction.
+    """
 
     a: Port
     b: Port
@@ -125,13 +130,14 @@ class Link:
 
     @property
     def name(self) -> str:
-        """The name of the link, for example ``leaf0-spine1``."""
+        """Return the name of the link, for example ``leaf0-spine1``."""
         return f"{self.a.node}-{self.b.node}"
 
 
 @dataclass(frozen=True)
 class Direction:
-    """One direction of a link: what leaves ``source`` and arrives at ``destination``."""
+    """Describe one direction of a link, in which packets leave ``source`` and arrive at
+    ``destination``."""
 
     link: Link
     source: Port
@@ -140,17 +146,17 @@ class Direction:
 
     @property
     def name(self) -> str:
-        """The name of the direction, for example ``leaf0>spine1``."""
+        """Return the name of the direction, for example ``leaf0>spine1``."""
         return f"{self.source.node}>{self.destination.node}"
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The names of its nodes, (from, to), which are the key of per-direction figures."""
+        """Return the names of its nodes, (from, to), which are the key of figures by direction."""
         return self.source.node, self.destination.node
 
     @property
     def upward(self) -> bool:
-        """Whether it leads away from the hosts."""
+        """Return whether it leads away from the hosts."""
         return self.tier in ("host_up", "fabric_up")
 
 
@@ -159,7 +165,8 @@ Node = Host | Switch
 
 @dataclass(frozen=True)
 class Topology:
-    """A network: its nodes in order (hosts by rank, switches by device id) and its links."""
+    """Describe a network by its nodes in order (hosts by rank, switches by device id) and its
+    links."""
 
     name: str
     """The shape's name: ``leaf-spine``, ``single`` or ``fat-tree``."""
@@ -169,13 +176,14 @@ class Topology:
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
-        """Every host and switch by name."""
+        """Return every host and switch by name."""
         nodes: tuple[Node, ...] = (*self.hosts, *self.switches)
         return {node.name: node for node in nodes}
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """Both directions of every link: upward, then downward, in the order of the links."""
+        """Return both directions of every link: upward, then downward, in the order of the
+        links."""
         directions: list[Direction] = []
         for link in self.links:
             host = self.nodes[link.a.node].level == 0
@@ -239,11 +247,11 @@ class Topology:
         return tuple(node for node in below if isinstance(node, Host))
 
     def leaf_of(self, host: int | str) -> Switch:
-        """Return the leaf that a host hangs on."""
+        """Return the leaf that a host is linked to."""
         return self.switch(self.host(host).leaf)
 
     def outward(self, node: str) -> tuple[Direction, ...]:
-        """Return what leaves a node: one direction a port, by port number."""
+        """Return the directions that leave a node, one for each port, by port number."""
         self.node(node)
         return self._outward[node]
 
@@ -273,7 +281,7 @@ class Topology:
         return found
 
     def select(self, text: str) -> tuple[Direction, ...]:
-        """Return the directions that a text names: both of a link ``leaf0-spine1``, or the one
+        """Return the directions that a text names: both of a link for ``leaf0-spine1``, or one for
         ``leaf0>spine1``."""
         source, arrow, destination = text.partition(">")
         if not arrow:
@@ -291,7 +299,7 @@ class Topology:
         return tuple(direction for direction in self.directions if direction.tier == tier)
 
     def describe(self) -> str:
-        """Return one line: the shape and its counts."""
+        """Return one line that tells the shape and its counts."""
         numbers = Counter(switch.tier for switch in self.switches)
         counts = [
             f"{numbers[tier]} {tier} switch{'es' if numbers[tier] > 1 else ''}"

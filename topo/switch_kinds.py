@@ -16,7 +16,7 @@ DROP_PORT = 511
 
 @dataclass(frozen=True)
 class Capability:
-    """Something that a scenario may need of a switch."""
+    """Name something that a scenario may need of a switch, and the kinds of switch that have it."""
 
     name: str
     kinds: tuple[SwitchKind, ...]
@@ -81,7 +81,7 @@ def check_kind(kind: str) -> SwitchKind:
 
 
 def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
-    """Raise InputError if a scenario needs what this kind of switch does not have."""
+    """Raise InputError if a scenario needs something that this kind of switch does not have."""
     known = {capability.name: capability for capability in CAPABILITIES}
     for capability in (known[name] for name in capabilities):
         refuse(
@@ -92,6 +92,7 @@ def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
 
 
 def check_topology(kind: SwitchKind, topology: Topology) -> None:
-    """Raise InputError if links of the topology need what this kind of switch has not."""
+    """Raise InputError if links of the topology need something that this kind of switch does not
+    have."""
     if any(link.delay_ns for link in topology.links):
         require(kind, ["propagation delay"])

@@ -82,7 +82,7 @@ class _Running:
 
 
 class HostAgent(EndpointAgent):
-    """One rank's agent; see the module."""
+    """An agent carries out the collective operations of one rank; see the module."""
 
     def __init__(self, endpoint: Endpoint, communicator: Communicator) -> None:
         super().__init__(endpoint)
@@ -151,10 +151,11 @@ class HostAgent(EndpointAgent):
 
     @property
     def attentive(self) -> bool:
-        """Whether the operation must be looked after whenever something arrives."""
+        """Return whether the operation must be looked after whenever something arrives."""
         return any(running.operation.attentive for running in self._running.values())
 
     def next_event(self) -> Done | Failed | None:
+        """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None
 
     def has_event(self) -> bool:
@@ -168,7 +169,7 @@ class HostAgent(EndpointAgent):
 
     @property
     def running(self) -> int:
-        """How many operations are running."""
+        """Return how many operations are running."""
         return len(self._running)
 
     def report(self, now_ns: int) -> OperationReport:
@@ -224,6 +225,7 @@ class HostAgent(EndpointAgent):
 
     @property
     def due_ns(self) -> int | None:
+        """Return when the operations that run must be looked after; None if none runs."""
         if not self._running:
             return None
         due_ns = self._probe_ns
@@ -235,6 +237,7 @@ class HostAgent(EndpointAgent):
         return due_ns
 
     def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        """Give completions to their operations, go on with all of them, and probe silent peers."""
         for completion in completions:
             self._take(completion, now_ns)
         for completion in self.poll():

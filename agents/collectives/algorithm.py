@@ -29,7 +29,7 @@ Register = Callable[[Bytes], MemoryRegion]
 
 
 class Algorithm:
-    """An algorithm of one or several collectives.
+    """An algorithm says how one or several collectives are carried out and what they cost.
 
     A subclass gives `patterns` (or `pattern`) and `rounds`. One that is no unicast flows between
     ranks gives its own `operation`, `host_bytes` (or `least_bytes`) and `tier_bytes` instead.
@@ -86,7 +86,7 @@ class Algorithm:
 
     @property
     def unicast(self) -> bool:
-        """Whether the algorithm consists of unicast flows between ranks, so that it has
+        """Return whether the algorithm consists of unicast flows between ranks, so that it has
         `rounds`."""
         return not (self.multicasts or self.adds or self.serves)
 

@@ -17,8 +17,8 @@ def rounds(size: int) -> int:
 
 
 class DisseminationBarrier:
-    """One use of the barrier by one rank. Tokens may come before it is entered, and out of order of
-    rounds."""
+    """A barrier object serves one use of the barrier by one rank. Tokens may come before it is
+    entered, and out of order of rounds."""
 
     def __init__(self, rank: int, size: int) -> None:
         self._rank = rank
@@ -44,7 +44,7 @@ class DisseminationBarrier:
 
     @property
     def waiting_for(self) -> int:
-        """The rank whose token is next."""
+        """Return the rank whose token is next."""
         return (self._rank - (1 << self._round)) % self._size
 
     def _proceed(self) -> list[tuple[int, int]]:

@@ -23,7 +23,7 @@ SLOTS = 128
 
 @dataclass(frozen=True)
 class SwitchJob:
-    """One communicator on one tree of switches.
+    """A job describes one communicator on one tree of switches to a rank that takes part.
 
     Raises:
         InputError: a value makes no sense.
@@ -53,7 +53,7 @@ class SwitchJob:
 def join(
     endpoint: Endpoint, job: SwitchJob, rank: int, ranks: int, source_port: int
 ) -> AggregationQueuePair:
-    """Make an endpoint a job's worker.
+    """Make an endpoint a worker of a job.
 
     Raises:
         InputError: the job makes no sense, or its packets do not fit the path MTU.
@@ -85,8 +85,8 @@ end sends no data on it, but acknowledgements and small messages, as from any qu
 
 
 class Members:
-    """The members of a group as one of them knows them: their addresses, and a queue pair with each
-    of its peers.
+    """Hold the members of a group as one of them knows them: their addresses, and a queue pair with
+    each of its peers.
 
     Args:
         own: which member this one is.
@@ -177,8 +177,8 @@ class Members:
 
 
 class Communicator(Members):
-    """One rank's view of its group: one RC queue pair with every peer that it talks to, one UD a
-    multicast group.
+    """Hold one rank's view of its group: one RC queue pair with every peer that it talks to, and
+    one UD queue pair for each multicast group.
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2
     ceil(log2 P) queue pairs at most, and `partners`, of algorithms that need more
@@ -262,7 +262,7 @@ class Communicator(Members):
             )
 
     def pair_for(self, peer: int, size_bytes: int) -> RcQueuePair:
-        """Return the queue pair that so many bytes of data for a peer go by."""
+        """Return the queue pair on which so many bytes of data go to a peer."""
         lanes = self._lanes.get(peer)
         return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
 
@@ -278,7 +278,8 @@ class Communicator(Members):
 
 
 class Lanes:
-    """The queue pairs with one peer among which data is spread, and how much each was given."""
+    """Lanes are the queue pairs with one peer among which data is spread; each counts the bytes it
+    was given."""
 
     def __init__(self, endpoint: Endpoint, address: int, lanes: Sequence[Lane]) -> None:
         self.pairs: list[RcQueuePair] = []

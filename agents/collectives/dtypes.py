@@ -48,7 +48,7 @@ def significand_bits(name: str) -> int:
 
 
 def smallest_power(name: str) -> int:
-    """Return the power of two that a floating-point type's smallest positive number is."""
+    """Return the power of two that is a floating-point type's smallest positive number."""
     return int(np.frexp(np.float64(_finfo(dtype_of(name)).smallest_subnormal))[1]) - 1
 
 

@@ -28,7 +28,7 @@ MAX_READS = 8
 
 @dataclass(frozen=True)
 class ReadTicket:
-    """The detail of an RDMA READ's ticket: what it fills, and from where."""
+    """The detail of an RDMA READ's ticket says what it fills, and from where."""
 
     shard: int
     part: Range
@@ -37,8 +37,8 @@ class ReadTicket:
 
 
 class FetchRing:
-    """One rank's part in the fetch ring of one operation: asks its successor, answers its
-    predecessor."""
+    """A fetch ring asks the successor of one rank for missing chunks and answers its predecessor,
+    in one operation (SC24, arXiv 2408.13356, "Slow path")."""
 
     def __init__(
         self,
@@ -69,12 +69,12 @@ class FetchRing:
 
     @property
     def reading(self) -> bool:
-        """Whether RDMA READs are under way, or wait for their turn."""
+        """Return whether RDMA READs are under way, or wait for their turn."""
         return bool(self._reads or self._to_read)
 
     @property
     def asked(self) -> bool:
-        """The predecessor waits for shards that are not whole yet."""
+        """Return whether the predecessor waits for shards that are not whole yet."""
         return bool(self._remembered)
 
     def request_missing(self) -> None:
@@ -125,7 +125,7 @@ class FetchRing:
         self._read()
 
     def waiting_for(self) -> str:
-        """Return what recovery cannot go on without."""
+        """Return what recovery is waiting for, for an error message."""
         name = self._communicator.name(self._communicator.next)
         if self._reads:
             return f"{name} to answer an RDMA READ"

@@ -27,7 +27,8 @@ MAX_TIME_NS = 1 << 62
 
 @dataclass(frozen=True)
 class FlowGraph:
-    """See the module. Tasks are numbered from 0; columns have an entry for each.
+    """A graph of flows says what each task waits for; see the module. Tasks are numbered from 0,
+    and columns have an entry for each.
 
     Raises:
         InputError: columns that do not fit each other, a size, time or rank out of range, or tasks
@@ -112,19 +113,19 @@ class FlowGraph:
 
     @cached_property
     def table(self) -> "FlowColumns":
-        """The columns as arrays."""
+        """Return the columns of the graph as arrays."""
         return FlowColumns(
             *(np.array(getattr(self, field.name), np.int64) for field in fields(self))
         )
 
     @property
     def ranks(self) -> int:
-        """How many ranks the tasks are of: one more than the highest."""
+        """Return how many ranks the tasks are of: one more than the highest."""
         return 1 + max(max(self.source), max(self.destination))
 
     @cached_property
     def flows(self) -> IntArray:
-        """The tasks that are flows, in order."""
+        """Return the tasks that are flows, in order."""
         return np.flatnonzero(self.table.source != self.table.destination)
 
     def sent_by(self, rank: int) -> IntArray:
@@ -146,7 +147,8 @@ class FlowGraph:
 
     @cached_property
     def target_bytes(self) -> IntArray:
-        """For each task that is a flow, where its bytes begin at its destination; int64 [tasks]."""
+        """Return for each task that is a flow where its bytes begin at its destination; int64
+        [tasks]."""
         return _before(self._received, self.table.size_bytes)
 
     @cached_property
@@ -168,12 +170,12 @@ class FlowGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """The bytes of all flows."""
+        """Return the bytes of all flows."""
         return int(self.table.size_bytes.sum())
 
     @cached_property
     def at_rank(self) -> IntArray:
-        """The rank on which the event of each dependency happens."""
+        """Return the rank on which the event of each dependency happens."""
         table = self.table
         received = table.event == RECEIVED
         return np.where(received, table.destination[table.cause], table.source[table.cause])
@@ -243,7 +245,7 @@ def _before(groups: dict[int, IntArray], amounts: IntArray) -> IntArray:
 
 @dataclass(frozen=True, eq=False)
 class FlowColumns:
-    """The columns of a `FlowGraph`, int64 each."""
+    """The columns of a `FlowGraph` are int64 arrays of one length."""
 
     source: IntArray
     destination: IntArray
@@ -256,7 +258,7 @@ class FlowColumns:
 
 
 class GraphBuilder:
-    """Makes a `FlowGraph` task by task. Events are (task, `DONE` or `RECEIVED`)."""
+    """A builder makes a `FlowGraph` task by task. Events are (task, `DONE` or `RECEIVED`)."""
 
     def __init__(self) -> None:
         self._tasks: list[tuple[int, int, int, int, int]] = []
@@ -264,21 +266,21 @@ class GraphBuilder:
 
     @property
     def flows(self) -> int:
-        """How many there are so far."""
+        """Return how many flows were added so far."""
         return sum(task[0] != task[1] for task in self._tasks)
 
     def flow(
         self, source: int, destination: int, size_bytes: int,
         after: Iterable[tuple[int, int]] = (), delay_ns: int = 0,
     ) -> int:  # fmt: skip
-        """Add a flow that waits for all of some events; its number."""
+        """Add a flow that waits for all of some events, and return its number."""
         return self._add((source, destination, size_bytes, delay_ns), after, None)
 
     def wait(
         self, rank: int, delay_ns: int = 0, after: Iterable[tuple[int, int]] = (),
         needed: int | None = None,
     ) -> int:  # fmt: skip
-        """Add a wait for some events, or for so many of them; its number."""
+        """Add a wait for some events, or for so many of them, and return its number."""
         return self._add((rank, rank, 0, delay_ns), after, needed)
 
     def build(self) -> FlowGraph:

@@ -38,7 +38,7 @@ all, so that the lines share it."""
 
 @dataclass
 class _Sending:
-    """A flow that has begun."""
+    """A flow that has begun is posted block by block."""
 
     flow: int
     offset: int
@@ -54,7 +54,7 @@ class _Sending:
 
 @dataclass
 class _Line:
-    """Flows that go one after the other."""
+    """The flows of a line are sent one after the other."""
 
     flows: deque[_Sending]
     """The flows that have blocks to be posted."""
@@ -63,7 +63,7 @@ class _Line:
 
 
 class FlowsOperation(Operation):
-    """See the module.
+    """Carry out one rank's part of a graph of flows; see the module.
 
     Args:
         buffer: the bytes of the flows that this rank sends, one after the other.
@@ -112,6 +112,7 @@ class FlowsOperation(Operation):
         self._moments: list[Moment] = []
 
     def start(self, now_ns: int) -> None:
+        """Begin the tasks that wait for nothing, and tell the sources where they may write."""
         self._schedule.start(now_ns)
         self._clock.enter("barrier", now_ns)
         ready = Control(
@@ -122,6 +123,8 @@ class FlowsOperation(Operation):
         self._proceed(now_ns)
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
+        """Take a message that an event has happened elsewhere, or where a destination is
+        written."""
         if message.kind is Kind.HAPPENED:
             self._schedule.hear(peer, message.address, now_ns)
         elif message.kind is not Kind.READY or peer not in self._targets:
@@ -133,6 +136,7 @@ class FlowsOperation(Operation):
         self._proceed(now_ns)
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """Take a block of a flow; the last one of a flow is an event."""
         if block >= self._blocks.total or block in self._arrived:
             raise ProtocolError(f"an RDMA WRITE announced block {block}, which is not due")
         place = self._blocks.part_of(block)
@@ -153,6 +157,7 @@ class FlowsOperation(Operation):
         self._proceed(now_ns)
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that an RDMA WRITE is complete; the last one of a flow is an event."""
         self._posts.completed(ticket)
         if not isinstance(ticket.detail, WrittenBytes):
             return
@@ -169,12 +174,14 @@ class FlowsOperation(Operation):
         self._proceed(now_ns)
 
     def advance(self, now_ns: int) -> None:
+        """Begin and post what can be begun and posted by now."""
         self._proceed(now_ns)
         unfinished = self._schedule.unfinished or self._posts.outstanding or self._missing
         if self._clock.phase == "data" and not unfinished:
             self._clock.enter("done", now_ns)
 
     def deadline(self) -> int | None:
+        """Return when the next wait or delay of the schedule is over, or None."""
         return self._schedule.deadline() if self._clock.phase == "data" else None
 
     def waits_on(self) -> set[int]:
@@ -182,6 +189,7 @@ class FlowsOperation(Operation):
         return self._graph.partners(self._communicator.rank)
 
     def waiting_for(self) -> str:
+        """Return what flows or tasks this rank waits for."""
         name = self._communicator.name
         unready = sorted(self._targets - self._ready.keys())
         if unready:
@@ -196,6 +204,7 @@ class FlowsOperation(Operation):
         return self._schedule.waiting_for() or self._posts.describe()
 
     def report(self, now_ns: int) -> OperationReport:
+        """Return the report with the moments of all flows of this rank."""
         return replace(super().report(now_ns), flows=list(self._moments))
 
     def _proceed(self, now_ns: int) -> None:
@@ -257,7 +266,7 @@ def _outgoing(graph: FlowGraph, rank: int, block_size: int) -> dict[int, _Sendin
 
 
 class Schedule:
-    """One rank's tasks. It sends nothing itself."""
+    """A schedule knows which of one rank's tasks can begin. It sends nothing itself."""
 
     def __init__(self, graph: FlowGraph, rank: int) -> None:
         self._graph = graph

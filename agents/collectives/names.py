@@ -14,7 +14,7 @@ COLLECTIVES: tuple[Collective, ...] = get_args(Collective)
 
 
 class AlgorithmFacts(msgspec.Struct):
-    """What is known of an algorithm without its module: attributes of
+    """The facts of an algorithm are known without its module: they are attributes of
     `weft.agents.collectives.algorithm.Algorithm`."""
 
     collectives: list[Collective]

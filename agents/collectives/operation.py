@@ -13,7 +13,7 @@ from weft.base.errors import ProtocolError
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened to a flow of the collective flows."""
+    """A moment says when something happened to a flow of the collective `flows`."""
 
     flow: int
     what: str
@@ -23,7 +23,7 @@ class Moment:
 
 @dataclass
 class OperationReport:
-    """What one rank has counted and timed in one operation."""
+    """A report has what one rank has counted and timed in one operation."""
 
     phases_ns: dict[str, int] = field(default_factory=dict)
     """Durations of barrier, data, recovery and handshake, as far as the operation came."""
@@ -63,7 +63,7 @@ class OperationReport:
 
 @dataclass(frozen=True)
 class Ticket:
-    """The context of a post: which operation it belongs to and what it was for."""
+    """The context of a post says which operation it belongs to and what it was for."""
 
     operation: int
     what: str
@@ -72,7 +72,7 @@ class Ticket:
 
 @dataclass(frozen=True)
 class WrittenBytes:
-    """The detail of an RDMA WRITE's ticket."""
+    """The detail of an RDMA WRITE's ticket says how many bytes it writes, and for which flow."""
 
     length: int
     flow: int = 0
@@ -80,7 +80,7 @@ class WrittenBytes:
 
 
 class Posts:
-    """Makes the posts of one operation, and counts those that have not completed."""
+    """Posts makes the posts of one operation, and counts those that have not completed."""
 
     def __init__(self, communicator: Communicator, operation: int) -> None:
         self._communicator = communicator
@@ -152,7 +152,7 @@ class Posts:
 
 
 class PhaseClock:
-    """Knows which phase an operation is in, and how long each phase took."""
+    """A phase clock knows which phase an operation is in, and how long each phase took."""
 
     def __init__(self) -> None:
         self.phase = "start"
@@ -174,7 +174,7 @@ class PhaseClock:
 
 
 class Operation:
-    """A running operation of one rank, as the HostAgent drives it; a collective's way of carrying
+    """An operation runs on one rank, driven by its `HostAgent`; each collective's way of carrying
     one out is a subclass."""
 
     def __init__(self, communicator: Communicator, request: Request) -> None:
@@ -187,12 +187,12 @@ class Operation:
 
     @property
     def done(self) -> bool:
-        """Whether the result is complete and the buffers are free."""
+        """Return whether the result is complete and the buffers are free."""
         return self.phase == "done"
 
     @property
     def phase(self) -> str:
-        """What the operation is at, as `OperationReport.phases_ns` calls it."""
+        """Return what the operation is at, as `OperationReport.phases_ns` calls it."""
         return self._clock.phase
 
     def start(self, now_ns: int) -> None:
@@ -221,7 +221,8 @@ class Operation:
 
     @property
     def attentive(self) -> bool:
-        """Whether arrivals matter that complete nothing: those of single chunks."""
+        """Return whether arrivals that complete nothing matter to the operation, as single chunks
+        do."""
         return False
 
     def waits_on(self) -> set[int]:

@@ -10,8 +10,8 @@ from weft.agents.collectives.transfers import IntArray, Transfers
 
 
 class TierBytes(NamedTuple):
-    """Bytes on all links of a tier in one direction: between hosts and leaves, and between
-    switches."""
+    """Tier bytes count what all links of a tier carry in one direction: between hosts and leaves,
+    and between switches."""
 
     host_up: int
     host_down: int
@@ -25,8 +25,8 @@ class TierBytes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Places:
-    """The hosts of an operation's members, ranks and then servers: int64 arrays of the same
-    length."""
+    """The places of an operation's members, ranks and then servers, are int64 arrays of one length:
+    the host, leaf and pod of each."""
 
     host: IntArray
     """The number of each member's host. Members may share a host."""

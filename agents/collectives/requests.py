@@ -29,7 +29,7 @@ REQUIRED = object()
 
 
 class Converted:
-    """A field whose value is what `convert(its name, the value that was given)` returns."""
+    """A field holds what `convert(its name, the value that was given)` returns."""
 
     def __init__(self, convert: Callable[[str, Any], object], default: object) -> None:
         self._convert = convert
@@ -89,7 +89,7 @@ MAX_NUMBER = (1 << 32) - 1
 
 @dataclass(frozen=True)
 class Request:
-    """One operation.
+    """A request describes one collective operation, alike on every rank.
 
     Buffers: an Allgather gathers in place into one array of all ranks' elements, a Broadcast's is
     the root's array on every rank, a Reduce-Scatter reads an array of all ranks' elements and
@@ -191,7 +191,7 @@ class Request:
 
     @property
     def item_bytes(self) -> int:
-        """The size of one element."""
+        """Return the size of one element."""
         return dtype_of(self.dtype).itemsize
 
     def elements(self, size: int) -> tuple[int, ...]:
@@ -256,7 +256,7 @@ class Request:
 
     @property
     def ufunc(self) -> np.ufunc:
-        """What a reduction does with two elements (`average` divides their sum)."""
+        """Return what a reduction does with two elements (`average` divides their sum)."""
         return _UFUNCS[self.op]
 
 

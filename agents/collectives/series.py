@@ -13,7 +13,7 @@ from weft.base.errors import refuse
 
 @dataclass(frozen=True)
 class BoundRequest:
-    """A request with its arrays on one rank, as `HostAgent.start` takes them."""
+    """A bound request has the arrays of one rank with it, as `HostAgent.start` takes them."""
 
     request: Request
     buffer: Array
@@ -21,7 +21,7 @@ class BoundRequest:
 
 
 class Series:
-    """Runs jobs in order on an agent, at most `at_once` at the same time.
+    """A series runs jobs in order on an agent, at most `at_once` at the same time.
 
     Whoever drives the agent calls `take` whenever it may have an event, and sees to it that what
     that posts is sent.
@@ -64,12 +64,12 @@ class Series:
 
     @property
     def algorithm(self) -> str:
-        """The algorithm of the first job."""
+        """Return the algorithm of the first job."""
         return self._jobs[0].request.algorithm
 
     @property
     def ended(self) -> bool:
-        """All jobs are done, or one has failed."""
+        """Return whether all jobs are done, or one has failed."""
         return bool(self.error) or self._done == len(self._jobs)
 
     def start(self, now_ns: int) -> None:

@@ -23,8 +23,8 @@ from weft.base.errors import refuse
 
 @dataclass(frozen=True)
 class WorkerPart:
-    """What one worker has of one shard: its packets are `count` chunks of `sink` from `first` on,
-    `length` bytes at `offset` of the gathered buffer."""
+    """A part is what one worker has of one shard: its packets are `count` chunks of `sink` from
+    `first` on, `length` bytes at `offset` of the gathered buffer."""
 
     worker: int
     sink: ChunkSink
@@ -36,7 +36,8 @@ class WorkerPart:
 
 
 class Subgroups:
-    """One rank's sinks, one a worker, and what they lack together.
+    """Subgroups hold one rank's sinks, one for each worker, and say what they lack together (SC24,
+    arXiv 2408.13356, "Subgroups").
 
     Args:
         region: the gathered buffer.
@@ -108,7 +109,7 @@ class Subgroups:
 
     @property
     def missing(self) -> int:
-        """How many packets are not there yet."""
+        """Return how many packets are not there yet."""
         return sum(sink.missing for sink in self.sinks)
 
     @property
@@ -118,7 +119,7 @@ class Subgroups:
 
     @property
     def received(self) -> int:
-        """How many packets multicast brought."""
+        """Return how many packets multicast brought."""
         return sum(sink.received for sink in self.sinks)
 
     @property

@@ -33,7 +33,7 @@ _HIGH_BITS = np.int64(-1 << 27)
 
 @dataclass(frozen=True)
 class SumErrors:
-    """How far some elements of one rank's result, r, are from the exact ones, s."""
+    """Errors say how far some elements of one rank's result, r, are from the exact sums, s."""
 
     max_relative: float = 0.0
     """The greatest |r - s| / |s|, of elements with s other than 0. Where terms cancel, s is small,
@@ -88,7 +88,7 @@ def _two_sum(one: Floats, other: Floats) -> tuple[Floats, Floats]:
 
 
 def error_bound(request: Request, terms: Array, switch_values: int = 0) -> Floats:
-    """Return what |r - s| is at most, element by element; see the module."""
+    """Return the most that |r - s| may be, element by element; see the module."""
     size = len(terms)
     magnitudes = np.abs(terms.astype(np.float64)).sum(axis=0)
     divisor = size if request.op == "average" else 1

@@ -13,7 +13,8 @@ from weft.agents.collectives.transfers import IntArray, Sizing, payload
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What theory is told of an operation."""
+    """A task tells theory how many ranks, bytes and operations there are, and where its members
+    are."""
 
     collective: str
     shards: IntArray
@@ -54,36 +55,38 @@ class Task:
 
     @property
     def ranks(self) -> int:
-        """The number of ranks, P."""
+        """Return the number of ranks, P."""
         return len(self.shards)
 
     @property
     def item_bytes(self) -> int:
-        """The size of one element."""
+        """Return the size of one element."""
         return dtype_of(self.dtype).itemsize
 
     @property
     def members(self) -> Places:
-        """Where ranks, and then servers, are."""
+        """Return where the ranks, and behind them the servers, are."""
         return self.places or Places.apart(self.ranks + self.servers)
 
     @property
     def counts_headers(self) -> bool:
-        """Whether bytes of frames are counted, and not payload alone."""
+        """Return whether bytes of frames are counted, and not payload alone."""
         return self.sizing is not payload
 
     @property
     def sizes(self) -> IntArray:
-        """Every shard as it is counted, cut into packets by itself, int64 [P]."""
+        """Return the bytes of every shard as they are counted, each shard cut into packets by
+        itself; int64 [P]."""
         return self.sizing(self.shards)
 
     @property
     def vector_bytes(self) -> int:
-        """The bytes of all shards."""
+        """Return the bytes of all shards."""
         return int(self.shards.sum())
 
     @property
     def block(self) -> int:
-        """A block as it is counted, or the largest shard where that is less."""
+        """Return the bytes of a block as they are counted, or of the largest shard where that is
+        less."""
         one = np.array([self.block_bytes], np.int64)
         return min(int(self.sizes.max()), int(self.sizing(one)[0]))

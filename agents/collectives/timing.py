@@ -43,7 +43,8 @@ def chain_of(rank: int, size: int, chains: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast the roots of a multicast operation may send so that no receiver's link is overrun.
+    """A pace says how fast the roots of a multicast operation may send so that no receiver's link
+    is overrun.
 
     A chain's share of the link is its share of all bytes, so that all chains end together. With
     all ranks active (M = P) a receiver does not hear itself, and the link is filled at the rank
@@ -67,18 +68,18 @@ class Pace:
 
     @cached_property
     def _frames(self) -> list[int]:
-        """Frame bytes of every rank."""
+        """Return the frame bytes of every rank."""
         return [frames_bytes(size, self.packet_bytes, UD_OVERHEAD_BYTES) for size in self.shards]
 
     @cached_property
     def received_bytes(self) -> int:
-        """The frame bytes of the operation that pass the fullest link."""
+        """Return the frame bytes of the operation that pass the fullest link."""
         own = min(self._frames) if self.chains >= len(self.shards) else 0
         return max(1, sum(self._frames) - own)
 
     @property
     def _carried(self) -> int:
-        """All frame bytes that pass it meanwhile."""
+        """Return all frame bytes that pass the fullest link meanwhile."""
         return self.received_bytes + self.beside_bytes
 
     def rate_of(self, rank: int) -> int:
@@ -92,7 +93,8 @@ class Pace:
 
     @property
     def expected_ns(self) -> int:
-        """How long the data phase takes without loss and latency; 0 if the rate is not known."""
+        """Return how long the data phase takes without loss and latency; 0 if the rate is not
+        known."""
         if not self.rate_bps or len(self.shards) < 2:
             return 0
         return send_time_ns(self._carried, self.rate_bps)
@@ -138,24 +140,26 @@ class Cutoff(Protocol):
 
 @dataclass(frozen=True)
 class FixedCutoff:
-    """A fixed time; 0 for operations that multicast nothing."""
+    """A fixed cutoff comes after one wait; 0 ns for operations that multicast nothing."""
 
     wait_ns: int
 
     @staticmethod
     def of_paper(expected_ns: int) -> "FixedCutoff":
-        """Return one of 5 times the expected time."""
+        """Return a cutoff after 5 times the expected time (SC24, arXiv 2408.13356)."""
         return FixedCutoff(PAPER_SCALING * max(expected_ns, QUIET_MIN_NS))
 
     def first_check(self, start_ns: int) -> int:
+        """Return the start plus the fixed time."""
         return start_ns + self.wait_ns
 
     def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        """Return None: the wait is over at the first check."""
         return None
 
 
 class AdaptiveCutoff:
-    """A cutoff near the expected time, which is extended while there is progress.
+    """An adaptive cutoff comes near the expected time, and is put off while there is progress.
 
     What comes slower than expected, from a link at a part of its rate or on a busy machine, is
     given longer, by the measured rate: an extension is some packets' time at the rate at which they
@@ -175,11 +179,13 @@ class AdaptiveCutoff:
         self._received = 0
 
     def first_check(self, start_ns: int) -> int:
+        """Return the time by which all data should have come without loss."""
         self._start_ns = start_ns
         self._unstarted_until_ns = start_ns + self._expected_ns + self._quiet_ns + UNSTARTED_NS
         return start_ns + self._expected_ns
 
     def check(self, now_ns: int, received: int, missing: int, unstarted: bool) -> int | None:
+        """Return when to ask again while packets still come in time, or None to stop waiting."""
         if self._latest_ns is None:
             measured_ns = (now_ns - self._start_ns) * (received + missing) // max(received, 1)
             all_ns = max(measured_ns if received else 0, self._expected_ns + self._quiet_ns)

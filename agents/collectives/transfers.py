@@ -13,7 +13,7 @@ Sizing = Callable[[IntArray], IntArray]
 
 
 class Transfers(NamedTuple):
-    """Messages between pairs of members: arrays of the same length, int64.
+    """Transfers are messages between pairs of members: int64 arrays of one length.
 
     In one round a rank is the source of at most one message of an exchange, and the destination of
     at most one; in a tree it may be the source of several.
@@ -25,7 +25,7 @@ class Transfers(NamedTuple):
 
 
 def payload(size_bytes: IntArray) -> IntArray:
-    """Count payload alone: a `Sizing`."""
+    """Return sizes as they are: this `Sizing` counts payload alone."""
     return size_bytes
 
 

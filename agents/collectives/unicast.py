@@ -46,7 +46,7 @@ of all, and go-back-N repeats all that is behind a loss: so together they begin 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """One block to be written: `length` bytes at `offset` of this rank's `memory` to `target` of
+    """A write sends one block: `length` bytes at `offset` of this rank's `memory` to `target` of
     the memory that the peer has named; `block` is the peer's number for it."""
 
     peer: int
@@ -81,7 +81,7 @@ def most_posted(
 
 
 class Blocks:
-    """Ranges of bytes that follow each other, each cut into blocks; blocks are numbered through."""
+    """Blocks cut ranges of bytes that follow each other, and are numbered through."""
 
     def __init__(self, sizes: Sequence[int], block_size: int) -> None:
         lengths = np.asarray(sizes, np.int64)
@@ -117,7 +117,7 @@ class Blocks:
 
 
 class Pattern:
-    """One rank's part of an algorithm: what `UnicastOperation` asks of it.
+    """A pattern is one rank's part of an algorithm: what `UnicastOperation` asks of it.
 
     A subclass sets `expected` and `targets` when it is made: in `_set_up`, or in its own `__init__`
     where it needs an output, and then `memories`, too.
@@ -154,7 +154,7 @@ class Pattern:
         """Find what this rank's peers write and to whom it writes."""
 
     def window(self, peer: int) -> int:
-        """Return which of the memories a peer writes."""
+        """Return the number of the memory that a peer writes."""
         return 0
 
     def begin(self) -> Iterable[Write]:
@@ -170,7 +170,7 @@ class Pattern:
 
     @property
     def _others(self) -> list[int]:
-        """All other ranks, beginning with the next one."""
+        """Return all other ranks, beginning with the next one."""
         return [(self._rank + distance) % self._size for distance in range(1, self._size)]
 
     def _write(self, peer: int, block: int, memory: int = 0, numbered_from: int = 0) -> Write:
@@ -180,7 +180,7 @@ class Pattern:
 
 
 class UnicastOperation(Operation):
-    """One rank's part of a collective by RDMA WRITEs; see the module.
+    """Carry out one rank's part of a collective by RDMA WRITEs; see the module.
 
     Args:
         register: gives the memory region of an array.
@@ -224,6 +224,7 @@ class UnicastOperation(Operation):
         self._to_post: deque[Iterator[Write]] = deque()
 
     def start(self, now_ns: int) -> None:
+        """Tell every peer that writes to this rank where it may write."""
         self._clock.enter("barrier", now_ns)
         for peer in self._left:
             region = self._regions[self._pattern.window(peer)]
@@ -233,6 +234,7 @@ class UnicastOperation(Operation):
         self._proceed(now_ns)
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
+        """Take a READY from a target: where this rank may write."""
         if message.kind is not Kind.READY or peer not in self._pattern.targets:
             super().control(peer, message, now_ns)
         refuse(peer in self._ready, "READY a second time", ProtocolError)
@@ -240,6 +242,7 @@ class UnicastOperation(Operation):
         self._proceed(now_ns)
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """Take a block of a peer, and queue the writes that it allows."""
         if not self._left.get(peer) or block in self._arrived:
             super().written(peer, block, length_bytes, now_ns)
         length, following = self._pattern.arrived(peer, block)
@@ -255,22 +258,26 @@ class UnicastOperation(Operation):
         self._post_writes()
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that one of the posts is complete."""
         self._posts.completed(ticket)
         if isinstance(ticket.detail, WrittenBytes):
             self._post_writes()
 
     def advance(self, now_ns: int) -> None:
+        """Post the writes for which there is room, and end when nothing is outstanding."""
         self._post_writes()  # others' may have made room
         writing = self._to_post or self._posts.outstanding
         if self._clock.phase == "data" and not (self._missing or writing):
             self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
+        """Return the peers whose blocks are missing, and the targets while there is more to do."""
         waiting = {peer for peer, left in self._left.items() if left}
         # Whom this rank writes to, perhaps much later, must be there too.
         return waiting.union(self._pattern.targets) if self._to_post or self._missing else waiting
 
     def waiting_for(self) -> str:
+        """Return the permission, blocks or acknowledgements that are outstanding."""
         name = self._communicator.name
         unready = sorted(set(self._pattern.targets) - self._ready.keys())
         if unready:

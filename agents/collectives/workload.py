@@ -41,7 +41,7 @@ _MAX_MAGNITUDE = 1 << 15
 
 
 class ContributedPart(NamedTuple):
-    """A part of a buffer or an output that one rank contributes as a whole."""
+    """A part of a buffer or an output is what one rank contributes to it as a whole."""
 
     key: int
     """Which of the operation's: tells its bytes from those of all others."""
@@ -53,7 +53,7 @@ class ContributedPart(NamedTuple):
 
 
 class Workload:
-    """One operation's data.
+    """A workload makes and checks the data of one operation.
 
     Args:
         data: one of `DATA`, what floating-point numbers are where they are reduced.
@@ -184,7 +184,7 @@ class Workload:
         return next((wrong for wrong in self.checks(rank, buffer, output) if wrong), "")
 
     def checks(self, rank: int, buffer: Array, output: Array | None) -> Iterator[str]:
-        """Check a result, a slice a step; what is wrong with the slice, or nothing."""
+        """Check a result, a slice a step, and yield what is wrong with the slice, or nothing."""
         if self._reducing:
             assert output is not None
             checking = self._check_reduced if self._data == "exact" else self._check_rounded
@@ -238,7 +238,7 @@ class Workload:
 
     @property
     def _once(self) -> bool:
-        """Whether no part is on more than one rank in the end."""
+        """Return whether no part is on more than one rank in the end."""
         return self.request.collective in ("alltoall", "many-to-one", FLOWS)
 
     def _output_bytes(self, rank: int) -> int:

@@ -60,7 +60,8 @@ _PR_SET_TIMERSLACK = 29
 
 
 class Launcher:
-    """The runner's side: starts the launcher process, asks it for ranks, hears of ranks that ended.
+    """The runner's side of the launcher starts its process, asks it for ranks, and hears of ranks
+    that ended.
 
     Args:
         environment: of the launcher and all ranks; by default that of this process.

@@ -38,11 +38,11 @@ SEND_SILENCE_S = 60.0
 
 
 class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
-    """What all messages have in common: ``kind`` in the JSON object says which one it is."""
+    """All messages have a ``kind`` in their JSON object, which says which one it is."""
 
     @property
     def kind(self) -> str:
-        """The name of the message on the wire."""
+        """Return the name of the message on the wire."""
         return str(self.__struct_config__.tag)
 
 
@@ -127,7 +127,7 @@ class Close(_Message, frozen=True, tag="close"):
 
 
 class Spawn(_Message, frozen=True, tag="spawn"):
-    """Runner to launcher: fork a rank process."""
+    """The runner asks the launcher to fork a rank process."""
 
     namespace: str
     """The path of the network namespace. If it is empty, the process stays in the launcher's
@@ -136,15 +136,15 @@ class Spawn(_Message, frozen=True, tag="spawn"):
 
 
 class EndRanks(_Message, frozen=True, tag="end_ranks"):
-    """Runner to launcher: kill and reap every rank process that is left."""
+    """The runner asks the launcher to kill and reap every rank process that is left."""
 
 
 class RanksEnded(_Message, frozen=True, tag="ranks_ended"):
-    """Launcher to runner: of the ranks forked so far none is left."""
+    """The launcher tells the runner that none of the ranks forked so far is left."""
 
 
 class Warm(_Message, frozen=True, tag="warm"):
-    """Launcher to runner: compiled code is loaded; forks are quick from now on."""
+    """The launcher tells the runner that compiled code is loaded; forks are quick from now on."""
 
 
 class Spawned(_Message, frozen=True, tag="spawned"):
@@ -155,7 +155,8 @@ class Spawned(_Message, frozen=True, tag="spawned"):
 
 
 class Exited(_Message, frozen=True, tag="exited"):
-    """Launcher to runner: a rank process ended. ``status`` as os.waitstatus_to_exitcode has it."""
+    """The launcher tells the runner that a rank process ended; ``status`` is what
+    os.waitstatus_to_exitcode returns."""
 
     rank: int
     pid: int
@@ -190,7 +191,7 @@ def decode(line: bytes) -> Message:
 
 
 class LineChannel:
-    """Messages over a connected stream socket.
+    """A channel carries messages over a connected stream socket.
 
     The socket is switched to non-blocking; writing waits for room (both sides read) for as long as
     the peer takes something now and then, reading never waits: ``receive`` hands over what has
@@ -211,7 +212,7 @@ class LineChannel:
 
     @property
     def partial_bytes(self) -> int:
-        """What has arrived of a message that is not complete."""
+        """Return what has arrived of a message that is not complete."""
         return len(self._partial)
 
     def send(self, message: Message) -> None:

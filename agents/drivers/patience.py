@@ -25,7 +25,8 @@ def silence_s(processes: int) -> float:
 
 
 class Patience:
-    """Tells those who get on from those who stand still. Times are in s, of any clock.
+    """Patience tells the processes that get on from those that stand still. Times are in s, of any
+    clock.
 
     Args:
         processes: who is waited for.
@@ -55,7 +56,7 @@ class Patience:
 
     @property
     def waiting(self) -> list[int]:
-        """Who is waited for still."""
+        """Return the processes that are still waited for."""
         return list(self._moved_s)
 
     def reported(self, process: int, what: str, how_far: int) -> None:

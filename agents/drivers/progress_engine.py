@@ -84,7 +84,7 @@ def force_buffer(opened: socket.socket, option: int, size_bytes: int) -> None:
 
 
 class Source(Protocol):
-    """Where a worker's packets come from."""
+    """A source hands packets to a receive worker."""
 
     def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
         """Hand packets to the worker until a sink is whole or `stop[0]` is set; False if there
@@ -98,8 +98,8 @@ class Source(Protocol):
 
 
 class RingSource:
-    """A ring of prepared packets in memory, which is handed over `rounds` times (None means for
-    ever), `batch` packets at a time."""
+    """A ring of prepared packets in memory is handed over `rounds` times (None means for ever),
+    `batch` packets at a time."""
 
     def __init__(self, packets: Datagrams, rounds: int | None = 1, batch: int = BATCH) -> None:
         self._packets = packets
@@ -109,7 +109,7 @@ class RingSource:
         self._next = 0
 
     def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
-        """See `Source`."""
+        """Hand over packets of the ring, as `Source.carry` describes."""
         if self._left == 0:
             return False
         packets = self._packets
@@ -129,15 +129,15 @@ class RingSource:
         return self._left != 0
 
     def wake_with(self, descriptor: int) -> None:
-        """See `Source`: a ring never waits."""
+        """Do nothing: a ring never waits."""
 
     def close(self) -> None:
-        """See `Source`: a ring holds nothing."""
+        """Do nothing: a ring holds nothing to give back."""
 
 
 class SocketSource:
-    """UDP sockets of the network namespace that the process is in, one for each of a worker's
-    groups, which bring that group's packets and no others.
+    """A socket source has a UDP socket for each of a worker's groups, in the network namespace of
+    the process, which brings that group's packets and no others.
 
     `address` is the host's, and names the interface on which the groups are joined. MachineError
     if a socket cannot be made.
@@ -162,7 +162,8 @@ class SocketSource:
         self._descriptors: Words = np.array([one.fileno() for one in self._sockets], np.int64)
 
     def carry(self, worker: ReceiveWorker, stop: Words) -> bool:
-        """See `Source`."""
+        """Receive from the sockets until a sink is whole or `stop[0]` is set, as `Source.carry`
+        describes."""
         failed = carry_sockets(
             worker.state_address, self._descriptors, self._groups, self._incoming.address,
             self._messages.headers, self._watched, self._forever, stop,
@@ -175,11 +176,11 @@ class SocketSource:
         return True
 
     def wake_with(self, descriptor: int) -> None:
-        """See `Source`."""
+        """Look at `stop` when this descriptor can be read, as `Source.wake_with` describes."""
         self._watched[-1] = descriptor
 
     def close(self) -> None:
-        """See `Source`."""
+        """Close the sockets."""
         for one in self._sockets:
             one.close()
 
@@ -205,8 +206,8 @@ def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """The times when a worker's thread began and ended (ns of CLOCK_MONOTONIC) and the processor
-    time that it took."""
+    """Times tell when a worker's thread began and ended (ns of CLOCK_MONOTONIC), and the processor
+    time that it took (ns)."""
 
     started_ns: int
     ended_ns: int
@@ -214,7 +215,8 @@ class WorkerTime:
 
 
 class ProgressEngine:
-    """Runs workers, each with its source, in a thread of its own; all begin together.
+    """A progress engine runs workers, each with its source, in a thread of its own; all begin
+    together.
 
     `on_whole(index, sink)` is called in worker `index`'s thread when a packet has brought a sink's
     last chunk. `cores` pins thread i to cores[i]. Used as a context: leaving it, by an exception
@@ -247,7 +249,7 @@ class ProgressEngine:
 
     @staticmethod
     def warm_up() -> None:
-        """Compile, or load, what the threads run; receives nothing."""
+        """Compile or load the code that the threads run; receive nothing."""
         worker = ReceiveWorker(0, [(0xE0000001, 0)])
         worker.receive(Datagrams.allocate(1, 1), 0)
         sink = ChunkSink(np.zeros(1, np.uint8), 0, 1, [1])

@@ -60,7 +60,7 @@ LOOK_UP_NS = 10_000_000
 
 
 def run_rank(config: RankConfig) -> int:
-    """Be a rank until the runner says close or abort; the exit status of the process."""
+    """Be a rank until the runner says close or abort, and return the exit status of the process."""
     channel = _meet(config)
     try:
         _Rank(config, channel).run()
@@ -86,7 +86,7 @@ def _meet(config: RankConfig) -> LineChannel:
 
 
 class _Rank:
-    """The state of the process: what the runner has told it, and the operation at hand."""
+    """Hold the state of the process: what the runner has told it, and the operation at hand."""
 
     def __init__(self, config: RankConfig, channel: LineChannel) -> None:
         self._config = config

@@ -63,7 +63,7 @@ Collected = TypeVar("Collected", Hello, Connected, Ready, Finished, Result)
 
 
 class ExitSource(Protocol):
-    """Something that knows which rank processes ended: the Launcher."""
+    """An exit source knows which rank processes ended, as the Launcher does."""
 
     def fileno(self) -> int:
         """Return a descriptor that can be read when `poll` has news."""
@@ -77,7 +77,7 @@ class ExitSource(Protocol):
 
 @dataclass(frozen=True)
 class RunProgress:
-    """How far an operation is, for a progress bar."""
+    """Progress says how far an operation is, for a progress bar."""
 
     received_bytes: list[int]
     """The bytes that each rank has received."""
@@ -88,13 +88,14 @@ class RunProgress:
 
     @property
     def fraction(self) -> float:
-        """The part of all the bytes that all ranks wait for, 0 to 1."""
+        """Return the part of all the bytes that all ranks wait for, 0 to 1."""
         total = sum(self.expected_bytes)
         return min(1.0, sum(self.received_bytes) / total) if total else 1.0
 
 
 class Rendezvous:
-    """Listens on a Unix socket, brings the ranks together, starts operations and collects results.
+    """A rendezvous listens on a Unix socket, brings the ranks together, starts operations and
+    collects results.
 
     Args:
         path: of the socket to make; its folder must exist.
@@ -149,7 +150,7 @@ class Rendezvous:
 
     @property
     def pids(self) -> dict[int, int]:
-        """The process ids, by rank, of the ranks that have said hello."""
+        """Return the process ids, by rank, of the ranks that have said hello."""
         return {rank: hello.pid for rank, hello in self._hello.items()}
 
     def gather(self) -> None:

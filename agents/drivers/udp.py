@@ -80,11 +80,11 @@ class Driven(Protocol):
 
     @property
     def address(self) -> int:
-        """The IPv4 address of the host."""
+        """Return the IPv4 address of the host."""
 
     @property
     def groups(self) -> Collection[int]:
-        """The multicast groups of which the host must be a member."""
+        """Return the multicast groups of which the host must be a member."""
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived."""
@@ -451,7 +451,7 @@ def _text(number: int) -> str:
 
 
 class Lateness:
-    """A distribution of times in ns; percentiles are right to an eighth."""
+    """A lateness is a distribution of times in ns; percentiles are right to an eighth."""
 
     def __init__(self) -> None:
         self._counts: Counter[int] = Counter()

@@ -42,7 +42,7 @@ _HEAD = struct.Struct("!BBBBIIIIIII")
 
 @dataclass(frozen=True)
 class Terms:
-    """What all members of an operation must say alike: the body of OPEN."""
+    """Terms are what all members of an operation must say alike; they are the body of OPEN."""
 
     collective: str
     op: str
@@ -165,8 +165,8 @@ def terms_of(
 
 @dataclass(frozen=True, slots=True)
 class Contributor:
-    """A rank, or a server with the partial result of some ranks, that sends something to a
-    server."""
+    """A contributor sends something to a server: it is a rank, or a server with the partial result
+    of some ranks."""
 
     member: int
     first: int
@@ -176,7 +176,7 @@ class Contributor:
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """A server's part in a piece."""
+    """A role is a server's part in a piece."""
 
     levels: tuple[tuple[Contributor, ...], ...]
     """What it combines: its own group's ranks; then, on each level where it takes others' partial
@@ -191,7 +191,8 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What a server has to do in an operation; chunks are in the order in which they are sent."""
+    """A share lists what a server has to do in an operation; chunks are in the order in which they
+    are sent."""
 
     roles: dict[int, Role]
     """The server's part in each piece."""
@@ -204,7 +205,8 @@ class Share:
 
 
 class ReductionPlan:
-    """An operation's chunks and who has them; members are ranks and then servers."""
+    """A plan cuts an operation into chunks and says which server has each; members are ranks and
+    then servers."""
 
     def __init__(self, terms: Terms) -> None:
         self.terms = terms
@@ -250,12 +252,12 @@ class ReductionPlan:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are."""
+        """Return how many chunks there are."""
         return len(self.pieces)
 
     @cached_property
     def groups(self) -> int:
-        """The number of groups of ranks, G."""
+        """Return the number of groups of ranks, G."""
         return -(-self.terms.size // self.terms.fan_in)
 
     def group_of(self, server: int) -> int:

@@ -33,7 +33,7 @@ that would reach ranks before they are told why the operation failed."""
 
 @dataclass
 class ServedCommunicator:
-    """What a server does for one communicator."""
+    """A served communicator holds the operations and members of one job of a server."""
 
     members: ServerMembers
     operations: dict[int, ServerOperation] = field(default_factory=dict)
@@ -54,7 +54,7 @@ class ServedCommunicator:
 
 
 class ReductionServer(EndpointAgent):
-    """See the module.
+    """A reduction server combines what the ranks of its jobs send it; see the module.
 
     Args:
         memory_bytes: most that all operations together may take.
@@ -110,12 +110,12 @@ class ReductionServer(EndpointAgent):
 
     @property
     def running(self) -> int:
-        """How many operations are under way."""
+        """Return how many operations are under way."""
         return sum(len(job.operations) for job in self.jobs.values())
 
     @property
     def due_ns(self) -> int | None:
-        """When the server, apart from its endpoint, must be looked after."""
+        """Return when the server, apart from its endpoint, must be looked after."""
         times = [each for each, _ in self._lingering[:1]]
         if self.running:
             times.append(self._probe_ns)
@@ -126,6 +126,7 @@ class ReductionServer(EndpointAgent):
         return completion.qp in self._places
 
     def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None:
+        """Give completions to their jobs, probe silent members and release idle memory."""
         while completions := completions or self.poll():
             for completion in completions:
                 job, member = self._places[completion.qp]

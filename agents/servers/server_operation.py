@@ -25,8 +25,8 @@ from weft.base.errors import ProtocolError, refuse
 
 
 class ServerMembers(Members):
-    """One communicator's ranks and then its servers, numbered from 0; one of the servers knows
-    them.
+    """Hold one communicator's ranks and then its servers, numbered from 0, as one of the servers
+    knows them.
 
     Raises:
         InputError: the endpoint is not that of the server's address.
@@ -55,7 +55,7 @@ Register = Callable[[int], MemoryRegion]
 
 
 class Incoming:
-    """What one contributor sends: a sequence of chunks into a ring of slots."""
+    """One contributor sends a sequence of chunks into a ring of slots."""
 
     def __init__(self, chunks: list[int], slots: int, slot_bytes: int, register: Register) -> None:
         self.chunks = chunks
@@ -71,7 +71,7 @@ class Incoming:
 
 
 class Outgoing:
-    """The partial results that this server sends to its parent, and the results that come back."""
+    """This server sends partial results to its parent, and the results come back."""
 
     def __init__(
         self, chunks: list[int], slots: int, partial_bytes: int, result_bytes: int,
@@ -95,7 +95,7 @@ class Outgoing:
 
 @dataclass(frozen=True)
 class Post:
-    """The context of an RDMA WRITE: a slot of an operation's buffers is in use until it is
+    """The context of an RDMA WRITE says which slot of an operation's buffers is in use until it is
     acknowledged."""
 
     operation: "ServerOperation"
@@ -104,8 +104,8 @@ class Post:
 
 
 class ServerOperation:
-    """See the module. `members` has the queue pairs, `plan` says what is to be done, `register`
-    makes registered memory of a size."""
+    """Carry out one operation on one reduction server; see the module. `members` has the queue
+    pairs, `plan` says what is to be done, `register` makes registered memory of a size."""
 
     def __init__(
         self, members: ServerMembers, number: int, plan: ReductionPlan, register: Register
@@ -158,7 +158,7 @@ class ServerOperation:
 
     @property
     def done(self) -> bool:
-        """Whether every chunk is finished and all that was written is acknowledged."""
+        """Return whether every chunk is finished and all that was written is acknowledged."""
         return not self._unfinished and not self._posted
 
     def start(self) -> None:

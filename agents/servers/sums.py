@@ -26,7 +26,7 @@ Bytes = npt.NDArray[np.uint8]
 
 
 class ReductionKind:
-    """One element type and operation.
+    """A kind of reduction combines vectors of one element type by one operation.
 
     Args:
         dtype: by name, one of `DTYPES` (also another name of the same).

@@ -28,7 +28,7 @@ _LEAST_REORDERING, _MOST_REORDERING = 4, 32
 
 
 class DataKind(enum.IntEnum):
-    """What the values of a reduction are; bfloat16 may come as uint16 words."""
+    """A kind says what the values of a reduction are; bfloat16 may come as uint16 words."""
 
     FLOAT32 = at_job.FLOAT32
     FLOAT16 = at_job.FLOAT16
@@ -37,13 +37,13 @@ class DataKind(enum.IntEnum):
 
     @property
     def item_bytes(self) -> int:
-        """The size of one value."""
+        """Return the size of one value."""
         return 2 if self in (DataKind.FLOAT16, DataKind.BFLOAT16) else 4
 
 
 @dataclass(frozen=True)
 class _Job:
-    """The arrays of a job that compiled code works on."""
+    """Hold the arrays of a job that compiled code works on."""
 
     state: at_job.JobState
     tables: tuple[npt.NDArray[np.generic], ...]
@@ -101,7 +101,7 @@ def make_job(
 
 @dataclass(eq=False)
 class Reduction:
-    """A posted reduction: how far it is, and how it ended."""
+    """A posted reduction knows how far it is, and how it ended."""
 
     state: at_job.AggregationOperation
     _arrays: tuple[Array, ...]
@@ -112,23 +112,25 @@ class Reduction:
 
     @property
     def rounds(self) -> int:
-        """Rounds that it takes: one a block, and those that only agree on exponents."""
+        """Return how many rounds it takes: one for each block, and those that only agree on
+        exponents."""
         return self.state.blocks + self.state.headers
 
     @property
     def remaining(self) -> int:
-        """How many rounds there are whose results have not come."""
+        """Return how many rounds there are whose results have not come."""
         return self.state.remaining
 
     @property
     def saturated_blocks(self) -> int:
-        """Blocks of this rank's result in which a sum left the range of int32 and stays at its
-        end."""
+        """Return in how many blocks of this rank's result a sum left the range of int32 and stays
+        at its end."""
         return self.state.saturated
 
 
 class AggregationQueuePair(Posting):
-    """A host's end of an aggregation job; made by `Endpoint.create_aggregation`.
+    """An aggregation queue pair is a host's end of an aggregation job;
+    `Endpoint.create_aggregation` makes it.
 
     All ranks of the job post the same reductions in the same order. They are carried out one after
     the other, without a pause, and complete in order as `reduced`. A job that failed (`error` is
@@ -162,7 +164,7 @@ class AggregationQueuePair(Posting):
 
     @property
     def statistics(self) -> AggregationStatistics:
-        """A copy of the counters."""
+        """Return a copy of the counters."""
         return AggregationStatistics(*words_of(self._job.state.statistics).tolist())
 
     def post_reduction(

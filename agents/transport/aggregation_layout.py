@@ -13,7 +13,7 @@ AGGREGATION = 3
 
 @record
 class JobState(Record):
-    """A job."""
+    """A record holds the state of one aggregation job."""
 
     epoch: int
     slots: int
@@ -55,7 +55,7 @@ class JobState(Record):
 
 @record
 class Slot(Record):
-    """A row of the slot table."""
+    """A row of the slot table holds what a slot sends and waits for."""
 
     state: int
     round: int
@@ -86,10 +86,11 @@ SENT = 4
 
 @record
 class AggregationOperation(Record):
-    """An operation.
+    """A record holds the state of one posted reduction.
 
     The `address` of its work is the address of this record, `first` its first round and `end` one
-    past its last."""
+    past its last.
+    """
 
     number: int
     data_kind: int

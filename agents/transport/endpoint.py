@@ -59,7 +59,7 @@ def _free_memory(state: at.EndpointState) -> None:
 
 
 class Endpoint:
-    """One host's transport: RC and UD queue pairs that share an address and a link.
+    """An endpoint is one host's transport: its RC and UD queue pairs share an address and a link.
 
     `address` is the host's IPv4 address as an integer; `path_mtu` the RoCE payload of a packet
     (256, 512, 1024, 2048 or 4096 bytes), the same at every peer; `rate_bps` the host's link rate,
@@ -228,7 +228,7 @@ class Endpoint:
         return region
 
     def deregister(self, region: MemoryRegion) -> None:
-        """Take it back: later requests for it are refused. Posted operations on it must have
+        """Take a region back: later requests for it are refused. Posted operations on it must have
         completed."""
         index = self._index_of(region)
         del self._registered[index]
@@ -256,7 +256,7 @@ class Endpoint:
 
     @property
     def maximum_window(self) -> int:
-        """How many packets a queue pair has under way at most, and at first."""
+        """Return how many packets a queue pair has under way at most, and at first."""
         return self.state.maximum_window
 
     def create_rc(
@@ -507,7 +507,8 @@ class Endpoint:
 
     @property
     def source_ports(self) -> list[int]:
-        """The UDP source ports that the queue pairs send from now; REPS draws others for data."""
+        """Return the UDP source ports that the queue pairs send from now; REPS draws others for
+        data."""
         ports = self._pairs["source_port"][: len(self._queue_pairs)]
         return list(dict.fromkeys(ports.tolist()))
 
@@ -543,7 +544,7 @@ class Endpoint:
 
     @property
     def has_completions(self) -> bool:
-        """Whether `poll` has something, apart from what receive workers have found."""
+        """Return whether `poll` has something, apart from what receive workers have found."""
         return bool(self._completions)
 
     def poll(self) -> list[Completion]:
@@ -565,7 +566,7 @@ class Endpoint:
 
     @property
     def statistics(self) -> Statistics:
-        """A copy of the counters; those of the endpoint's receive workers are included."""
+        """Return a copy of the counters; those of the endpoint's receive workers are included."""
         counted = words_of(self.state.statistics).copy()
         for worker, _ in self._workers:
             counted += words_of(worker.state.endpoint.statistics)

@@ -8,7 +8,8 @@ from weft.agents.transport.posting import Completion
 
 
 class EndpointAgent:
-    """An agent on an endpoint; a subclass says what it does (`look_after`) and when (`due_ns`)."""
+    """Agents on an endpoint have this in common; a subclass says what it does (`look_after`) and
+    when (`due_ns`)."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
@@ -21,22 +22,22 @@ class EndpointAgent:
 
     @property
     def due_ns(self) -> int | None:
-        """When the agent, apart from its endpoint, must be looked after."""
+        """Return when the agent, apart from its endpoint, must be looked after."""
         raise NotImplementedError
 
     @property
     def address(self) -> int:
-        """The IPv4 address of the host."""
+        """Return the IPv4 address of the host."""
         return self.endpoint.address
 
     @property
     def groups(self) -> Collection[int]:
-        """The multicast groups of which the host must be a member."""
+        """Return the multicast groups of which the host must be a member."""
         return self.endpoint.groups
 
     @property
     def attentive(self) -> bool:
-        """Whether the agent must be looked after whenever something arrives."""
+        """Return whether the agent must be looked after whenever something arrives."""
         return False
 
     def has_event(self) -> bool:

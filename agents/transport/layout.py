@@ -37,7 +37,7 @@ class Piece(Record):
 
 @record
 class EndpointState(Record):
-    """An endpoint."""
+    """A record holds the state of an endpoint and the addresses of its tables."""
 
     address: int
     path_mtu: int
@@ -132,7 +132,7 @@ class EndpointState(Record):
 
 @record
 class PairState(Record):
-    """A row of the queue pair table."""
+    """A row of the queue pair table holds the state of one queue pair."""
 
     kind: int
     state: int
@@ -514,7 +514,7 @@ class Staged(Record):
 
 @record
 class SinkState(Record):
-    """A chunk sink."""
+    """A record holds the state of a chunk sink."""
 
     operation: int
     chunk_bytes: int

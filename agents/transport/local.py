@@ -19,7 +19,8 @@ FIRST_LOCAL_NUMBER = 0xF00000
 
 
 class LocalQueuePair(RcQueuePair):
-    """One end of a connection from an endpoint to itself; made by `Endpoint.create_local`.
+    """A local queue pair is one end of a connection from an endpoint to itself;
+    `Endpoint.create_local` makes it.
 
     What is posted completes at once, in order, at both ends. SEND and RDMA WRITE work as they do
     on other RC queue pairs, with keys and bounds checked; there is no RDMA READ.

@@ -28,8 +28,8 @@ LENGTH = 2
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """One finished operation or one arrival; `qp` is the queue pair, `context` what the caller
-    posted with it."""
+    """A completion tells of one finished operation or one arrival; `qp` is the queue pair,
+    `context` what the caller posted with it."""
 
     kind: CompletionKind
     qp: "Posting"
@@ -43,7 +43,7 @@ class Completion:
 
 
 class Owner(Protocol):
-    """An endpoint as its queue pairs know it; see `Endpoint`."""
+    """An owner is an endpoint as its queue pairs know it; see `Endpoint`."""
 
     address: int
     path_mtu: int
@@ -53,7 +53,7 @@ class Owner(Protocol):
 
     @property
     def maximum_window(self) -> int:
-        """How many packets a queue pair has under way at most."""
+        """Return how many packets a queue pair has under way at most."""
 
     def row_of(self, index: int) -> at.PairState:
         """Return a queue pair's row."""
@@ -91,7 +91,7 @@ def check_word(name: str, value: int) -> int:
 
 
 class Posting:
-    """What both kinds have: work that compiled code knows, work that waits for room, and
+    """Both kinds of queue pair have work that compiled code knows, work that waits for room, and
     contexts.
 
     There may be a million of them in a process: what most do not need is made when it is needed.
@@ -112,7 +112,8 @@ class Posting:
 
     @property
     def _endpoint(self) -> Owner:
-        """Whose queue pair it is; whoever uses the queue pair keeps that, too."""
+        """Return the endpoint whose queue pair it is; whoever uses the queue pair keeps that,
+        too."""
         endpoint = self._home()
         if endpoint is None:
             raise TransportMisuse(
@@ -123,7 +124,7 @@ class Posting:
 
     @property
     def outstanding(self) -> int:
-        """How many posted operations have not completed."""
+        """Return how many posted operations have not completed."""
         return len(self._posted)
 
     def _post(

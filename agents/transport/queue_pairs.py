@@ -39,7 +39,8 @@ def _signed(address: int) -> int:
 
 
 class RcQueuePair(Posting):
-    """One end of a reliable connection; made by `Endpoint.create_rc`.
+    """An RC queue pair is one end of a reliable connection (IBTA specification 1.4, 9.7);
+    `Endpoint.create_rc` makes it.
 
     Posts are carried out and completed in order. They may be posted before `connect`; they leave
     after it. A queue pair that failed (`error` is set) completes everything posted to it with an
@@ -64,7 +65,7 @@ class RcQueuePair(Posting):
 
     @property
     def local(self) -> RemoteQueuePair:
-        """What the peer must be connected to: this end's address, number and first PSN."""
+        """Return what the peer must be connected to: this end's address, number and first PSN."""
         return RemoteQueuePair(self._endpoint.address, self.number, self.initial_psn)
 
     def connect(self, remote: RemoteQueuePair) -> None:
@@ -267,7 +268,8 @@ class RcQueuePair(Posting):
 
 
 class UdQueuePair(Posting):
-    """A queue pair on a multicast group; made by `Endpoint.create_ud`.
+    """A UD queue pair sends to a multicast group and receives from it; `Endpoint.create_ud` makes
+    it.
 
     Sends paced runs of chunks, receives into sinks.
     """
@@ -344,7 +346,7 @@ class UdQueuePair(Posting):
 
     @property
     def sink(self) -> ChunkSink | None:
-        """The sink last attached. Setting it detaches every other one; None detaches all."""
+        """Return the sink last attached. Setting it detaches every other one; None detaches all."""
         return next(reversed(self._sinks.values()), None)
 
     @sink.setter

@@ -31,7 +31,7 @@ SLOT_BYTES = 4096
 
 
 class ReceiveWorker:
-    """Receives the chunks of some groups, each an address and a Q_Key.
+    """A receive worker receives the chunks of some groups, each an address and a Q_Key.
 
     `address` is the host's own (what it sent itself is dropped). `staged` says how payloads reach
     their sinks: straight from the packet, copied once, or through a ring of `slots` slots of
@@ -102,12 +102,12 @@ class ReceiveWorker:
 
     @property
     def staged(self) -> bool:
-        """Whether payloads go through the staging ring."""
+        """Return whether payloads go through the staging ring."""
         return bool(self._slot_bytes)
 
     @property
     def statistics(self) -> Statistics:
-        """A copy of the counters, those of an endpoint."""
+        """Return a copy of the counters, those of an endpoint."""
         return Statistics(*words_of(self.state.endpoint.statistics).tolist())
 
     def attach(self, sink: ChunkSink, group: int = 0) -> None:

@@ -45,7 +45,8 @@ def own_lines(words: int) -> npt.NDArray[np.int64]:
 
 
 class ChunkSink:
-    """The chunks of one operation: a buffer made of shards, each cut into chunks.
+    """A chunk sink receives the chunks of one operation: its buffer is made of shards, each cut
+    into chunks.
 
     Shard r is `shard_bytes[r]` bytes at `shard_offsets[r]` of the buffer (one after the other if
     not given) and has ceil(shard_bytes[r] / chunk_bytes) chunks; the last one may be shorter, an
@@ -156,49 +157,49 @@ class ChunkSink:
 
     @property
     def chunks(self) -> int:
-        """How many chunks there are in all."""
+        """Return how many chunks there are in all."""
         return self.state.chunks
 
     @property
     def shards(self) -> int:
-        """How many shards there are."""
+        """Return how many shards there are."""
         return self.state.shards
 
     @property
     def missing(self) -> int:
-        """How many chunks are not there yet."""
+        """Return how many chunks are not there yet."""
         if self._marked[0]:
             return int(count_missing(self.state.location, 0, self.chunks))
         return self.state.missing
 
     @property
     def missing_bytes(self) -> int:
-        """How many bytes are not there yet."""
+        """Return how many bytes are not there yet."""
         return sum(gap.length for shard in range(self.shards) for gap in self._runs(shard, 1))
 
     @property
     def duplicates(self) -> int:
-        """How many chunks arrived that were there already."""
+        """Return how many chunks arrived that were there already."""
         return self.state.duplicates + self._both
 
     @property
     def out_of_bounds(self) -> int:
-        """How many arrived whose number or length fits no chunk."""
+        """Return how many chunks arrived whose number or length fits no chunk of the sink."""
         return self.state.out_of_bounds
 
     @property
     def received(self) -> int:
-        """How many chunks multicast packets brought first."""
+        """Return how many chunks multicast packets brought first."""
         return self.state.received - self._both
 
     @property
     def _both(self) -> int:
-        """How many chunks arrived while they were being marked: whoever marks is first."""
+        """Return how many chunks arrived while they were being marked: whoever marks is first."""
         return int(np.count_nonzero(self._present & self._fetched)) if self._marked[0] else 0
 
     @property
     def immediate_base(self) -> int:
-        """The immediate of chunk 0: the operation in the upper 8 of 32 bits."""
+        """Return the immediate of chunk 0: the operation in the upper 8 of 32 bits."""
         return self.operation << 24
 
     def missing_in(self, shard: int) -> int:

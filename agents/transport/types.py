@@ -16,15 +16,15 @@ ENTROPIES: tuple[Entropy, ...] = get_args(Entropy)
 
 
 class TransportMisuse(WeftError):
-    """A call on an endpoint or a queue pair that makes no sense: the caller's fault, not the
-    peer's."""
+    """A call on an endpoint or a queue pair makes no sense: the caller is at fault, not the
+    peer."""
 
     exit_status = 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryRegion:
-    """A registered buffer: what RDMA may read and write.
+    """A memory region is a registered buffer, which RDMA may read and write.
 
     `address` is the virtual address of its first byte (64 bits; chosen by the endpoint,
     repeatable, not a pointer), `rkey` the 32-bit key that a peer must show. `buffer` is the
@@ -37,14 +37,14 @@ class MemoryRegion:
 
     @property
     def length(self) -> int:
-        """The size in bytes."""
+        """Return the size in bytes."""
         return len(self.buffer)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteQueuePair:
-    """What an RC queue pair must know of its peer: IPv4 address, QP number (24 bits) and first
-    PSN (24 bits)."""
+    """An RC queue pair must know this of its peer: IPv4 address, QP number (24 bits) and first PSN
+    (24 bits)."""
 
     address: int
     number: int
@@ -52,7 +52,7 @@ class RemoteQueuePair:
 
 
 class CompletionKind(enum.Enum):
-    """What happened."""
+    """A completion is of one of these kinds, which say what happened."""
 
     SENT = "sent"
     """A posted SEND or RDMA WRITE was acknowledged as a whole."""
@@ -78,8 +78,8 @@ class CompletionKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransportOptions:
-    """What can be tuned; the defaults fit links of 10 Mbit/s to 10 Gbit/s with switch queues of
-    256 KiB on a machine that may be late. Who knows the network gives better timeouts.
+    """Options tune the transport; the defaults fit links of 10 Mbit/s to 10 Gbit/s with switch
+    queues of 256 KiB on a machine that may be late. Who knows the network gives better timeouts.
 
     A peer that does not answer fails a queue pair after `retries` retransmissions *and*
     `give_up_ns` without progress, whichever is later, and at most `maximum_timeout_ns` after
@@ -243,7 +243,7 @@ PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})
 
 @dataclass(slots=True)
 class AggregationStatistics:
-    """What one host has counted of a job since it was made."""
+    """Statistics count what one host has sent and received in a job since the job was made."""
 
     rounds_sent: int = 0
     """Packets, repetitions included."""
@@ -261,8 +261,8 @@ class AggregationStatistics:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A run of chunks that did not arrive: `count` chunks from `first_chunk`, `length` bytes at
-    `offset` of the buffer.
+    """A gap is a run of chunks that did not arrive: `count` chunks from `first_chunk`, `length`
+    bytes at `offset` of the buffer.
 
     `shard` is the shard they belong to and `shard_offset` the place of the first byte in it.
     """

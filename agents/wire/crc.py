@@ -203,5 +203,5 @@ def _crc_of(data: npt.NDArray[np.uint8]) -> int:
 
 
 def crc32(data: bytes | npt.NDArray[np.uint8]) -> int:
-    """Return the CRC-32 of some bytes, the same as `zlib.crc32`."""
+    """Return the CRC-32 of some bytes, as `zlib.crc32` does."""
     return int(_crc_of(np.frombuffer(data, np.uint8)))

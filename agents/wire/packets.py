@@ -139,7 +139,7 @@ def parse(
 def put_bth(
     row: int, opcode: int, payload_length: int, acknowledge_request: int, queue_pair: int, psn: int
 ) -> int:
-    """Write a BTH at address `row`; returns the offset behind it."""
+    """Write a BTH at address `row`, and return the offset behind it."""
     pad = -payload_length & 3
     store32(row, np.uint32(opcode | (pad << 12) | 0xFFFF0000))
     store32(row + 4, np.uint32(swap32(queue_pair)))
@@ -161,14 +161,14 @@ def set_begins_message(row: int) -> None:
 
 @internal
 def put_word(row: int, at: int, value: int) -> int:
-    """Write a 32-bit number, most significant byte first; returns the offset behind it."""
+    """Write a 32-bit number, most significant byte first, and return the offset behind it."""
     store32(row + at, np.uint32(swap32(value)))
     return at + 4
 
 
 @internal
 def put_words(row: int, at: int, values: tuple[int, ...]) -> int:
-    """Write 32-bit numbers, as `put_word` does each; returns the offset behind them."""
+    """Write 32-bit numbers, as `put_word` does each, and return the offset behind them."""
     for value in values:
         at = put_word(row, at, value)
     return at
@@ -176,7 +176,7 @@ def put_words(row: int, at: int, values: tuple[int, ...]) -> int:
 
 @internal
 def put_reth(row: int, at: int, remote_address: int, rkey: int, dma_length: int) -> int:
-    """Write a RETH; returns the offset behind it."""
+    """Write a RETH, and return the offset behind it."""
     store64(row + at, swap64(np.uint64(remote_address)))
     store32(row + at + 8, np.uint32(swap32(rkey)))
     store32(row + at + 12, np.uint32(swap32(dma_length)))

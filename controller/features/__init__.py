@@ -1,1 +1,2 @@
-"""What the switches do beside each other: a P4 feature a module, with its planner and counters."""
+"""What the switches do beside each other: each P4 feature is a module, with its planner and
+counters."""

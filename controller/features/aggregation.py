@@ -1,4 +1,5 @@
-"""Aggregation in the switches: jobs to trees of switches, and trees to the entries of each.
+"""Aggregation in the switches: this module plans a tree of switches for each job, and the entries
+of each switch in it.
 
 A job is one communicator: its ranks send vectors to an IPv4 multicast address, every switch of the
 job's tree adds what its children send, and the root sends the sum down again. The tree is that of
@@ -27,20 +28,21 @@ from weft.topo.clos import Direction, Topology
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
 SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
-"""A switch's device id added to this is the source address of packets that it makes itself."""
+"""A switch adds its device id to this: the sum is the source address of packets that it makes
+itself."""
 MAX_CHILDREN = 64
-"""The most children of one switch: its mask of those it has seen has so many bits."""
+"""The most children of one switch: its mask of the children that it has seen has so many bits."""
 MAX_EPOCH = (1 << 32) - 1
 TABLE = "aggregation_job"
-"""The table of jobs: it has room for as many as there can be."""
+"""The table of jobs; its size is the number of jobs that there can be."""
 FRAME_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 16 + 4
-"""Of a packet without values: Ethernet to the aggregation header, and ICRC."""
+"""Frame bytes of a packet without values: Ethernet to the aggregation header, and ICRC."""
 
 
 @dataclass(frozen=True)
 class AggregationJob:
-    """A communicator that switches add for. What the switches have room for is checked where it is
-    planned.
+    """Describe a communicator that switches add for. The planner checks whether the switches have
+    room for it.
 
     Raises:
         InputError: there are no hosts or one twice, or a number is out of range.
@@ -51,7 +53,7 @@ class AggregationJob:
     hosts: Sequence[str]
     """Names of the ranks' hosts, in the order of the ranks."""
     epoch: int
-    """It differs for every job that ever uses the same rows, and is 1 to 2^32 - 1."""
+    """A number from 1 to 2^32 - 1 that differs between all jobs that ever use the same rows."""
     slots: int
     """How many rounds may be under way at the same time: a power of 2. Each takes two rows."""
     pool_base: int
@@ -81,19 +83,19 @@ class AggregationJob:
 
     @property
     def number(self) -> int:
-        """The job's number, from 0. It is part of the address, so it stays while other jobs come
-        and go."""
+        """Return the job's number, from 0. It is part of the address, so it stays while other jobs
+        come and go."""
         return int(IPv4Address(self.address)) - JOB_BASE_ADDRESS
 
     @property
     def rows(self) -> range:
-        """The rows of the switches' registers that belong to the job."""
+        """Return the rows of the switches' registers that belong to the job."""
         return range(self.pool_base, self.pool_base + 2 * self.slots)
 
 
 @dataclass(frozen=True)
 class AggregationNode:
-    """A switch of a job's tree. Ports are its own, by number."""
+    """Describe one switch of a job's tree. Ports are those of this switch, by number."""
 
     children: tuple[int, ...]
     """The ports of child 0, child 1 and so on."""
@@ -105,16 +107,16 @@ class AggregationNode:
 
 @dataclass(frozen=True)
 class AggregationTree:
-    """The tree of a job's switches."""
+    """Hold the switches of a job's tree."""
 
     job: AggregationJob
     root: str
     nodes: Mapping[str, AggregationNode]
-    """By switch: the root comes first, and every parent before its children."""
+    """The switches by name: the root comes first, and every parent before its children."""
 
 
 class Aggregation(Feature):
-    """The feature aggregation. The jobs are wanted of it; it provides their trees."""
+    """Let switches add. Callers ask this feature for jobs; it provides their trees."""
 
     name = "aggregation"
     counters = ("port_egress_headers", "port_egress_values")
@@ -140,8 +142,8 @@ class Aggregation(Feature):
         return Planned(aggregation_entries(names, topology, trees), trees)
 
     def share(self, cells: LinkCells) -> LinkCounters:
-        """See `Feature.share`: a counter does not know the bytes of what aggregation made longer or
-        shorter, so that is counted by its two kinds."""
+        """See `Feature.share`. The packets that aggregation made longer or shorter are counted by
+        their two kinds, since a port's counter does not know their bytes."""
         bare, _ = cells.at_source("port_egress_headers")
         full, _ = cells.at_source("port_egress_values")
         if not bare + full:
@@ -164,9 +166,9 @@ def plan_aggregation(
     """Plan the tree of every job.
 
     ``without`` names links that are not to be used. Raises InputError for a program without
-    aggregation, an unknown host, an address that no job has or that two jobs have, rows that a
-    switch has not or that two jobs have on one switch, a switch with more than 64 children, and a
-    job that no switch reaches downwards by the remaining links.
+    aggregation; an unknown host; an address that no job can have or that two jobs have; rows that a
+    switch does not have, or that two jobs have on one switch; a switch with more than 64 children;
+    and a job that no switch reaches downwards over the remaining links.
     """
     jobs = tuple(jobs)
     if not jobs:
@@ -235,7 +237,8 @@ def _tree(
 
 
 def _check_room(names: ProgramNames, job: AggregationJob) -> None:
-    """Raise InputError for an address that is no job's, or rows that a switch has not."""
+    """Raise InputError for an address that no job can have, or for rows that a switch does not
+    have."""
     numbers, rows = names.size(TABLE), names.size("row_epoch")
     try:
         known = 0 <= job.number < numbers

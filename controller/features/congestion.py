@@ -1,4 +1,4 @@
-"""Marks of congestion: from how many waiting packets on the switches mark (RFC 3168)."""
+"""Congestion marks: switches mark packets once so many packets wait in a queue (RFC 3168)."""
 
 from weft.base.errors import refuse
 from weft.controller.counters import LinkCells, LinkCounters
@@ -12,7 +12,7 @@ MAX_THRESHOLD = (1 << 19) - 1
 
 
 class Congestion(Feature):
-    """The feature that marks packets. It is told from how many waiting packets on, as
+    """Mark packets that meet a long queue. Callers say how many packets make it long, as
     `plan_marking` takes it."""
 
     name = "congestion"
@@ -37,9 +37,9 @@ def plan_marking(
 ) -> dict[str, list[Entity]]:
     """Return the marking threshold of every switch, by its name.
 
-    ``threshold_packets``: a packet of a transport that understands marks is marked where so many
-    or more wait in an egress queue as it comes there; 0: none is. Raises InputError for a number
-    that v1model's queue depths do not have.
+    A packet of a transport that understands marks is marked if ``threshold_packets`` or more
+    packets wait in the egress queue when it comes there; with 0 no packet is marked. Raises
+    InputError for a number that v1model's queue depths cannot have.
     """
     refuse(
         not 0 <= threshold_packets <= MAX_THRESHOLD,

@@ -1,7 +1,7 @@
-"""Loss on purpose: from link directions with a probability to the fault entries of the switches.
+"""Loss on purpose: this module turns probabilities of loss into fault entries of the switches.
 
-A direction loses at its far end's ingress; hosts run no P4, so towards a host the switch's egress
-decides. So every packet is exposed once per link.
+A direction of a link loses packets at the ingress of its far end; hosts run no P4, so towards a
+host the switch's egress decides. So every packet is exposed once per link.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,12 +16,11 @@ from weft.topo.clos import Topology
 from weft.topo.faults import LinkLoss
 
 CERTAIN = 1 << 32
-"""A probability of 1 as a threshold, which 32 bits do not hold: action lose_all."""
+"""The threshold for probability 1, which 32 bits cannot hold; action lose_all stands for it."""
 
 
 class Faults(Feature):
-    """The feature that loses packets on purpose. It is told probabilities of loss, as `losses`
-    gives them."""
+    """Lose packets on purpose. Callers give the probabilities of loss, as `losses` returns them."""
 
     name = "faults"
     counters = ("ingress_lost",)
@@ -37,7 +36,7 @@ class Faults(Feature):
         return Planned(plan_faults(planning.names, planning.topology, wanted))
 
     def share(self, cells: LinkCells) -> LinkCounters:
-        """See `Feature.share`: what a host loses is counted where it leaves the last switch."""
+        """See `Feature.share`. What a host loses is counted where it leaves the last switch."""
         packets, size_bytes = (
             cells.at_source("egress_lost")
             if cells.direction.tier == "host_down"
@@ -49,8 +48,8 @@ class Faults(Feature):
 def losses(
     topology: Topology, loss: float = 0.0, faults: Iterable[LinkLoss] = ()
 ) -> dict[tuple[str, str], float]:
-    """Return probability of loss per direction, by its ends: ``loss`` where no fault says
-    otherwise.
+    """Return the probability of loss of each direction, by its ends; it is ``loss`` where no fault
+    says otherwise.
 
     Directions without loss are left out. Raises InputError for an unknown link.
     """
@@ -65,8 +64,9 @@ def plan_faults(
 ) -> dict[str, list[Entity]]:
     """Return the fault entries of every switch that has any, by its name.
 
-    ``losses``: per direction, by the names of its ends, a probability from 0 to 1, which takes
-    effect in steps of 2^-32. Raises InputError for another number or an unknown direction.
+    ``losses`` has a probability from 0 to 1 for each direction, which is given by the names of its
+    ends; it takes effect in steps of 2^-32. Raises InputError for another number or an unknown
+    direction.
     """
     found: dict[str, list[Entity]] = {}
     for ends, probability in losses.items():

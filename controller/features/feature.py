@@ -37,46 +37,46 @@ class Demand:
 
 @dataclass(frozen=True)
 class Planning:
-    """All that planners are told."""
+    """Hold all that planners are told."""
 
     names: ProgramNames
     """The names and sizes of the program that the switches run."""
     topology: Topology
     seed: int = 1
-    """What is drawn is drawn from it."""
+    """Seeds all random choices of planners."""
     without: Collection[str] = ()
-    """Names of links that carry no traffic, as they have failed."""
+    """Names of links that have failed and so carry no traffic."""
     wants: Mapping[str, Any] = field(default_factory=dict)
-    """What is wanted of a feature, by the feature's name. Each says of what type that is, and does
-    what is most usual where nothing is said."""
+    """What is wanted of each feature, by the feature's name. Each feature says which type that has,
+    and does what is most usual where nothing is said."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """The options of the scenario, by the names of their fields; none where there is no scenario,
+    """The options of the scenario, by the names of their fields; empty where there is no scenario,
     as in benchmarks."""
 
 
 @dataclass(frozen=True)
 class Planned:
-    """What a planner makes."""
+    """Hold what a planner makes."""
 
     entities: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
     """What every switch holds for the feature, by the switch's name."""
     provides: Any = None
-    """What others may want to know of it, such as addresses; None: nothing."""
+    """What others may want to know of the feature, such as addresses; None if there is nothing."""
 
 
 class Feature:
-    """Something that every switch of a fabric does.
+    """Plan and count something that every switch of a fabric does.
 
     Another package brings an instance by an entry point in the group ``weft.p4_features``. Its
-    include is made a part of the fabric's program: table ``t`` of a control that is applied at
+    include becomes a part of the fabric's program: table ``t`` of a control that is applied at
     ingress as feature ``x`` is ``FabricIngress.x.t`` there, and `ProgramNames.name` finds it by
     ``x.t``, and not by ``t`` alone.
     """
 
     name: str
-    """An identifier of P4."""
+    """The feature's name, an identifier of P4."""
     include: Path
-    """Of a feature of another package: a P4_16 file that defines the controls; it may use what
+    """For a feature of another package: a P4_16 file that defines the controls; it may use what
     p4/include/headers.p4 defines. Weft's own features stand in p4/fabric.p4."""
     ingress = ""
     """A control of ``include`` with the parameters (inout headers_t, inout metadata_t, inout
@@ -84,8 +84,8 @@ class Feature:
     egress = ""
     """The same, applied to packets that leave, before they are counted."""
     counters: tuple[str, ...] = ()
-    """Short names of counters by port that are read at every port of a switch; of a feature of
-    another package with its name, such as ``x.marked``."""
+    """Short names of counters by port that are read at every port of a switch. A feature of another
+    package puts its own name before them, as in ``x.marked``."""
     host_counters: tuple[str, ...] = ()
     """Short names of counters by port that are read where a port leads to a host."""
 
@@ -93,9 +93,10 @@ class Feature:
         """Return what a run's demand asks of it, as `Planning.wants` has it; None: nothing."""
 
     def plan(self, planning: Planning) -> Planned:
-        """Return what every switch holds for it. Raises InputError for what cannot be done."""
+        """Return what every switch holds for the feature. Raises InputError for what cannot be
+        done."""
         return Planned()
 
     def share(self, cells: LinkCells) -> LinkCounters:
-        """Return what its counters add to the figures of a link's direction."""
+        """Return what the feature's counters add to the figures of a link's direction."""
         return LinkCounters()

@@ -1,4 +1,5 @@
-"""Multicast: groups of hosts to trees, and trees to the entries of every switch.
+"""Multicast: this module plans a tree for each group of hosts, and the entries of every switch in
+it.
 
 A tree is undirected: each of its switches sends what comes in by one port of the tree out by all
 others, so any member can be the source. Its root is one of the lowest switches below which all
@@ -24,14 +25,14 @@ LAST_GROUP = 32767
 
 
 def max_groups(names: ProgramNames) -> int:
-    """Return how many groups there can be, from 239.0.0.0 on: the last numbers are for
+    """Return how many groups there can be, from 239.0.0.0 on; the last numbers are kept for
     aggregation."""
     return LAST_GROUP - (names.size("aggregation_job") if "aggregation_job" in names else 0)
 
 
 @dataclass(frozen=True)
 class MulticastTree:
-    """One multicast group and the way its packets take."""
+    """Describe one multicast group and the way that its packets take."""
 
     index: int
     """The group's number, from 0."""
@@ -43,7 +44,7 @@ class MulticastTree:
 
     @property
     def address(self) -> int:
-        """The group's IPv4 address: 239.0.(index div 256).(index mod 256)."""
+        """Return the group's IPv4 address: 239.0.(index div 256).(index mod 256)."""
         return GROUP_BASE_ADDRESS + self.index
 
 
@@ -83,8 +84,9 @@ def plan_trees(
 ) -> tuple[MulticastTree, ...]:
     """Plan a tree for each group of hosts, given by name.
 
-    ``without``: names of links not to be used. Raises InputError for an empty group, an unknown
-    host, too many groups, or a group that no switch reaches downwards by the remaining links.
+    ``without`` names links that are not to be used. Raises InputError for an empty group, an
+    unknown host, too many groups, or a group that no switch reaches downwards over the remaining
+    links.
     """
     most = max_groups(names)
     live = live_directions(topology, without)
@@ -127,8 +129,8 @@ def tree_entities(names: ProgramNames, trees: Iterable[MulticastTree]) -> dict[s
 def hosts_below(
     topology: Topology, live: Mapping[str, tuple[Direction, ...]]
 ) -> dict[str, dict[str, Direction]]:
-    """Return, per switch, for each host below it, the direction to take. Lower switches come
-    first."""
+    """Return, by switch, the direction that leads to each host below it. Lower switches
+    come first."""
     below: dict[str, dict[str, Direction]] = {}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         found: dict[str, Direction] = {}
@@ -146,8 +148,8 @@ def hosts_below(
 def lowest_roots(
     topology: Topology, below: Mapping[str, Mapping[str, Direction]], members: Sequence[str]
 ) -> list[Switch]:
-    """Return the lowest switches that have all members below them; raise InputError for an unknown
-    one."""
+    """Return the lowest switches that have all members below them. Raises InputError for an unknown
+    member."""
     refuse(
         not members,
         "a multicast group without members",

@@ -1,10 +1,11 @@
-"""Pinned paths: the entries that lead single flows by paths that the controller chose.
+"""Pinned paths: this module plans the entries that lead single flows along paths that the
+controller chose.
 
 A flow is what one UDP source port carries from one host to another. Its path is a number: between
 leaves of two tiers, the spine's index; between pods of a fat tree of three tiers, the core's;
-within a pod, that of the aggregation switch, counted within the pod. What a path needs is an entry
-on each switch of it that has a choice: on the leaf, and between pods on the aggregation switch
-above it; from the top there is one way down.
+within a pod, that of the aggregation switch, counted within the pod. A path needs an entry on each
+of its switches that has a choice: on the leaf, and between pods on the aggregation switch above it.
+From the top there is only one way down.
 """
 
 from collections import defaultdict
@@ -23,7 +24,7 @@ from weft.topo.clos import Direction, Switch, Topology
 
 @dataclass(frozen=True)
 class Pin:
-    """A flow and its path."""
+    """Pin a flow to its path."""
 
     source: int
     """Number of the host that sends."""
@@ -31,14 +32,14 @@ class Pin:
     source_port: int
     """UDP source port of the flow's packets."""
     path: int
-    """-1 between hosts of one leaf, which has nothing to choose."""
+    """The number of the path; -1 between hosts of one leaf, where there is nothing to choose."""
 
     def __str__(self) -> str:
         return f"pin of h{self.source} > h{self.destination} from port {self.source_port}"
 
 
 class PathMap:
-    """The paths between the leaves of a topology, by number."""
+    """Number the paths between the leaves of a topology."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -54,7 +55,8 @@ class PathMap:
         }
 
     def count(self, source: Switch, destination: Switch) -> int:
-        """Return how many paths lead from a leaf to another one; 0 to itself."""
+        """Return how many paths lead from one leaf to another; there are 0 from a leaf to
+        itself."""
         if source == destination:
             return 0
         if source.pod is None:
@@ -62,9 +64,10 @@ class PathMap:
         return len(self._aggs[source.pod] if source.pod == destination.pod else self._cores)
 
     def directions(self, source: Switch, destination: Switch, path: int) -> tuple[Direction, ...]:
-        """Return the links of a path from leaf to leaf, in order; none within a leaf (path -1).
+        """Return the directions of links that a path from leaf to leaf takes, in order; there are
+        none within a leaf (path -1).
 
-        Raises InputError for a path that there is not.
+        Raises InputError for a path that does not exist.
         """
         if source == destination and path == WITHIN_LEAF:
             return ()
@@ -86,8 +89,8 @@ class PathMap:
 
 
 class PinnedPaths(Feature):
-    """The feature pinned paths. It is told the pins, and leaves out those that need a link that has
-    failed."""
+    """Pin flows to paths. Callers give the pins; those whose path needs a link that has failed are
+    left out."""
 
     name = "pinned_paths"
 
@@ -107,11 +110,11 @@ def plan_pins(
     pins: Iterable[Pin],
     without: Collection[str] = (),
 ) -> dict[str, list[Entity]]:
-    """Return the pinned paths of every switch that has any, by its name.
+    """Return the entries of pinned paths of every switch that has any, by its name.
 
-    ``without``: names of links not to be used; a flow whose path needs one of them is not pinned,
-    on any switch. Raises InputError for an unknown host, link or path, a source port that UDP has
-    not, a flow with two paths, and more flows than a switch holds.
+    ``without`` names links that are not to be used: a flow whose path needs one of them is not
+    pinned on any switch. Raises InputError for an unknown host, link or path; a source port that
+    UDP does not have; a flow with two paths; and more flows than a switch holds.
     """
     paths = PathMap(topology)
     down = {topology.link(name).name for name in without}
@@ -151,8 +154,8 @@ def plan_pins(
 def _choices(
     names: ProgramNames, topology: Topology, path: Iterable[Direction], down: Collection[str]
 ) -> list[tuple[str, Action]]:
-    """Return the switches of a path that have a choice, and what they do; none if a link is
-    down."""
+    """Return the switches of a path that have a choice, and what each does; none if a link of the
+    path is down."""
     found = []
     for direction in path:
         if direction.link.name in down:

@@ -1,4 +1,4 @@
-"""The fabric's program with the features of other packages in it, compiled."""
+"""The fabric's program, compiled together with the features of other packages."""
 
 import hashlib
 import re
@@ -15,10 +15,10 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def featured_program(values: int = AGGREGATION_VALUES) -> ProgramFiles:
-    """Return the fabric's program with all features, compiled, for aggregation packets of so many
+    """Return the fabric's program with all features, compiled for aggregation packets of so many
     values.
 
-    Raises `InputError` for a feature whose file is not there, `CompileError` for one that is wrong.
+    Raises `InputError` if a feature's file is not there, and `CompileError` if it is wrong.
     """
     folders, macros = program_options()
     return compile_cached(
@@ -28,9 +28,9 @@ def featured_program(values: int = AGGREGATION_VALUES) -> ProgramFiles:
 
 def program_options() -> tuple[list[Path], dict[str, str | None]]:
     """Return the folders of includes and the macros with which the fabric's program has all
-    features; none where there are no features.
+    features; both are empty where no other package brings one.
 
-    Raises `InputError` for a feature whose file is not there.
+    Raises `InputError` if a feature's file is not there.
     """
     features = brought_features()
     if not features:

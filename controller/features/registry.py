@@ -19,11 +19,11 @@ OWN: tuple[Feature, ...] = (
     Aggregation(),
     Faults(),
 )
-"""Weft's own."""
+"""Weft's own features."""
 
 
 def brought_features() -> tuple[Feature, ...]:
-    """Return all that other packages bring, by name."""
+    """Return all features that other packages bring, by name."""
     needs = ("include", "ingress", "egress", "plan", "counters", "host_counters", "share", "wanted")
     found = brought("weft.p4_features", *needs, taken=tuple(each.name for each in OWN))
     return tuple(found[name] for name in sorted(found))

@@ -1,22 +1,22 @@
-"""Unicast routes: from a topology to the entries of every switch.
+"""Unicast routes: this module plans the routes of every switch of a topology.
 
 Every switch forwards towards a host's leaf by all of its shortest paths over the links that are up;
 where there are several, an ECMP group hashes flows over them. A leaf has a /32 for each of its own
-hosts. In a tree of three tiers what goes up by all uplinks is one default route.
+hosts. In a tree of three tiers one default route covers what goes up by all uplinks.
 
-By destination, the switch takes one of these ways for each host instead, as D-Mod-K does (Zahavi,
-"Fat-tree routing and node ordering providing contention free traffic for MPI global collectives",
-2012): of u uplinks, the leaf takes uplink d mod u for host d of the network, and a switch above it
-uplink (d div u) mod its own. All ways to a host then come down from one top switch, and the links
-that lead down to a leaf or pod have equal shares of its hosts: where there is no oversubscription,
-none carries more than one host receives, whoever sends.
+With routes by destination, the switch takes one of these ways for each host instead, as D-Mod-K
+does (Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global
+collectives", 2012): of u uplinks, the leaf takes uplink d mod u for host d of the network, and a
+switch above it takes uplink (d div u) mod its own number. All ways to a host then come down from
+one top switch, and the links that lead down to a leaf or pod have equal shares of its hosts: where
+there is no oversubscription, none carries more than one host receives, whoever sends.
 
 Where packets are sprayed, a route that has several shortest paths names a member that says over
 which set of ports (`SwitchSpraying`). Pinned paths (`weft.controller.features.pinned_paths`) come
-before all routes; what is not pinned goes by ECMP.
+before all routes; flows that are not pinned go by ECMP.
 
-A member of the action selector is a port (its id is the port's number). Group 1, and set 1, is all
-uplinks; another set of ports has id 2 + index of the first leaf that is reached by it.
+A member of the action selector is a port (its id is the port's number). Group 1 and set 1 hold all
+uplinks; another set of ports has id 2 + the index of the first leaf that is reached by it.
 """
 
 import random
@@ -51,8 +51,8 @@ SUBNET_BITS = 24
 Ports = tuple[int, ...]
 
 Paths = Literal["ecmp", "destination", "spray-random", "spray-round-robin", "pinned"]
-"""How flows choose among shortest paths: by their hash; by where they go; each packet anew, at
-random or in turn; as pinned, else by their hash."""
+"""How flows choose among shortest paths: by their hash; by their destination; each packet anew, at
+random or in turn; or as pinned, and by their hash if they are not."""
 
 PATHS: tuple[Paths, ...] = get_args(Paths)
 
@@ -61,8 +61,8 @@ RoutePlanner = Callable[[Planning], Mapping[str, Sequence[Entity]]]
 
 
 class Routes(Feature):
-    """The feature unicast routes. It is told how flows choose among shortest paths (`Paths`), or
-    what plans their routes (`RoutePlanner`); by default ECMP."""
+    """Route unicast packets. Callers say how flows choose among shortest paths (`Paths`), or give a
+    function that plans the routes (`RoutePlanner`); the default is ECMP."""
 
     name = "routes"
 
@@ -89,11 +89,12 @@ def plan_routes(
     paths: Paths = "ecmp",
     seed: int = 1,
 ) -> dict[str, list[Entity]]:
-    """Return route entries of every switch, by its name.
+    """Return the route entries of every switch, by its name.
 
-    ``without``: names of links not to be used (failed ones). A host or leaf that cannot be reached
-    then has no route. ``seed``: of the orders in which packets are sprayed. Raises InputError for a
-    link that does not exist, and for more routes or sets of ports than a switch holds.
+    ``without`` names links that are not to be used (failed ones); a host or leaf that cannot be
+    reached over the others has no route. ``seed`` draws the orders in which packets are sprayed.
+    Raises InputError for a link that does not exist, and for more routes or sets of ports than a
+    switch holds.
     """
     live = live_directions(topology, without)
     next_hops = _next_hops(topology, live)
@@ -126,9 +127,9 @@ def plan_routes(
 
 
 def plan_salts(names: ProgramNames, topology: Topology, seed: int) -> dict[str, list[Entity]]:
-    """Return the salt of every switch's ECMP hash, drawn from ``seed`` and its device id.
+    """Return the salt of every switch's ECMP hash, drawn from ``seed`` and the switch's device id.
 
-    Aggregation switches, which choose after a leaf has, make one of it for each flow.
+    Aggregation switches choose after a leaf has, so they make another salt of it for each flow.
     """
     return {
         switch.name: [
@@ -149,7 +150,8 @@ def plan_salts(names: ProgramNames, topology: Topology, seed: int) -> dict[str, 
 def live_directions(
     topology: Topology, without: Collection[str]
 ) -> dict[str, tuple[Direction, ...]]:
-    """Return what leaves every switch by links that are up, in the order of the ports."""
+    """Return the directions that leave every switch over links that are up, in the order of the
+    ports."""
     down = {topology.link(name).name for name in without}
     return {
         switch.name: tuple(
@@ -265,7 +267,7 @@ def _entries_by_destination(
     next_hops: dict[str, Ports],
     divisor: int,
 ) -> list[Entity]:
-    """Return a route per host, or per leaf where all its hosts are reached by one port."""
+    """Return a route for each host, or one for a leaf where one port reaches all its hosts."""
     uplinks = _uplinks(topology, switch)
     members = {
         direction.source.number: _member(names, topology, switch, direction) for direction in live
@@ -300,7 +302,7 @@ def _entries_by_destination(
 
 
 def _divisors(topology: Topology) -> dict[int, int]:
-    """Return by level of switches how many ways lead up to it from a leaf."""
+    """Return, by level of switches, how many ways lead up to that level from a leaf."""
     divisors = {1: 1}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         uplinks = len(_uplinks(topology, switch))
@@ -318,7 +320,7 @@ def _uplinks(topology: Topology, switch: Switch) -> Ports:
 
 
 def _choose(number: int, ports: Ports, uplinks: Ports) -> int:
-    """Return the port of ``ports`` for a destination of that number.
+    """Return the one of ``ports`` that leads to the destination of that number.
 
     Destinations take the uplinks in turn; those whose uplink is not among ``ports`` take ``ports``
     in turn, so that the others stay where they are.
@@ -355,21 +357,22 @@ def _member(
 
 
 ROUNDS = 8
-"""Orders of the ports that follow each other, of a set with few ports."""
+"""How many orders of the ports follow each other in a set with few ports."""
 MAX_SET_PLACES = 256
-"""Of a set in turn, but for one round at least."""
+"""The most places of a set that is taken in turn, unless one round alone has more."""
 FIRST_MEMBER = 1 << 17
-"""Ids of members that spray: above those of ports and of the one that drops, plus the set."""
+"""Members that spray have this id plus the number of their set: it is above the ids of ports and of
+the member that drops."""
 
 
 @dataclass(frozen=True)
 class SwitchSpraying:
-    """How one switch sprays: every packet of RoCEv2 takes a port of its own, at random or in turn.
+    """Plan how one switch sprays: every RoCEv2 packet takes another port, at random or in turn.
 
-    A set is the ports that a route may take. It has places: in turn, several rounds of all the
-    ports, each round in an order of its own, so that switches do not go through their uplinks in
-    step; at random, one place a port. The orders differ between switches and are drawn from the
-    seed.
+    A set is the ports that a route may take, in places. In turn, its places are several rounds of
+    all the ports, each round in an order of its own, so that switches do not go through their
+    uplinks in step. At random, each port has one place. The orders differ between switches and are
+    drawn from the seed.
     """
 
     names: ProgramNames
@@ -382,8 +385,8 @@ class SwitchSpraying:
     ) -> tuple[ProfileMember, list[Entity]]:
         """Return the member that sprays over set ``number``, and the entries of the set's places.
 
-        ``forward``: the action of each port. Raises InputError for a set that a switch has no room
-        for.
+        ``forward`` has the action of each port. Raises InputError for a set that a switch has no
+        room for.
         """
         # A set has two cells: one for packets with data and one for acknowledgements.
         sets = self.names.size("spray_turn") // 2

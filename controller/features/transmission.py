@@ -1,12 +1,11 @@
-"""What links carry, as the fabric's program counts it whatever else it does."""
+"""The counters of what links carry, which the fabric's program keeps whatever else it does."""
 
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.features.feature import Feature
 
 
 class Transmission(Feature):
-    """The feature that counts packets and bytes by port. What a host sends is counted where it
-    arrives."""
+    """Count packets and bytes by port. What a host sends is counted where it arrives."""
 
     name = "transmission"
     counters = ("port_egress",)

@@ -1,1 +1,1 @@
-"""``weft bench``: what a machine does, measured beside something to compare it to."""
+"""``weft bench``: it measures what a machine does, beside something to compare that to."""

@@ -13,13 +13,13 @@ from weft.base import files
 from weft.base.errors import InputError, did_you_mean, refuse
 
 NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
-"""Each is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``, which
-returns a figure of matplotlib's. What a person reads of the figures is a template of that name, or
-``lines`` of the module."""
+"""Each name is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``,
+which returns a figure of matplotlib's. A template of that name, or ``lines`` of the module, writes
+the figures for a person to read."""
 
 
 def load(name: str) -> ModuleType:
-    """Return the module of a benchmark. Raises `InputError` for a name that is none."""
+    """Return the module of a benchmark. Raises `InputError` if no benchmark has this name."""
     if name not in NAMES:
         hint = did_you_mean(name, NAMES)
         raise InputError(f"no benchmark {name!r}{hint}: choose from {', '.join(NAMES)}")
@@ -27,13 +27,13 @@ def load(name: str) -> ModuleType:
 
 
 def lines(name: str, figures: Mapping[str, Any]) -> list[str]:
-    """Return a benchmark's figures as a person reads them."""
+    """Return a benchmark's figures as lines for a person to read."""
     module = load(name)
     return module.lines(figures) if hasattr(module, "lines") else filled_in(name, figures)
 
 
 def filled_in(template: str, figures: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a template, with figures by their names."""
+    """Return the lines of a template into which figures are filled by their names."""
     from weft.base.templates import environment  # nothing but a text waits for it
 
     templates = environment(Path(__file__).with_name("templates"))
@@ -41,8 +41,8 @@ def filled_in(template: str, figures: Mapping[str, Any]) -> list[str]:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise InputError, before minutes of measuring, for a folder that cannot be made or filled;
-    leave nothing behind."""
+    """Raise InputError, before minutes are spent on measuring, if a folder cannot be made or
+    written to; leave nothing behind."""
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     refuse(
         not place.is_dir() or not os.access(place, os.W_OK | os.X_OK),
@@ -51,9 +51,9 @@ def check_writable(folder: Path) -> None:
 
 
 def write(module: ModuleType, name: str, figures: dict[str, Any], folder: Path) -> list[Path]:
-    """Write ``NAME.json`` and, where the module plots, ``NAME.svg`` and ``NAME.png``.
+    """Write ``NAME.json`` and, if the module plots, ``NAME.svg`` and ``NAME.png``.
 
-    Returns the files. Raises `InputError` where they cannot be written.
+    Returns the files. Raises `InputError` if they cannot be written.
     """
     contents: dict[str, bytes | str] = {f"{name}.json": json.dumps(figures, indent=1) + "\n"}
     if hasattr(module, "plot"):

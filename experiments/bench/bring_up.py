@@ -1,4 +1,5 @@
-"""``weft bench bring-up``: from nothing to agents that are ready to start, 16 hosts, 8 switches."""
+"""``weft bench bring-up``: how long it takes until agents on 16 hosts and 8 switches are ready to
+start."""
 
 import sys
 import time
@@ -17,11 +18,11 @@ ATTEMPTS = 5
 
 
 def measure() -> dict[str, Any]:
-    """Measure seconds from nothing until all ranks are ready to start, and until all is taken down
-    again.
+    """Return the seconds from nothing until all ranks are ready to start, and until all is taken
+    down again.
 
-    Compiled programs are in the cache: the first time is not counted. Beside it, the time of a bare
-    ``import numba`` in a process of its own, in the same run: machines differ.
+    Compiled programs are in the cache, so the first time is not counted. The same run also measures
+    a bare ``import numba`` in a process of its own, since machines differ.
     """
     scenario = Scenario(leaves=4, spines=4, hosts_per_leaf=4)
     _bring_up(scenario)
@@ -39,7 +40,8 @@ def measure() -> dict[str, Any]:
 
 
 def _bring_up(scenario: Scenario) -> float:
-    """Bring a world and its ranks up and down; the time (monotonic) when they were ready."""
+    """Bring a world and its ranks up and down; return the time (monotonic) at which the ranks were
+    ready."""
     record = RunRecord.create()
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)

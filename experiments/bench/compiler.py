@@ -1,4 +1,4 @@
-"""``weft bench compiler``: how long fabric.p4 takes to compile, beside p4c where there is one."""
+"""``weft bench compiler``: how long fabric.p4 takes to compile, beside p4c if there is one."""
 
 import shutil
 import sys
@@ -17,8 +17,9 @@ ATTEMPTS = 5
 
 
 def measure() -> dict[str, Any]:
-    """Return seconds, each the quickest of some attempts: in this process; as a process of its own;
-    a bare start of Python; and p4c's, None where it is not on the PATH."""
+    """Return times in seconds, each the quickest of some attempts: of compiling in this process; of
+    compiling in a process of its own; of a bare start of Python; and of p4c, None if it is not on
+    the PATH."""
     source = fabric_program()
     p4c = shutil.which("p4c-bm2-ss")
     with tempfile.TemporaryDirectory() as folder:

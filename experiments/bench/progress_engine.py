@@ -1,14 +1,15 @@
 """``weft bench progress-engine``: the receive path of one host as worker threads.
 
-SC24 multicast Allgather, SmartNIC offload: chunks a second by workers, chunk size and mode (direct:
-each payload copied once; staged: through a staging ring, copied twice). In memory every worker goes
-again and again through a ring of prepared RoCEv2 packets, ICRC and all; over sockets it empties the
-full receive buffer of a UDP socket of its own, in a network namespace of the benchmark's own. What
-did not arrive whole, byte for byte, is a failure.
+It measures the receive path of the SC24 multicast Allgather (SmartNIC offload): chunks a second by
+number of workers, chunk size and mode. In mode direct, each payload is copied once; in mode staged,
+it goes through a staging ring and is copied twice. In memory every worker goes again and again
+through a ring of prepared RoCEv2 packets, ICRC included. Over sockets it empties the full receive
+buffer of a UDP socket of its own, in a network namespace that belongs to the benchmark. If anything
+did not arrive whole, byte for byte, the benchmark fails.
 
-What workers cost is measured on this host, on the cores that there are. How many a rate takes is an
-interval (`progress_scaling`), and what a SmartNIC's threads do is a model of published figures: it
-is called modelled wherever it stands, and never drawn as what was measured.
+What workers cost is measured on this host, on the cores that there are. How many workers a rate
+takes is an interval (`progress_scaling`), and what a SmartNIC's threads do is a model of published
+figures: it is called modelled wherever it stands, and is never drawn as if it was measured.
 """
 
 import json
@@ -49,20 +50,22 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SIZES = (64, 256, 1024, 4096, 16_384, 65_536)
-"""Bytes a chunk; above the path MTU a chunk is several packets, and counts when all are there."""
+"""Bytes a chunk; a chunk above the path MTU is several packets, and counts when all are there."""
 WORKERS = (1, 2, 4)
 PATH_MTU = 4096
 MESSAGE_BYTES = 8 << 20
 MESSAGE_PACKETS = 8192
-"""The paper's message and queue depth: what a worker receives before it starts anew, at most."""
+"""The most packets that a worker receives before it starts anew: the paper's message and queue
+depth."""
 ATTEMPTS = 40
 SOCKET_ATTEMPTS = 5
-"""The quickest counts: other processes only add."""
+"""How many attempts are made; the quickest counts, since other processes can only add time."""
 ATTEMPT_NS = 6_000_000
-"""In memory: many short attempts, so that others leave some alone on a machine that is not idle; up
-to five times as many where the quickest had no cores of its own (`OWN`)."""
+"""How long an attempt in memory takes. There are many short ones, so that other processes leave
+some undisturbed on a machine that is not idle; there are up to five times as many if the quickest
+had no cores of its own (`OWN`)."""
 DEADLINE_S = 60.0
-"""Over sockets a lost packet would be waited for."""
+"""How long an attempt over sockets may take, since a lost packet would be waited for."""
 _ADDRESS, _SENDER = ipv4("10.9.0.2"), ipv4("10.9.0.1")
 _FIRST_GROUP = ipv4("239.9.0.1")
 _QKEY = 9
@@ -70,7 +73,7 @@ _QKEY = 9
 
 @dataclass(frozen=True)
 class WorkerShare:
-    """One worker's share: its bytes, and the ring of packets that carries them."""
+    """Hold one worker's share: its bytes, and the ring of packets that carries them."""
 
     group: int
     data: npt.NDArray[np.uint8]
@@ -81,8 +84,10 @@ def measure(
     sizes: Collection[int] = SIZES, workers: Collection[int] = WORKERS, sockets: bool = True
 ) -> dict[str, Any]:
     """Return figures by source, mode, chunk size and number of workers, each of the quickest
-    attempt; per chunk, the processor time of a worker. Beside them memcpy and zlib's CRC of the
-    same bytes."""
+    attempt; and the processor time of a worker for each chunk.
+
+    Beside them, memcpy and zlib's CRC-32 are measured on the same bytes.
+    """
     figures: dict[str, Any] = {
         "cores": len(os.sched_getaffinity(0)),
         "load_average": round(os.getloadavg()[0], 2),
@@ -127,7 +132,7 @@ def _rows(
 
 
 def _parts(chunk_bytes: int, workers: int) -> list[WorkerShare]:
-    """Return what each of some workers receives."""
+    """Return what each of so many workers receives."""
     packet_bytes = min(chunk_bytes, PATH_MTU)
     packets = min(MESSAGE_PACKETS, MESSAGE_BYTES // packet_bytes)
     path_mtu = next(mtu for mtu in PATH_MTUS if mtu >= packet_bytes)
@@ -146,7 +151,7 @@ def _parts(chunk_bytes: int, workers: int) -> list[WorkerShare]:
 
 
 class _Gathering:
-    """Workers on their parts of one buffer; what they gathered is checked, each time."""
+    """Let workers receive their parts of one buffer; check what they gathered each time."""
 
     def __init__(self, parts: list[WorkerShare], chunk_bytes: int, mode: str) -> None:
         packet_bytes = min(chunk_bytes, PATH_MTU)
@@ -177,10 +182,10 @@ class _Gathering:
             sink.rearm()
 
     def run(self, sources: list[Source], rounds: int = 1) -> tuple[float, float]:
-        """Let them gather some rounds; the wall time and the processor time (ns) of a chunk at one
-        worker.
+        """Let the workers gather for some rounds; return the wall time and the processor time (ns)
+        that a chunk takes one worker.
 
-        RunError if anything is missing or wrong.
+        Raises RunError if anything is missing or wrong.
         """
         self._rounds, self._whole = rounds, [0] * len(sources)
         self._buffer.fill(0xA5)  # and so its pages are there
@@ -226,7 +231,7 @@ def _from_memory(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tuple
 
 
 class _UntilWhole(SocketSource):
-    """A socket source that ends with its first whole sink."""
+    """Be a socket source that ends as soon as one sink is whole."""
 
     def carry(self, worker: ReceiveWorker, stop: npt.NDArray[np.int64]) -> bool:
         super().carry(worker, stop)
@@ -290,7 +295,8 @@ def _in_namespace(
 
 
 def _measure_sockets(sizes: Collection[int], workers: Collection[int]) -> None:
-    """Leave the machine's network, measure, and print the rows; a process of its own does it."""
+    """Leave the machine's network, measure, and print the rows; this runs in a process of
+    its own."""
     try:
         check_call(libc.unshare(CLONE_NEWNET))
     except OSError as error:
@@ -350,7 +356,7 @@ def _memcpy(cores: Sequence[int]) -> float:
 
 
 def plot(figures: dict[str, Any]) -> "Figure":
-    """Draw GB/s of all workers over the chunk size and over their number."""
+    """Draw the GB/s of all workers over the chunk size and over their number."""
     from weft.experiments.bench.progress_plot import draw
 
     return draw(figures)

@@ -1,5 +1,5 @@
-"""How many workers a rate takes on the host, and how many of a SmartNIC's threads by the model of
-them (`progress_scaling`): a part of ``weft bench progress-engine``."""
+"""How many workers a rate takes on the host, and how many threads of a SmartNIC it takes by a model
+(`progress_scaling`): a part of ``weft bench progress-engine``."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from weft.experiments.bench.progress_scaling import OffloadedThread, Scaling, fi
 MODES = ("direct", "staged")
 RATES_GBIT = (200, 400, 800, 1600)
 CHUNK_BYTES = 4096
-"""The size of the chunks that rates are told in."""
+"""The size of the chunks for which rates are given."""
 CLOCK_HZ = 1.8e9
 """The clock of a BlueField-3's data-path accelerator, as it is reported. The paper's 598 cycles at
 its 11.9 GiB/s come to 1.87 GHz."""
@@ -23,16 +23,17 @@ PAPER: dict[str, Any] = {
     "direct_workers_for_200_gbit": 4,
     "workers_for_1600_gbit": 128,
 }
-"""UC is direct (WRITE to user memory), UD is staged."""
+"""The paper's modes: UC is direct (WRITE to user memory), UD is staged."""
 OWN = 0.95
-"""Workers had cores of their own if they were on them for so much of the time: the rest is that
-they begin and end apart, and what interrupts them; more, and others were there."""
+"""Workers had cores of their own if they were on them for this part of the time. The rest is that
+they begin and end apart, and what interrupts them; if more is missing, other processes were there.
+"""
 COPIES = {"direct": 1, "staged": 2}
 """How often each payload is copied, by mode."""
 
 
 def needs_of(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``;
+    """Return what follows from what was measured: ``scaling``, ``memcpy_contention``, ``needed``
     and ``offloaded_modelled``."""
     copied = {row["threads"]: row["gbytes_per_s"] for row in figures["memcpy"]}
     memcpy = fitted(copied, figures["cores"])
@@ -67,7 +68,7 @@ def scaling_of(figures: Mapping[str, Any], mode: str) -> Scaling | None:
 
 
 def cores_had(row: Mapping[str, Any]) -> float:
-    """Return the part of their cores' time that the workers of a row had, 0 to 1."""
+    """Return which part of their cores' time the workers of a row had, 0 to 1."""
     return float(row["cpu_ns_per_chunk"] * row["chunks_per_s"] / row["workers"] / 1e9)
 
 
@@ -101,7 +102,7 @@ def _needed(figures: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def thread_of(mode: str) -> OffloadedThread:
-    """Return the SmartNIC's thread in a mode, by the cycles that the paper has of it."""
+    """Return the SmartNIC's thread in a mode, with the cycles that the paper gives for it."""
     return OffloadedThread(PAPER[f"{mode}_cycles_per_chunk"], CLOCK_HZ)
 
 

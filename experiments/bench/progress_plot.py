@@ -18,10 +18,11 @@ from weft.experiments.bench.progress_needs import (
 
 
 def draw(figures: Mapping[str, Any]) -> Figure:
-    """Draw GB/s of all workers over the chunk size, a panel a mode; and over the number of workers.
+    """Draw the GB/s of all workers over the chunk size, in a panel for each mode, and over the
+    number of workers.
 
-    What was measured has filled marks and solid lines; what was extrapolated or modelled, hollow
-    ones and dashes.
+    Measured figures have filled marks and solid lines; extrapolated and modelled ones have hollow
+    marks and dashes.
     """
     figure = Figure(figsize=(13, 4.2), layout="constrained")
     panels = figure.subplots(1, len(MODES) + 1)
@@ -93,7 +94,7 @@ def _draw_workers(panel: Axes, figures: Mapping[str, Any]) -> None:
 
 
 def _finish(panel: Axes, title: str, label: str) -> None:
-    """Set a panel's logarithmic scales, its title and what stands at its x axis."""
+    """Set a panel's logarithmic scales, its title and the label of its x axis."""
     panel.set_xscale("log", base=2)
     panel.set(yscale="log", title=title, xlabel=label)
     panel.grid(True, which="major", alpha=0.3)

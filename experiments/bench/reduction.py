@@ -1,12 +1,12 @@
 """``weft bench reduction``: how fast a reduction server adds.
 
-Optcast: GB/s of input on one core, by element type, operation and number of ranks, against numpy's
-own function on the same data in the same run. A server combines a chunk of every rank's at a time;
-their slots are a few MB, which were just written by the network: so slots are gone through again
-and again, as a server does. numpy takes the vectors two at a time, whole chunk by whole chunk; for
-half types it has to widen and round each, which is timed in both ways: in the type itself, rounded
-at each step, and through float32 as the servers do. Every result is compared with numpy's, bit by
-bit.
+It measures the GB/s of input that an Optcast server adds on one core, by element type, operation
+and number of ranks, against numpy's own function on the same data in the same run. A server
+combines one chunk of every rank at a time. Their slots are a few MB, which the network has just
+written: so the benchmark goes through the same slots again and again, as a server does. numpy takes
+the vectors two at a time, whole chunk by whole chunk. For half types it has to widen and round
+each, which is timed in both ways: in the type itself, rounded at each step, and through float32, as
+the servers do. Every result is compared with numpy's, bit by bit.
 """
 
 import time
@@ -29,16 +29,16 @@ OPS = ("sum", "min", "max")
 RANKS = (2, 8, 16)
 CHUNK_BYTES = 64 * 1024
 CHUNKS = 4
-"""Slots a rank."""
+"""How many slots a rank has."""
 ATTEMPTS = 5
-"""The quickest counts: other processes only add."""
+"""How many attempts are made; the quickest counts, since other processes can only add time."""
 ATTEMPT_NS = 20_000_000
 FUNCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 
 @dataclass(frozen=True)
 class Slots:
-    """What the ranks have written: chunks by rank, and where their sums go."""
+    """Hold what the ranks have written, as chunks by rank, and the place for their sums."""
 
     chunks: list[list[Array]]
     """[chunk][rank]."""
@@ -52,8 +52,8 @@ def measure(
     ranks: Collection[int] = RANKS,
     attempt_ns: int = ATTEMPT_NS,
 ) -> dict[str, Any]:
-    """Return rows of GB/s by type, operation and ranks. RunError for a result that is not
-    numpy's."""
+    """Return rows of GB/s by type, operation and number of ranks. Raises RunError if a result
+    differs from numpy's."""
     rows = [_row(dtype, op, count, attempt_ns) for dtype in dtypes for op in ops for count in ranks]
     return {"chunk_bytes": CHUNK_BYTES, "chunks": CHUNKS, "cores_used": 1, "rows": rows}
 
@@ -143,7 +143,7 @@ def _quickest_ns(works: Mapping[str, Callable[[int], None]], attempt_ns: int) ->
 
 
 def plot(figures: dict[str, Any]) -> "Figure":
-    """Draw GB/s of sums by type, a bar a number of ranks, numpy's beside."""
+    """Draw the GB/s of sums by type, with a bar for each number of ranks and numpy's beside it."""
     from matplotlib.figure import Figure
 
     rows = [row for row in figures["rows"] if row["op"] == figures["rows"][0]["op"]]

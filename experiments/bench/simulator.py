@@ -1,10 +1,10 @@
 """``weft bench simulator``: how fast the simulated world is, and how that grows with the network.
 
-Traffic: a random permutation of unicast flows (reliable connections, RDMA WRITE): every host sends
-to one other and receives from one other, on a two-tier Clos without oversubscription. The P4
-pipeline of every switch, queues, the transport with its ICRC and copies, and the trace digest are
-all in it; acknowledgements are carried, but not counted. Then a multicast Allgather on as many
-ranks as there are in the largest of these networks, with every byte verified.
+Its traffic is a random permutation of unicast flows (reliable connections, RDMA WRITE): every host
+sends to one other and receives from one other, on a two-tier Clos without oversubscription. The
+time includes the P4 pipeline of every switch, queues, the transport with its ICRC and copies, and
+the trace digest; acknowledgements are carried, but not counted. A multicast Allgather follows on as
+many ranks as the largest of these networks has, with every byte verified.
 """
 
 import random
@@ -39,14 +39,15 @@ PATH_MTU = 4096
 MESSAGE_BYTES = 1 << 20
 LIMIT_NS = 60_000_000_000
 ATTEMPTS = 3
-"""How often small networks are run; the quickest counts, as other processes only add."""
+"""How often small networks are run; the quickest counts, since other processes can only add
+time."""
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16
 
 
 def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dict[str, Any]:
-    """Return figures by number of hosts, and of the Allgather."""
+    """Return the figures by number of hosts, and those of the Allgather."""
     carry(4, 1 << 14)  # what has to be compiled is
     networks = [
         min((carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)), key=itemgetter("seconds"))
@@ -57,7 +58,8 @@ def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dic
 
 @dataclass(eq=False)
 class Flow(Idle):
-    """A host of the benchmark: an endpoint that writes to one peer and is written to by another."""
+    """Be a host of the benchmark: an endpoint that writes to one peer and is written to by
+    another."""
 
     sent: bool = False
     error: str = ""
@@ -73,7 +75,7 @@ class Flow(Idle):
 
 
 def clos(hosts: int, rate_bps: int = RATE_BPS, delay_ns: int = DELAY_NS) -> Topology:
-    """Return a two-tier Clos without oversubscription, of a power of two of hosts."""
+    """Return a two-tier Clos without oversubscription; the number of hosts is a power of two."""
     below = min(1 << (hosts.bit_length() - 1) // 2, 32)
     return leaf_spine(hosts // below, below, below, rate_bps, delay_ns=delay_ns)
 
@@ -89,8 +91,9 @@ def permutation(size: int, seed: int) -> list[int]:
 def carry(hosts: int, message_bytes: int = MESSAGE_BYTES, seed: int = 1) -> dict[str, Any]:
     """Carry a permutation on a network of so many hosts. Raises RunError if data is wrong.
 
-    ``data_packets``: of the messages, each delivered end to end; neither acknowledgements nor what
-    was sent again is among them. ``hops``: frames that crossed a link, all of them.
+    ``data_packets`` counts the packets of messages, each once when it is delivered end to end;
+    neither acknowledgements nor what was sent again is among them. ``hops`` counts all frames that
+    crossed a link.
     """
     topology = clos(hosts)
     world = SimulatedWorld(topology, seed=seed, path_mtu=PATH_MTU)

@@ -1,11 +1,11 @@
-"""``weft bench switch``: packets a second through the switch, beside the best there could be.
+"""``weft bench switch``: packets a second through the switch, beside the best that could be had.
 
-In a network namespace of its own, over veth pairs: a bare loop of recvmmsg and sendmmsg (the
-ceiling), the built-in switch with fabric.p4 and with a program of twelve tables, four switches
-joined by patch links, and BMv2 with the same JSON, where it is installed. One generator sends to
-all of them, as much as comes through: it keeps a window of frames under way. Nobody reads what
-comes out: the kernel counts it. Rows take turns, and medians are told; processor time is that of
-the switch's process.
+In a network namespace of its own, over veth pairs, it measures: a bare loop of recvmmsg and
+sendmmsg (the ceiling), the built-in switch with fabric.p4 and with a program of twelve tables, four
+switches joined by patch links, and BMv2 with the same JSON if it is installed. One generator sends
+to all of them as much as comes through: it keeps a window of frames under way. Nobody reads what
+comes out; the kernel counts it. Rows take turns, and medians are reported; processor time is that
+of the switch's process.
 """
 
 import io
@@ -50,8 +50,8 @@ RATIOS = (
     ("hops_of_bmv2", "hops_per_s", "patch links", "bmv2", "4 in a row"),
     ("cpu_per_hop_of_bmv2", "cpu_ns_per_hop", "patch links", "bmv2", "4 in a row"),
 )
-"""Names, and the figure of ours by traffic over that of another switch and its traffic, if it is a
-ratio at all."""
+"""Each ratio has a name, the figure that is compared, and the traffic of our switch; if it is a
+ratio at all, the other switch and its traffic follow."""
 ROW_COLUMNS = {
     "switch": "{what!s}",
     "traffic": "{traffic!s}",
@@ -110,7 +110,7 @@ def measure(
 
 
 def summary(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return the medians of every row and the ratios between rows, of what the rows measured."""
+    """Return the medians of every row and the ratios between rows, from what the rows measured."""
     rows = []
     for row in measured["rows"]:
         turns = row.pop("turns")
@@ -140,8 +140,8 @@ def summary(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
-    """Return the ratios by `RATIOS` and frame size; those of rows that are not there are not there
-    either."""
+    """Return the ratios by the names in `RATIOS` and by frame size; a ratio whose rows are missing
+    is left out."""
     by_place = {(row["what"], row["traffic"], row["frame_bytes"]): row for row in rows}
     ratios: dict[str, dict[str, float]] = {}
     for name, figure, traffic, *to in RATIOS:

@@ -1,8 +1,8 @@
-"""The rows of ``weft bench switch``: run in a network namespace of its own, prints JSON.
+"""The rows of ``weft bench switch``: this runs in a network namespace of its own and prints JSON.
 
 Every switch has veth pairs of its own, all made alike, so that each can stay up while others take
-their turn: one pair in, one or four out. Sinks are the far ends of the latter, and are called by a
-letter that tells whose they are.
+their turn: one pair in, one or four out. Sinks are the far ends of the pairs out; a letter in their
+names tells which switch they belong to.
 """
 
 import contextlib
@@ -50,12 +50,12 @@ from weft.topo.worlds.emulated.namespaces import run_batch, write_sysctls
 from weft.topo.worlds.emulated.switch_processes import bmv2_command, find_bmv2
 
 WINDOWS = (16, 64, 512)
-"""Frames under way: the most, or fewer where that is better by `CLEARLY`, as on a switch whose own
-queues overflow."""
+"""How many frames may be under way: the most, or fewer if that is better by `CLEARLY`, as on a
+switch whose own queues overflow."""
 CLEARLY = 1.25
 TRIAL_S = 0.15
 ATTEMPTS = 5
-"""At a turn, where nothing came through."""
+"""How often a turn is tried in which nothing came through."""
 WARM_UP_S = 0.08
 START_DEADLINE_S = 300.0
 MTU = 9000
@@ -114,7 +114,8 @@ class ForwardingDevice:
 
 @dataclass
 class BenchmarkRow:
-    """What is measured: frames of one kind through devices, and what comes of it."""
+    """Say what a row measures: frames of one kind that go through devices, and what comes
+    of them."""
 
     what: str
     traffic: str
@@ -128,13 +129,14 @@ class BenchmarkRow:
     turns: list[dict[str, float]] = field(default_factory=list)
 
     def counters(self) -> list[str]:
-        """Return where the kernel counts what comes to the sinks."""
+        """Return the files in which the kernel counts what comes to the sinks."""
         names = (f"{self.letter}{2 + i}" for i in range(self.copies))
         return [f"/sys/class/net/{name}/statistics/rx_packets" for name in names]
 
 
 def frames(size: int, destination: int) -> list[bytes]:
-    """Return RoCEv2 data of some flows, RC SEND ONLY, to an IPv4 address; the ICRC is none."""
+    """Return RoCEv2 data packets (RC SEND ONLY) of some flows to an IPv4 address; their ICRC is not
+    valid."""
     found = []
     for flow in range(FLOWS):
         addresses = struct.pack(">II", (10 << 24) + 1, destination)
@@ -151,7 +153,7 @@ def frames(size: int, destination: int) -> list[bytes]:
 
 
 def chosen_window(rates: Mapping[int, float]) -> int:
-    """Return the window to measure with, of the rates that trials had."""
+    """Return the window to measure with, chosen by the rates that trials had."""
     best = max(rates, key=lambda window: rates[window])
     largest = max(rates)
     return best if rates[best] > CLEARLY * rates[largest] else largest
@@ -214,8 +216,8 @@ class TrafficGenerator:
 
 
 def rig(letter: str, outputs: int = 1) -> list[str]:
-    """Return lines for ``ip -batch``: pairs into a switch (port 1) and out of it (from port 2
-    on)."""
+    """Return lines for ``ip -batch`` that make pairs into a switch (port 1) and out of it (from
+    port 2 on)."""
     pairs = [
         (f"{letter.upper()}1", f"i{letter}"),
         *((f"{letter.upper()}{2 + i}", f"{letter}{2 + i}") for i in range(outputs)),
@@ -224,7 +226,7 @@ def rig(letter: str, outputs: int = 1) -> list[str]:
 
 
 def pair(a: str, b: str) -> list[str]:
-    """Return lines for ``ip -batch``: a veth pair."""
+    """Return lines for ``ip -batch`` that make a veth pair."""
     each = f"mtu {MTU} numtxqueues 1 numrxqueues 1"
     return [
         f"link add name {a} {each} type veth peer name {b} {each}",
@@ -234,7 +236,7 @@ def pair(a: str, b: str) -> list[str]:
 
 
 def unicast(names: ProgramNames, port: int) -> list[Entity]:
-    """Return entries of fabric.p4: everything in 10/8 leaves by a port."""
+    """Return entries of fabric.p4 that let everything in 10/8 leave by one port."""
     call = Action.of(names.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
         ProfileMember(names.name("ecmp"), port, call),
@@ -245,7 +247,7 @@ def unicast(names: ProgramNames, port: int) -> list[Entity]:
 
 
 def replicated(names: ProgramNames) -> list[Entity]:
-    """Return entries of fabric.p4: a group to four ports."""
+    """Return entries of fabric.p4 that send a group to four ports."""
     call = Action.of(names.name("replicate"), group=1)
     return [
         MulticastGroup(1, tuple(range(2, 2 + FANOUT))),
@@ -265,7 +267,7 @@ def load(
 
 
 class Bench:
-    """All devices, up, and their rows."""
+    """Hold all devices, which are up, and their rows."""
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder = folder
@@ -303,7 +305,7 @@ class Bench:
         return device
 
     def ceiling(self) -> None:
-        """Let the bare loop be measured."""
+        """Add the bare loop to what is measured."""
         run_batch("ip", rig("a"))
         command = python_command("weft.experiments.bench.switch_rows", "forward", "A1", "A2")
         device = self.add(ForwardingDevice("ceiling", command, _says_ready))
@@ -312,10 +314,11 @@ class Bench:
         ]
 
     def switch(self, name: str, number: int, ports: list[dict[str, Any]]) -> dict[str, Any]:
-        """Return a switch as the built-in switch's configuration has it."""
+        """Return a switch in the form that the built-in switch's configuration has."""
         return {"name": name, "device_id": number, "address": self.address(name), "ports": ports}
 
     def address(self, name: str) -> str:
+        """Return where a switch of this name serves P4Runtime: ``unix:PATH``."""
         return f"unix:{self.folder / name}.sock"
 
     def weft_process(self, name: str, switches: list[dict[str, Any]]) -> ForwardingDevice:
@@ -327,7 +330,7 @@ class Bench:
         )
 
     def weft(self) -> None:
-        """Let the built-in switch with fabric.p4 be measured."""
+        """Add the built-in switch with fabric.p4 to what is measured."""
         run_batch("ip", rig("b", FANOUT))
         prepared = run_tool(
             python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
@@ -340,7 +343,7 @@ class Bench:
         self.load_fabric("fabric", "weft", "b", device)
 
     def load_fabric(self, name: str, what: str, letter: str, device: ForwardingDevice) -> None:
-        """Give a switch fabric.p4, and let its unicast and multicast be measured."""
+        """Load fabric.p4 into a switch, and add its unicast and multicast to what is measured."""
         load(
             name,
             1,
@@ -356,7 +359,7 @@ class Bench:
         ]
 
     def weft_more(self) -> None:
-        """Let twelve tables, and four switches on patch links, be measured."""
+        """Add twelve tables, and four switches on patch links, to what is measured."""
         run_batch("ip", rig("c") + rig("d"))
         ports = [{"port": port, "interface": f"C{port}"} for port in (1, 2)]
         switches = [self.switch("twelve", 1, ports)]
@@ -382,7 +385,7 @@ class Bench:
         return self.add(ForwardingDevice(name, command, lambda _: _listens(path)))
 
     def bmv2(self) -> None:
-        """Let BMv2 with the same programs be measured."""
+        """Add BMv2 with the same programs to what is measured."""
         run_batch("ip", rig("e", FANOUT) + rig("f"))
         device = self.bmv2_process("bmv2", 1, {port: f"E{port}" for port in range(1, 2 + FANOUT)})
         self.load_fabric("bmv2", "bmv2", "e", device)
@@ -391,7 +394,7 @@ class Bench:
         self.rows.append(BenchmarkRow("bmv2", "12 tables", 1400, "f", [device]))
 
     def bmv2_chain(self) -> None:
-        """Let four BMv2, one behind the other over veth pairs, be measured."""
+        """Add four BMv2, one behind the other over veth pairs, to what is measured."""
         run_batch("ip", rig("h"))
         for i in range(HOPS - 1):
             run_batch("ip", pair(f"J{i}", f"K{i}"))
@@ -425,7 +428,7 @@ class Bench:
                     row.turns.append(generator.run(row, ports[row.letter], row.window, turn_s))
 
     def figures(self) -> dict[str, Any]:
-        """Return what was measured, as JSON has it."""
+        """Return what was measured, in a form that JSON can hold."""
         return {
             "cores": len(os.sched_getaffinity(0)),
             "skipped": self.skipped,
@@ -474,7 +477,7 @@ def _listens(path: Path) -> bool:
 
 
 def forward(source: str, target: str) -> None:
-    """Be the ceiling's process: forward until killed."""
+    """Forward packets until killed: this is the process of the ceiling."""
     ports = [open_port(source), open_port(target)]
     messages = bare.FrameMessages()
     poll = np.zeros(1, np.int64)

@@ -1,4 +1,5 @@
-"""How long work takes: the quickest of some attempts, since other processes only add."""
+"""How long work takes: the quickest of some attempts counts, since other processes can only add
+time."""
 
 import gc
 import time

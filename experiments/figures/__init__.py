@@ -1,1 +1,2 @@
-"""Figures of the documentation: measured by a command, kept as files, put into pages as tables."""
+"""Figures of the documentation: a command measures them, files keep them, and pages show them as
+tables."""

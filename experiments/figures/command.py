@@ -1,4 +1,5 @@
-"""``weft docs``: measure the figures of pages, make tables and plots, hold all to each other."""
+"""``weft docs``: it measures the figures of pages, makes tables and plots, and checks each against
+the others."""
 
 import functools
 import itertools
@@ -22,14 +23,14 @@ from weft.experiments.scenario.sweep import read_file
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
-"""Processor time under one seed: figures that take so long in all are made anew by a check, the
-quickest first."""
+"""How much processor time, under one seed, the figures may take together that a check makes anew;
+the quickest are made first."""
 _SLACK = 1e-9
-"""The difference between figures that are equal but for how they were written."""
+"""The relative difference that figures may have only because of how they were written."""
 
 
 def figures_folder() -> Path:
-    """Return where figures are kept. Raises `InputError` where there is no checkout."""
+    """Return the folder in which figures are kept. Raises `InputError` if there is no checkout."""
     refuse(
         not DOCS.is_dir(), f"there is no {DOCS}: the pages of the documentation are in a checkout"
     )
@@ -37,7 +38,7 @@ def figures_folder() -> Path:
 
 
 def reader() -> Callable[[str], Kept]:
-    """Return a function that reads kept figures by name, each file once."""
+    """Return a function that reads kept figures by their name, and each file only once."""
 
     @functools.cache
     def read(name: str) -> Kept:
@@ -52,7 +53,7 @@ def reader() -> Callable[[str], Kept]:
 
 
 def make_pages() -> list[Path]:
-    """Make all tables and plots anew; the files that changed. Raises `InputError`."""
+    """Make all tables and plots anew; return the files that changed. Raises `InputError`."""
     read = reader()
     changed = []
     for page, _, made, plots in _pages(read):
@@ -72,7 +73,7 @@ def make_pages() -> list[Path]:
 
 
 def stale_pages() -> list[Path]:
-    """Return the pages and plots that are not what the kept figures make of them. Raises
+    """Return the pages and plots that differ from what the kept figures make of them. Raises
     `InputError`."""
     read = reader()
     stale = []
@@ -110,9 +111,10 @@ def _text_of(page: Path) -> str:
 
 
 def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WORLDS) -> list[Path]:
-    """Measure figures in some worlds and keep them, with what is kept of others; the files.
+    """Measure figures in some worlds and keep them, with what is kept of the other worlds; return
+    the files.
 
-    Of other worlds the points stay that the scenario file still has.
+    Of the other worlds, those points stay that the scenario file still has.
 
     Raises `InputError`, `RunError`.
     """
@@ -135,8 +137,8 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
 
 
 def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
-    """Return figures just measured in some worlds, with those from before of the other worlds'
-    points that the scenario file still has.
+    """Return figures just measured in some worlds, together with the earlier ones of those points
+    of the other worlds that the scenario file still has.
 
     Raises `InputError`.
     """
@@ -160,8 +162,8 @@ def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
 
 
 def quick_names() -> list[str]:
-    """Return the kept figures whose simulated runs take the least time, as many as are quick
-    together."""
+    """Return the names of the kept figures whose simulated runs take the least time: as many as
+    take no more than `QUICK_S` together."""
     kept = (_simulated(Kept.read(path)) for path in figures_folder().glob("*.json"))
     costs_s = {
         each.name: sum(row.cost_s / len(row.seeds) for row in each.rows)
@@ -174,8 +176,8 @@ def quick_names() -> list[str]:
 
 
 def moved(names: Sequence[str], progress: Progress) -> list[str]:
-    """Make simulated figures anew under the first seed that was kept; what has left its range, in
-    words.
+    """Make simulated figures anew under the first seed that was kept; return, in words, which have
+    left their range.
 
     Raises `InputError`, `RunError`.
     """
@@ -201,7 +203,7 @@ def _simulated(kept: Kept) -> Kept:
 
 def compared(kept: Kept, fresh: Kept) -> list[str]:
     """Return, in words, which fresh figures are beyond the range of the kept ones, and which runs
-    failed, or no longer fail, where the kept run of the same seed did otherwise."""
+    fail now or no longer fail, unlike the kept run of the same seed."""
     found = []
     for row in kept.rows:
         place = f"{kept.name}: {_named(row)}"
@@ -222,7 +224,8 @@ def compared(kept: Kept, fresh: Kept) -> list[str]:
 
 
 def _failures(row: AlgorithmRow, now: AlgorithmRow) -> list[str]:
-    """Say which runs fail now and did not, or no longer do, of the seeds that both have."""
+    """Say, of the seeds that both have, which runs fail now and did not before, or no
+    longer fail."""
     changes = {True: "fails; it did not", False: "no longer fails"}
     return [
         f"the run under seed {seed} {changes[_fails(now, seed)]}"
@@ -236,7 +239,7 @@ def _fails(row: AlgorithmRow, seed: int) -> bool:
 
 
 def _changes(row: AlgorithmRow, now: AlgorithmRow, metric: str) -> list[str]:
-    """Return what has changed of a metric in the fresh runs that did not fail, in words."""
+    """Return, in words, how a metric has changed in those fresh runs that did not fail."""
     values = row.values[metric]
     spread = Spread.of(values)
     if spread is None:
@@ -268,7 +271,8 @@ def _within(value: float, spread: Spread) -> bool:
 
 
 def check(names: Sequence[str], progress: Progress) -> None:
-    """Hold pages to the kept figures, and those to runs. Raises `RunError` that says what moved."""
+    """Check pages against the kept figures, and these against new runs. Raises `RunError`, which
+    says what has moved."""
     stale = (
         f"{file.name} is not what the kept figures make of it; 'weft docs' makes it anew"
         for file in stale_pages()

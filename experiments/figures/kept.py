@@ -1,6 +1,6 @@
 """Figures that are kept: what the runs of a scenario file came to, seed by seed.
 
-A file ``docs/figures/NAME.json`` (``schema`` "weft.figures") holds those of
+A file ``docs/figures/NAME.json`` (``schema`` "weft.figures") holds the figures of
 ``experiments/scenarios/NAME.toml``: a row for each point, algorithm and world, with a value of each
 metric for each run. Tables of the documentation are made of nothing else.
 """
@@ -51,16 +51,18 @@ METRICS = {
     "error-of-terms": "greatest error of an element over the magnitudes added to it",
     "error-of-bound": "greatest error of an element over what theory allows",
 }
-"""Names and what they are. Bytes are those of Ethernet frames without FCS; the model's are those of
-all data packets with their headers, without acknowledgements, control and what is sent again."""
+"""The metrics by name, each with what it is. Bytes are those of Ethernet frames without FCS; the
+model's are those of all data packets with their headers, without acknowledgements, control and what
+is sent again."""
 TIMES = ("completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us")
-"""Those that are of the machine where a run's fidelity is not ``ok``."""
+"""The metrics that are the machine's where a run's fidelity is not ``ok``."""
 COUNTS = ("retransmitted", "reordered", "queue-dropped")
-"""Those that are whole numbers in each run."""
+"""The metrics that are whole numbers in each run."""
 
 
 class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The runs of one algorithm at one point: the same but for their seeds and repetitions."""
+    """Hold the runs of one algorithm at one point, which differ only in their seeds and
+    repetitions."""
 
     algorithm: str
     options: dict[str, str]
@@ -73,13 +75,13 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     verdicts: list[str]
     """The verdict on the fidelity of each run; ``failed`` for one that did not verify."""
     cost_s: float = 0.0
-    """What running them took, in all: of simulated ones processor time."""
+    """How many seconds the runs took together; for simulated ones, of processor time."""
     source: str = ""
     """The commit that was run, with a ``+`` where files differed from it, and the day."""
 
     def value(self, option: str) -> str:
         """Return the row's value of an option, of ``ranks``, or of ``algorithm``. Raises
-        `InputError`."""
+        `InputError` for another name."""
         mine = {"algorithm": self.algorithm, **self.options}
         refuse(
             option not in mine,
@@ -89,17 +91,17 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return mine[option]
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:
-        """Return whether options (and ``algorithm``) have the values that are wanted."""
+        """Return whether options (and ``algorithm``) have the wanted values."""
         mine = {**self.options, "algorithm": self.algorithm}
         return all(mine.get(name) == value for name, value in wanted.items())
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The figures of one scenario file."""
+    """Hold the figures of one scenario file."""
 
     name: str
     processors: int
-    """How many the machine had that emulated."""
+    """How many processors the machine of the emulated runs had."""
     rows: list[AlgorithmRow] = []
 
     def write(self, folder: Path) -> Path:
@@ -125,7 +127,7 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def metrics_of(run: Run) -> dict[str, float | None]:
-    """Return all the metrics of a run; None for each of one that failed."""
+    """Return all the metrics of a run; of a run that failed each is None."""
     if not run.verified:
         return dict.fromkeys(METRICS)
     paths, sums = path_figures(run), run.accuracy
@@ -174,7 +176,7 @@ def _model_bytes(run: Run) -> dict[str, int]:
 def rows_of(
     runs: Sequence[tuple[Run, float]], swept: Sequence[str], source: str = ""
 ) -> list[AlgorithmRow]:
-    """Return the rows of runs, each with what it cost in seconds, in order of appearance.
+    """Return the rows of runs in order of appearance; each run comes with what it cost in seconds.
 
     Args:
         swept: options that tell points apart; ``seed`` does not.
@@ -195,7 +197,7 @@ def rows_of(
 
 
 def options_of(scenario: Mapping[str, Any], swept: Sequence[str], ranks: str) -> dict[str, str]:
-    """Return the same as `AlgorithmRow.options`, of a scenario's point."""
+    """Return a scenario's options as `AlgorithmRow.options` has them."""
     options = {name: _said(name, scenario) for name in swept if name != "seed"}
     return options | {"ranks": ranks, "world": str(scenario.get("world"))}
 
@@ -208,13 +210,13 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 
 def check_metric(name: str, place: str) -> str:
-    """Return a metric's name. Raises `InputError` where there is no such metric."""
+    """Return a metric's name. Raises `InputError` if there is no such metric."""
     refuse(name not in METRICS, f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
     return name
 
 
 def check_option(name: str, place: str) -> str:
-    """Return the name of what rows may differ in. Raises `InputError` where there is no such
+    """Return the name of something that rows may differ in. Raises `InputError` if there is no such
     option."""
     known = (*OPTIONS, "ranks")
     if name not in known:

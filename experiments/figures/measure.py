@@ -1,4 +1,4 @@
-"""Measure the figures of a scenario file: every point of it under several seeds."""
+"""Measurement of the figures of a scenario file: every point of it is run under several seeds."""
 
 import datetime
 import os
@@ -25,7 +25,7 @@ SCENARIOS = CHECKOUT / "experiments" / "scenarios"
 WORLDS = ("emulated", "simulated")
 SEEDS = tuple(range(1, 11))
 FEW_SEEDS = 3
-"""So many do where all of them come to the very same figures, or where a run is long."""
+"""How many seeds are enough if all of them come to the very same figures, or if a run is long."""
 LONG_S = 60.0
 
 Timed = tuple[Run, float]
@@ -33,7 +33,7 @@ Advance = Callable[[float], None]
 
 
 def scenario_file(name: str) -> Path:
-    """Return the scenario file of that name. Raises `InputError` where there is none."""
+    """Return the scenario file of this name. Raises `InputError` if there is none."""
     path = SCENARIOS / f"{name}.toml"
     if not path.is_file():
         known = ", ".join(sorted(file.stem for file in SCENARIOS.glob("*.toml")))
@@ -47,12 +47,12 @@ def measure(
     advance: Advance = lambda _: None,
     worlds: Collection[str] = WORLDS,
 ) -> Kept:
-    """Run every point of a scenario file under every seed; simulated ones side by side.
+    """Run every point of a scenario file under every seed, simulated points side by side.
 
-    Of a file with points in both worlds, those of `worlds` alone are run.
+    If a file has points in both worlds, only those of `worlds` are run.
 
-    A point whose runs take over a minute is run under the first three seeds, and so is one that
-    comes to the same figures under all three: there chance has no part.
+    A point whose runs take over a minute is run under the first three seeds only. So is a point
+    that comes to the same figures under all three, since chance has no part there.
 
     Raises:
         InputError: the file makes no sense.
@@ -152,9 +152,9 @@ def _emulated(points: Sequence[Point], experiment: Experiment) -> Iterator[Timed
 
 
 def commit_of(checkout: Path) -> str:
-    """Return the commit that is checked out, shortened; with a ``+`` where files differ from it.
+    """Return the commit that is checked out, shortened; a ``+`` follows if files differ from it.
 
-    ``unknown`` where git is not installed, or does not know the folder.
+    It is ``unknown`` if git is not installed, or does not know the folder.
     """
     git = ["git", "-C", str(checkout)]
     try:

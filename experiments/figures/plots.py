@@ -7,13 +7,13 @@ In a page a plot stands between two notes, as a table does::
     <!-- end of figures -->
 
 After the metric come what the x axis is, what lines are told apart by (``algorithm`` or ``paths``,
-which gives the colour, and more options), the picture's file, from the page's folder, its title,
-and the values that all its figures have. ``log x`` makes an axis logarithmic, ``bound yes`` draws
-the bound of times, too. ``over`` and ``under`` are those of tables, and as there no quotient is
-taken where a run is not ``ok``.
+which gives the colour, and more options), the picture's file as seen from the page's folder, its
+title, and the values that all its figures have. ``log x`` makes an axis logarithmic, and ``bound
+yes`` draws the bound of times, too. ``over`` and ``under`` mean the same as in tables, and as there
+no quotient is taken where a run is not ``ok``.
 
 Every picture holds the numbers that it shows as its description. By them a check knows whether it
-is of the kept figures: how lines look differs between versions of matplotlib.
+shows the kept figures; how lines look differs between versions of matplotlib.
 """
 
 import html
@@ -48,7 +48,7 @@ _FILE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.svg")
 _DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 
 COLOURED = ("algorithm", "paths")
-"""What lines may be told apart by first."""
+"""The options that tell lines apart first, by colour."""
 LABELS = {
     "completion-ms": ("completion", Y_LABELS["completion"]),
     "completion-us": ("completion", "completion time (us)"),
@@ -56,12 +56,12 @@ LABELS = {
     "links-mib": ("bytes", "bytes on all links (MiB)"),
     "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
 }
-"""What a metric is to `PlotSpec`, and what stands at the y axis, by metric."""
+"""By metric: its name in `PlotSpec`, and the label of the y axis."""
 
 
 @dataclass(frozen=True)
 class PlotNote:
-    """What a plot is of."""
+    """Say what a plot shows."""
 
     name: str
     """The name of the kept figures."""
@@ -71,7 +71,7 @@ class PlotNote:
     shared: tuple[tuple[str, tuple[str, ...]], ...]
     """Options, each with the values that the figures may have."""
     file: str
-    """Beside the page."""
+    """The picture's file, beside the page."""
     title: str
     log: str = ""
     with_bound: bool = False
@@ -80,12 +80,12 @@ class PlotNote:
 
     @property
     def divides(self) -> bool:
-        """Whether its figures are quotients."""
+        """Return whether the plot's figures are quotients."""
         return bool(self.over or self.under)
 
     @staticmethod
     def parse(text: str) -> "PlotNote":
-        """Read a note's text. Raises `InputError` that shows it."""
+        """Read a note's text. Raises `InputError`, which shows the text."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
         refuse(
@@ -119,7 +119,7 @@ class PlotNote:
         )  # fmt: skip
 
     def rows_of(self, kept: Kept) -> list[AlgorithmRow]:
-        """Return the rows that the plot shows. Raises `InputError` for none."""
+        """Return the rows that the plot shows. Raises `InputError` if there are none."""
         rows = rows_with(self.shared, kept)
         if self.divides:
             rows = divided(rows, kept, self.over, self.under)
@@ -129,7 +129,7 @@ class PlotNote:
 
 
 def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
-    """Return a page with all its plots' lines made anew.
+    """Return a page in which the lines of all plots are made anew.
 
     Raises:
         InputError: a note makes no sense, or asks for figures that are not kept.
@@ -152,7 +152,7 @@ def with_plots(text: str, kept_of: Callable[[str], Kept]) -> str:
 
 
 def notes_in(text: str) -> list[PlotNote]:
-    """Return the notes of a page. Raises `InputError`."""
+    """Return the notes of a page. Raises `InputError` for one that makes no sense."""
     return [PlotNote.parse(block["spec"]) for block in _PLOTS.finditer(text)]
 
 
@@ -235,7 +235,7 @@ def _number(option: str, text: str) -> float | None:
 
 
 def description_of(note: PlotNote, kept: Kept) -> str:
-    """Return what a plot shows, as JSON, figures with six digits. Raises `InputError`."""
+    """Return what a plot shows as JSON, with figures of six digits. Raises `InputError`."""
     return json.dumps(_shortened({"of": asdict(note), **asdict(lines_of(note, kept))}))
 
 
@@ -248,8 +248,7 @@ def _shortened(value: Any) -> Any:
 
 
 def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
-    """Return whether a picture is there and shows what the kept figures come to. Raises
-    `InputError`."""
+    """Return whether a picture is there and shows the kept figures. Raises `InputError`."""
     try:
         found = _DESCRIPTION.search(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError):
@@ -258,7 +257,7 @@ def is_fresh(file: Path, note: PlotNote, kept: Kept) -> bool:
 
 
 def svg_of(note: PlotNote, kept: Kept) -> bytes:
-    """Return the picture, as an SVG file's content. Raises `InputError`."""
+    """Return the content of the picture's SVG file. Raises `InputError`."""
     from weft.experiments.plots.draw import svg_of_lines
 
     metric = "speed-up" if note.divides else LABELS[note.metric][0]

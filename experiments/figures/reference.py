@@ -1,4 +1,4 @@
-"""The reference of all options, as Markdown: made from their table."""
+"""The reference of all options, as Markdown that is made from their table."""
 
 import re
 
@@ -10,7 +10,7 @@ _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTA
 
 
 def with_options(text: str) -> str:
-    """Return a page with the reference where it has a place for it: between two comments."""
+    """Return a page with the reference between two comments, if the page has these."""
     return _PLACE.sub(lambda found: f"{found[1]}{reference()}{found[2]}", text)
 
 

@@ -6,16 +6,17 @@ In a page a table stands between two notes that a reader of the page does not se
     | algorithm | ecmp | ... |
     <!-- end of figures -->
 
-Of runs that failed a cell has the number; its figures are those of the others. Of times of
-emulated runs of which some have a fidelity other than ``ok``, a cell says how many are ``ok``.
+If runs failed, the cell says how many; its figures are those of the others. If the figures are
+times of emulated runs and some of these have a fidelity other than ``ok``, the cell says how many
+are ``ok``.
 
 After the metric come what the rows and the columns are (``algorithm``, ``ranks``, ``world``, or an
-option that the scenario file sweeps), then the values that all its figures share; several values of
+option that the scenario file sweeps), then the values that all its figures share. Several values of
 an option that has rows or columns choose these: ``placement in-order / random``. Several metrics
-stand beside each other in a cell: ``completion-ms imbalance``. Where rows or columns are of
-``metric``, each metric has its own. With ``over ring`` figures are divided by those of ``ring`` at
-the same point and seed, with ``under ring`` the other way round, which makes speed-ups of times. No
-quotient is taken where either of both runs is not ``ok``: times of such runs are not compared.
+stand beside each other in a cell: ``completion-ms imbalance``. If rows or columns are ``metric``,
+each metric has its own. With ``over ring`` figures are divided by those of ``ring`` at the same
+point and seed, with ``under ring`` the other way round, which makes speed-ups of times. No quotient
+is taken if either of the two runs is not ``ok``, since times of such runs are not compared.
 """
 
 import itertools
@@ -42,13 +43,14 @@ from weft.experiments.scenario.options import OPTIONS, field_of
 from weft.experiments.scenario.scenario import Scenario
 
 METRIC = "metric"
-"""As rows or columns: each metric by itself."""
+"""Stands for the metrics as rows or columns, of which each then has its own."""
 END = "<!-- end of figures -->"
 _MEAN = ": mean (least to greatest)"
 
 
 def blocks(kind: str) -> re.Pattern[str]:
-    """Return what finds a page's notes of that kind, each with what stands below it and its end."""
+    """Return a pattern that finds a page's notes of one kind, each with what stands below it and
+    its end."""
     return re.compile(
         rf"^<!-- {kind} (?P<spec>[^\n]*?) -->\n(?P<made>.*?)^{re.escape(END)}$",
         re.MULTILINE | re.DOTALL,
@@ -62,13 +64,13 @@ _NEEDED = {"rows": "OPTION", "columns": "OPTION"}
 
 
 def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, str, dict[str, str]]:
-    """Read ``NAME: METRIC; KEY VALUE; ...``: name, metric and values by key.
+    """Read ``NAME: METRIC; KEY VALUE; ...``; return the name, the metric and the values by key.
 
     Args:
         needed: the keys that must be there, each with what is written behind it.
 
     Raises:
-        InputError: it is not so written.
+        InputError: the text is not written so.
     """
     name, colon, rest = text.partition(":")
     parts = [part.strip() for part in rest.split(";")]
@@ -93,7 +95,7 @@ def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, s
 
 
 def values_of(told: dict[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return options, each with the values that stand between slashes."""
+    """Return options, each with its values, which slashes separate in the text."""
     return tuple(
         (key, tuple(each.strip() for each in value.split(" / "))) for key, value in told.items()
     )
@@ -101,7 +103,7 @@ def values_of(told: dict[str, str]) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What a table is of."""
+    """Say what a table shows."""
 
     name: str
     """The name of the kept figures."""
@@ -112,11 +114,12 @@ class TableSpec:
     """Options, each with the values that figures may have."""
     over: str = ""
     under: str = ""
-    """The algorithm that figures are divided by, or that is divided by them."""
+    """The algorithm that is divided by the figures (``under``), or that these are divided by
+    (``over``)."""
 
     @staticmethod
     def parse(text: str) -> "TableSpec":
-        """Read a note's text. Raises `InputError` that shows it."""
+        """Read a note's text. Raises `InputError`, which shows the text."""
         place = f"figures {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
         rows, columns = tuple(told.pop("rows").split()), told.pop("columns")
@@ -130,15 +133,15 @@ class TableSpec:
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """What rows and columns are of."""
+        """Return what the rows and the columns tell apart."""
         return (*self.rows, self.columns)
 
 
 def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
-    """Return a page with all its tables made anew.
+    """Return a page in which all tables are made anew.
 
     Args:
-        kept_of: the figures of that name.
+        kept_of: returns the figures of a name.
 
     Raises:
         InputError: a note makes no sense, or asks for figures that are not kept.
@@ -152,7 +155,8 @@ def rendered(text: str, kept_of: Callable[[str], Kept]) -> str:
 
 
 def table(spec: TableSpec, kept: Kept) -> str:
-    """Return a table as Markdown, with what it is of beneath. Raises `InputError`."""
+    """Return a table as Markdown, with a line beneath that says where its figures are from. Raises
+    `InputError`."""
     rows = rows_with(spec.shared, kept)
     divides = bool(spec.over or spec.under)
     if divides:
@@ -182,7 +186,7 @@ def table(spec: TableSpec, kept: Kept) -> str:
 
 
 def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list[AlgorithmRow]:
-    """Return the rows that have one of the values of each option."""
+    """Return the rows that have one of the given values of each option."""
     return [
         row
         for row in kept.rows
@@ -191,10 +195,11 @@ def rows_with(shared: Sequence[tuple[str, tuple[str, ...]]], kept: Kept) -> list
 
 
 def divided(rows: Sequence[AlgorithmRow], kept: Kept, over: str, under: str) -> list[AlgorithmRow]:
-    """Return rows with their figures over (under) those of an algorithm at the same point, seed by
-    seed; without its own, and with no figure where either run is not ``ok``.
+    """Return rows whose figures are divided, seed by seed, by those of an algorithm at the same
+    point (``over``), or the other way round (``under``). The algorithm's own rows are left out, and
+    there is no figure where either run is not ``ok``.
 
-    Raises `InputError` where it was not run.
+    Raises `InputError` if the algorithm was not run there.
     """
     other = over or under
     return [_divided(row, other, kept, bool(over)) for row in rows if row.algorithm != other]
@@ -291,8 +296,9 @@ def _figure(row: AlgorithmRow, metric: str, *, divides: bool) -> str:
 
 
 def number(value: float) -> str:
-    """Return a figure as text with three digits. From a thousand on it has all its digits, from a
-    tenth to one two places, and below that it is like ``2.63e-8``."""
+    """Return a figure as text with three digits. A figure of a thousand or more has all its digits
+    before the point; one from a tenth to one has two decimal places, and a smaller one is written
+    like ``2.63e-8``."""
     if 0 < abs(value) < 0.1:
         mantissa, power = f"{value:.2e}".split("e")
         return f"{mantissa}e{int(power)}"
@@ -310,12 +316,12 @@ def caption(
     *,
     divides: bool,
 ) -> str:
-    """Return what rows are of: the file, seeds, the commit.
+    """Return where rows are from: the file, seeds, and the commit.
 
     Args:
         metrics: the figures that are shown.
-        has_range: whether those of a row are shown with their least and greatest.
-        divides: they are quotients.
+        has_range: whether the figures of a row are shown with their least and greatest.
+        divides: whether they are quotients.
     """
     emulated = [row for row in rows if row.options.get("world") == "emulated"]
     simulated = [row for row in rows if row not in emulated]
@@ -331,7 +337,7 @@ def caption(
 
 
 def _doubts_of(rows: Sequence[AlgorithmRow], divides: bool) -> list[str]:
-    """Return how many emulated runs are not ``ok``, in words; nothing where all are."""
+    """Return, in words, how many emulated runs are not ``ok``; empty if all are."""
     verdicts = [verdict for row in rows for verdict in row.verdicts]
     doubtful = {each: verdicts.count(each) for each in sorted(set(verdicts) - {"ok", "failed"})}
     if not doubtful:
@@ -347,7 +353,7 @@ def _doubts_of(rows: Sequence[AlgorithmRow], divides: bool) -> list[str]:
 
 
 def _seeds_of(rows: Sequence[AlgorithmRow], metrics: Sequence[str], has_ranges: bool) -> str:
-    """Say under which seeds simulated runs were made, and why some have fewer."""
+    """Say under which seeds simulated runs were made, and why some rows have fewer."""
     seeds = sorted({seed for row in rows for seed in row.seeds})
     told = f"seeds {_ranges(seeds)}"
     verified = [row for row in rows if set(row.verdicts) != {"failed"}]
@@ -365,7 +371,7 @@ def _seeds_of(rows: Sequence[AlgorithmRow], metrics: Sequence[str], has_ranges: 
 
 
 def is_exact(row: AlgorithmRow, metrics: Sequence[str]) -> bool:
-    """Return whether all runs came to the same figures; not where one failed."""
+    """Return whether all runs came to the same figures and none failed."""
     spreads = [Spread.of(row.values.get(metric, [])) for metric in metrics]
     return "failed" not in row.verdicts and all(
         spread is None or spread.least == spread.greatest for spread in spreads

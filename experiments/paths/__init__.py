@@ -1,1 +1,2 @@
-"""How flows get to their paths: what ``--paths`` names, and what a scheme is."""
+"""How flows get to their paths: what a path scheme is, and which one each name of ``--paths``
+stands for."""

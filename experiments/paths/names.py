@@ -1,4 +1,4 @@
-"""What path schemes are called, for whoever asks without numpy."""
+"""The names of path schemes, for those who ask without loading numpy."""
 
 from functools import cache
 from typing import Any
@@ -9,7 +9,7 @@ from weft.base.registry import Colour, Registry
 
 
 class SchemeFacts(msgspec.Struct):
-    """What is known of a path scheme without its module: attributes of
+    """Hold what is known of a path scheme without its module: attributes of
     `weft.experiments.paths.scheme.PathScheme`."""
 
     routes: str
@@ -38,8 +38,8 @@ COMPARED = "ecmp,ecmp-4,spray,ethereal"
 
 @cache
 def described_schemes() -> dict[str, str]:
-    """Return what help says of every scheme, by its name; N stands for a number. Those of other
-    packages are last."""
+    """Return what help says of every scheme, by its name; N stands for a number. Schemes of other
+    packages come last."""
     known = SCHEMES.names()
 
     def place(name: str) -> tuple[bool, int]:
@@ -60,7 +60,8 @@ def scheme_names() -> tuple[str, ...]:
 
 
 def analysed_schemes() -> tuple[str, ...]:
-    """Return the names of schemes that can be analysed without a run, and differ in that."""
+    """Return the names of schemes that can be analysed without a run and whose analysis differs
+    from that of others."""
     return tuple(
         name
         for name in scheme_names()
@@ -69,8 +70,8 @@ def analysed_schemes() -> tuple[str, ...]:
 
 
 def unassigned_schemes() -> tuple[str, ...]:
-    """Return the names of schemes that are the switches' alone: they need neither flows that are
-    known beforehand nor a transport that does its part."""
+    """Return the names of schemes that the switches carry out alone: these need neither flows that
+    are known beforehand nor a transport that does its part."""
     return tuple(
         name
         for name in scheme_names()

@@ -1,4 +1,4 @@
-"""The path scheme of a name."""
+"""The registry of path schemes, which finds a scheme by its name."""
 
 import re
 from functools import cache
@@ -18,12 +18,12 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "assigned": ("", "pins", "ports"),
     "entropy": ENTROPIES,
 }
-"""What attributes of a scheme may be."""
+"""The values that attributes of a scheme may have."""
 
 
 @cache
 def scheme_of(name: str) -> PathScheme:
-    """Return the scheme of a name. Raises `InputError` for one that is unknown."""
+    """Return the scheme of a name. Raises `InputError` for an unknown one."""
     if name in SCHEMES.names():
         return _checked(SCHEMES.get(name), name)
     pieces = re.fullmatch(r"(.+)-([0-9]{1,4})", name)
@@ -45,7 +45,8 @@ def scheme_of(name: str) -> PathScheme:
 
 
 def _checked(scheme: PathScheme, name: str) -> PathScheme:
-    """Return a scheme. Raises `InputError` where it says something that means nothing."""
+    """Return a scheme. Raises `InputError` if one of its attributes has a value that means
+    nothing."""
     for field, known in _CHOICES.items():
         value = getattr(scheme, field)
         refuse(

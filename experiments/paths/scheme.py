@@ -1,4 +1,5 @@
-"""What a path scheme is: how the packets of a flow get to their paths, from routes to analysis."""
+"""What a path scheme is: it decides how the packets of a flow get to their paths, from routes to
+analysis."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,20 +24,20 @@ from weft.topo.network import Topology
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """A network, where its ranks are, and what all schemes have in common."""
+    """Hold a network, the places of its ranks, and what all schemes have in common."""
 
     paths: ClosPaths
     hosts: IntArray
     """The host of every rank."""
     rates_bps: FloatArray
-    """By number of a link's direction."""
+    """Rates in bit/s, by the number of a link's direction."""
     seed: int = 1
     unit_bytes: int = 1
-    """What Ethereal's pieces are whole numbers of."""
+    """The unit of which Ethereal's pieces are whole numbers."""
 
 
 class PathScheme:
-    """How the packets of a flow get to their paths; by default by a hash of the flow (ECMP).
+    """Decide how the packets of a flow get to their paths; by default by a hash of the flow (ECMP).
 
     Another package brings an instance by an entry point in the group ``weft.path_schemes``.
     """
@@ -47,7 +48,7 @@ class PathScheme:
     about = ""
     """What help says of it beside its name, in a few words."""
     about_pieces = ""
-    """What help says of the schemes that cut a flow into N pieces (`in_pieces`); empty: there are
+    """What help says of the schemes that cut a flow into N pieces (`in_pieces`); empty if there are
     none."""
     colour = "#6a51a3"
     """The colour in plots, which are white."""
@@ -63,11 +64,13 @@ class PathScheme:
     reorders = False
     """Whether packets of one queue pair overtake each other as a matter of course."""
     by_chance = True
-    """Whether a seed has a part in which paths are taken."""
+    """Whether the paths that are taken depend on a seed."""
     analysed_as = ""
-    """The scheme whose loads are this one's where they are computed without packets, if any."""
+    """The scheme, if any, whose loads stand for this one's where they are computed without
+    packets."""
     ideal = False
-    """Whether computed loads are the least that any scheme's can be: others are compared to it."""
+    """Whether no scheme can have smaller loads than the computed ones, so that others are compared
+    with them."""
     marks = True
     """Whether senders react to congestion marks if nothing else is said. A scheme with one path a
     flow needs no marks, except in collectives whose flows meet."""
@@ -78,7 +81,8 @@ class PathScheme:
     """What is asked of them, by the names of their fields."""
 
     def __init__(self, **fields: object) -> None:
-        """Take ``fields``, which replace the values that the class has, by name."""
+        """Set attributes of this instance by name; ``fields`` replace the values that the class
+        has."""
         vars(self).update(fields)
 
     @property
@@ -87,7 +91,8 @@ class PathScheme:
         return self.options(**dict(self.asked))
 
     def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:
-        """Return route entries of every switch, by its name, over links that have not failed."""
+        """Return the route entries of every switch, by its name, over links that have not
+        failed."""
         return plan_routes(
             planning.names, planning.topology, planning.without, self.routes, planning.seed
         )
@@ -100,12 +105,13 @@ class PathScheme:
         without: Collection[str] = (),
         unit_bytes: int = 1,
     ) -> Pieces:
-        """Cut the flows of a step into pieces with a path for each, if the scheme assigns paths."""
+        """Cut the flows of a step into pieces with a path for each. Only schemes that assign paths
+        do this."""
         raise NotImplementedError
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
-        """Return what a step's flows between hosts put on every link, computed without packets, and
-        how many pieces they are cut into."""
+        """Compute without packets what a step's flows between hosts put on every link, and return
+        that and the number of pieces that the flows are cut into."""
         paths = situation.paths
         if not self.assigned:
             pairs = np.stack([flows.source, flows.destination], axis=1)
@@ -122,10 +128,10 @@ class PathScheme:
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
     ) -> tuple[LinkLoads, int]:
-        """Return what `loads` does for one flow of this size between all hosts each way.
+        """Return what `loads` returns for a flow of this size from every host to every other.
 
-        These are too many to be told apart, so their paths are drawn. Raises `InputError` if the
-        scheme cannot do so.
+        There are too many such flows to tell them apart, so their paths are drawn. Raises
+        `InputError` if the scheme cannot do so.
         """
         paths = situation.paths
         flows = paths.hosts * (paths.hosts - 1)
@@ -138,14 +144,17 @@ class PathScheme:
         return drawn, flows * self.lanes
 
     def in_pieces(self, name: str, lanes: int) -> "PathScheme":
-        """Return the scheme of this name that does the same with so many pieces of a flow, if there
-        are such (`about_pieces`)."""
+        """Return the scheme of this name that does the same with flows cut into so many pieces.
+        Only a scheme with `about_pieces` can do this."""
         raise NotImplementedError
 
 
 def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
     """Return the source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of
-    hosts, ``ends`` [pairs, 2]."""
+    hosts.
+
+    ``ends`` has the two hosts of each pair, int64 [pairs, 2].
+    """
     addresses = network.address_of(ends)
     numbers = np.arange(lanes, dtype=np.int64)[None, :]
     return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
@@ -154,8 +163,8 @@ def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> In
 def _mapped(
     situation: Situation, source: IntArray, destination: IntArray, path: IntArray
 ) -> IntArray:
-    """Return the paths that source ports lead to where ``path`` is wanted; another path is taken
-    where no port leads there."""
+    """Return the paths that the source ports for the wanted ``path`` lead to; where no port leads
+    along it, another path is taken."""
     paths = situation.paths
     number = source * paths.hosts + destination
     pairs, pair = np.unique(number, return_inverse=True)

@@ -1,7 +1,7 @@
-"""Plots of experiments: what a scenario file asks for, the figures it means, and the drawing.
+"""Plots of experiments: what a scenario file asks for, which figures it means, and the drawing.
 
-Only `weft.experiments.plots.draw` imports matplotlib, and nothing here imports that by itself: a
-run without plots does not wait for it.
+The modules canvas, draw, draw_heatmap, link_loads and timeline import matplotlib. Others import
+them only when something is drawn, so that a run without plots does not wait for it.
 """
 
 from weft.experiments.plots.spec import PlotSpec

@@ -1,5 +1,5 @@
-"""Figures of matplotlib's in Weft's style, and their files. Import this only to draw: it takes a
-while."""
+"""Figures of matplotlib in Weft's style, and their files. Import this only to draw, since it takes
+a while."""
 
 import contextlib
 import io
@@ -24,9 +24,9 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 WIDTH_IN = 8.0
 HEAD_IN = 0.68
-"""What is written above a plot takes so much of its height."""
+"""How much of a plot's height the heading above it takes."""
 LINE_CHARACTERS = 104
-"""Of the line below the title; a longer one is cut."""
+"""The most characters of the line below the title; a longer one is cut."""
 PNG_DPI = 200
 INK, SOFT, GRID = "#1a2230", "#586273", "#e3e7ec"
 
@@ -60,7 +60,7 @@ STYLE: Any = {
 
 @contextlib.contextmanager
 def empty_figure(height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figure]:
-    """Return a figure with nothing on it, under the settings that it is drawn and saved with."""
+    """Return an empty figure; it is drawn and saved under the same settings."""
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(width_in, height_in), layout=ConstrainedLayoutEngine())
         FigureCanvasAgg(figure)
@@ -68,8 +68,10 @@ def empty_figure(height_in: float, width_in: float = WIDTH_IN) -> Iterator[Figur
 
 
 def saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
-    """Return a file's content, ``svg`` or ``png``; of an SVG a description that readers of the
-    picture do not see."""
+    """Return the content of a file, ``svg`` or ``png``.
+
+    In an SVG, the description is text that readers of the picture do not see.
+    """
     buffer = io.BytesIO()
     # Without dates and versions the same results are the same file.
     svg: dict[str, str | None] = {"Date": None, "Creator": None, "Description": description}
@@ -83,7 +85,7 @@ def saved(figure: Figure, ending: str, description: str | None = None) -> bytes:
 
 
 def write_head(figure: Figure, title: str, common: str) -> None:
-    """Write what stands above a plot, and leave room for it."""
+    """Write the heading above a plot, and leave room for it."""
     height_in = figure.get_size_inches()[1]
     layout = figure.get_layout_engine()
     assert isinstance(layout, ConstrainedLayoutEngine)
@@ -97,12 +99,12 @@ def write_head(figure: Figure, title: str, common: str) -> None:
 def axes_over_time(
     figure: Figure, ends_ns: Sequence[int], heights: Sequence[float], height_in: float
 ) -> tuple[list[Axes], int]:
-    """Return axes one below the other on one scale of time, and the nanoseconds of its unit.
+    """Return axes one below the other on one scale of time, and how many nanoseconds its unit has.
 
     Args:
-        ends_ns: of what is drawn on each.
-        heights: of each, in any unit.
-        height_in: of all of them, with what stands around them.
+        ends_ns: when what is drawn on each of the axes ends.
+        heights: the height of each, in any unit.
+        height_in: the height of all together, with what stands around them, in inches.
     """
     figure.set_size_inches(WIDTH_IN, HEAD_IN + height_in)
     cells = figure.subplots(len(heights), 1, squeeze=False, height_ratios=heights, sharex=True)

@@ -1,4 +1,4 @@
-"""The drawing of plots, with matplotlib. Import this only to draw: it takes a while."""
+"""The drawing of plots, with matplotlib. Import this only to draw, since it takes a while."""
 
 import contextlib
 import textwrap
@@ -44,14 +44,14 @@ HEIGHT_IN = 4.6
 PANEL_IN = 2.7
 """Height of a row of panels."""
 NAME_CHARACTERS = 10
-"""Of a tick that is no number; a longer one has several lines."""
+"""The most characters in a line of a tick that is no number; a longer one has several lines."""
 CHARACTER = 0.0145
 """Width of a tick label's character, as a fraction of the x axis."""
 DASHES = ("-", "-.", (0, (1, 1)), (0, (5, 1, 1, 1, 1, 1)))
 DOUBTFUL: Any = {"marker": "x", "ms": 5}
 PREDICTED: Any = {"marker": "P", "mfc": "white"}
 MARKERS = ("o", "s", "^", "D", "v", "P")
-"""Of values of what is swept beside the x axis."""
+"""The marks for the values of what is swept beside the x axis."""
 
 TITLES = {
     "completion": "Completion time",
@@ -71,7 +71,7 @@ TITLES = {
 def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
     """Draw all plots of results into a folder, each as NAME.svg and NAME.png.
 
-    Returns the SVG files. Raises `InputError` where a file cannot be written.
+    Returns the SVG files. Raises `InputError` if a file cannot be written.
     """
     written = []
     for name, content in draw_plots(results):
@@ -83,8 +83,8 @@ def write_plots(results: Results, folder: Path) -> tuple[Path, ...]:
 
 
 def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
-    """Return all plots of results as files, each by name and content, drawn when it is asked
-    for."""
+    """Return all plots of results as files: each has a name, and a function that draws its
+    content."""
     for spec in results.plots:
         with _drawn(results, spec) as figure:
             for ending in ("svg", "png"):
@@ -92,13 +92,13 @@ def draw_plots(results: Results) -> Iterator[tuple[str, bytes]]:
 
 
 def svg_of(results: Results, spec: PlotSpec) -> bytes:
-    """Return one plot as an SVG file's content."""
+    """Return one plot as the content of an SVG file."""
     with _drawn(results, spec) as figure:
         return saved(figure, "svg")
 
 
 def title_of(spec: PlotSpec) -> str:
-    """Return what stands above the plot."""
+    """Return the heading of the plot."""
     lines = TITLES.get(spec.y, "").format(
         numerator=spec.numerator, denominator=spec.denominator, links=links_of(spec)
     )
@@ -139,12 +139,12 @@ def _drawn(results: Results, spec: PlotSpec) -> Iterator[Figure]:
 
 
 def svg_of_lines(shown: Lines, spec: PlotSpec, common: str, description: str) -> bytes:
-    """Return lines as an SVG file's content.
+    """Return lines as the content of an SVG file.
 
     Args:
-        spec: what they are of.
-        common: stands below the title.
-        description: stands in the file, where readers of the picture do not see it.
+        spec: what the lines show.
+        common: a text that stands below the title.
+        description: a text in the file that readers of the picture do not see.
     """
     with empty_figure(HEIGHT_IN) as figure:
         _draw_lines(figure, shown, spec)
@@ -168,7 +168,7 @@ def _draw_lines(figure: Figure, shown: Lines, spec: PlotSpec) -> None:
 
 
 def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
-    """Return the part of a legend that says what colours, dashes and marks of lines mean."""
+    """Return the part of a legend that says what the colours, dashes and marks of lines mean."""
     keys: list[Any] = [
         Patch(color=colour(name), label=label)
         if both
@@ -190,7 +190,7 @@ def _line_keys(shown: Lines, others: Sequence[str], both: bool) -> list[Any]:
 
 
 def _sign_keys(shown: Lines, models: bool) -> list[Any]:
-    """Return the part of a legend that says what else is drawn, where it is."""
+    """Return the part of a legend that explains the other signs, if the plot has them."""
     sign: Any = {"color": INK, "ls": "none"}
     lines = shown.lines
     keys = (
@@ -340,8 +340,8 @@ def _roomy(axes: Axes, positions: Sequence[float], ticks: Sequence[str]) -> list
 
 
 def _minor(y: float, wide: bool) -> str:
-    """Return what stands at 2, 3, 4 times a power of ten: something, where the powers alone are
-    few."""
+    """Return the label of a tick at 2, 3, 4 times a power of ten: it has one if there are only few
+    powers."""
     text = f"{y:g}"
     return "" if wide or text.strip("0.")[:1] not in "235" else text
 

@@ -18,7 +18,7 @@ COLOURS = LinearSegmentedColormap.from_list(
 
 
 def draw_heat_maps(figure: Figure, maps: Sequence[tuple[str, HeatMap]]) -> None:
-    """Draw into an empty figure, one below the other, on one scale of time."""
+    """Draw heat maps into an empty figure, one below the other, on one scale of time."""
     heights = [max(LEAST_IN, ROW_IN * min(len(each.names), MAX_NAMED_ROWS)) for _, each in maps]
     ends_ns = [each.end_ns for _, each in maps]
     height_in = sum(HEAD_IN + height for height in heights)
@@ -42,8 +42,8 @@ def _draw(axes: Axes, shown: HeatMap, unit_ns: int) -> AxesImage:
 
 
 def draw_loads(axes: Axes, shown: HeatMap, extent: tuple[float, float, float, float]) -> AxesImage:
-    """Draw the loads of one run, a pixel a link and bin of time, from left to right and from bottom
-    to top as `extent` has them."""
+    """Draw the loads of one run, with a pixel for each link and bin of time, from left to right and
+    from bottom to top as `extent` says."""
     return axes.imshow(
         shown.loads,
         aspect="auto",

@@ -1,4 +1,5 @@
-"""Heat maps: what each direction of the links carried over time, as a part of what it could."""
+"""Heat maps: what each direction of the links carried over time, as a part of what it could
+carry."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -11,32 +12,34 @@ from weft.experiments.results.results import LinkResult, Results, Run, scenario_
 
 MAX_RUNS = 6
 MAX_NAMED_ROWS = 40
-"""Where there are more rows, those of one node together have its name."""
+"""The most rows that have a name each; if there are more, those of one node have its name
+together."""
 TIER_ORDER = ("host_up", "fabric_up", "fabric_down", "host_down")
-"""Rows follow the way of a packet."""
+"""The order of rows, which follows the way of a packet."""
 RAMP = ((255, 255, 255), (205, 225, 242), (126, 184, 218), (42, 111, 178), (10, 35, 92))
-"""From nothing to a full link, in equal steps: it reads in print, too."""
+"""Colours from nothing to a full link, in equal steps, which can be told apart in print, too."""
 
 
 @dataclass(frozen=True)
 class HeatMap:
-    """The loads of one run's links."""
+    """Hold the loads of one run's links."""
 
     names: tuple[str, ...]
-    """The name of each direction, which has a row: ``leaf0>spine1``."""
+    """The names of the directions, such as ``leaf0>spine1``; each has a row."""
     sources: tuple[str, ...]
     """The node that each direction leaves."""
     loads: tuple[tuple[float, ...], ...]
-    """By row and bin of time, how much of what the link can carry it carried, 0 to 1."""
+    """By row and bin of time: which part, 0 to 1, of what the link can carry it carried."""
     bin_ns: int
 
     @property
     def end_ns(self) -> int:
-        """Where the last bin ends."""
+        """Return the time at which the last bin ends."""
         return self.bin_ns * len(self.loads[0])
 
     def marks(self) -> list[tuple[float, str]]:
-        """Return what is written beside the rows: pairs of a place, counted in rows, and a name."""
+        """Return the names that are written beside the rows, each with its place, which is counted
+        in rows."""
         if len(self.names) <= MAX_NAMED_ROWS:
             return [(row + 0.5, name) for row, name in enumerate(self.names)]
         counts = [(source, len(list(group))) for source, group in groupby(self.sources)]
@@ -49,7 +52,7 @@ class HeatMap:
 
 
 def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
-    """Return the loads of a run's links of these kinds, or None where they were not counted."""
+    """Return the loads of a run's links of these kinds, or None if they were not counted."""
     network = scenario_of(run.scenario).network()
     rates = {direction.ends: direction.link.rate_bps for direction in network.directions}
     order = {name: place for place, name in enumerate(network.nodes)}

@@ -1,4 +1,5 @@
-"""Plots of what links carry: each link in order of its load, and leaves against their uplinks."""
+"""Plots of what links carry: curves of links in the order of their loads, and maps of leaves
+against uplinks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,8 @@ DASHES: tuple[Any, ...] = ("-", "-", (0, (4, 2)), (0, (1, 1)))
 
 
 def loads_svg(paths: ClosPaths, results: Sequence[SchemeLoads], title: str) -> bytes:
-    """Return an SVG file's content: the curves of all schemes, and below them heat maps of each."""
+    """Return the content of an SVG file: the curves of all schemes, and below them heat maps of
+    each."""
     rows = 2 * -(-len(results) // MAPS_A_ROW) if paths.uplinks else 0
     heights = [CURVES_IN, *[MAPS_IN] * rows]
     with empty_figure(HEAD_IN + CURVES_IN + rows * MAPS_IN) as figure:
@@ -51,7 +53,8 @@ def _draw_curves(axes: Axes, results: Sequence[SchemeLoads]) -> None:
 
 
 def _draw_maps(figure: Figure, grid: Any, columns: int, results: Sequence[SchemeLoads]) -> None:
-    """Draw for each scheme a map of loads upwards and below it one downwards, over their means."""
+    """Draw, for each scheme, a map of the loads upwards and below it one of the loads downwards,
+    both divided by their mean."""
     maps = [
         [_over_mean(load) for load in (result.loads.leaf_up, result.loads.leaf_down)]
         for result in results
@@ -78,6 +81,6 @@ def _draw_maps(figure: Figure, grid: Any, columns: int, results: Sequence[Scheme
 
 
 def _over_mean(load: Numbers) -> FloatArray:
-    """Return loads over the mean of those that are not 0."""
+    """Return loads divided by the mean of those that are not 0."""
     mean = float(load[load > 0].mean()) if load.any() else 1.0
     return np.asarray(load / mean, np.float64)

@@ -1,4 +1,5 @@
-"""Colours: of an algorithm the same in every plot and page, told apart by the colour-blind too."""
+"""Colours: an algorithm has the same one in every plot and page, and the colour-blind can tell them
+apart."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +15,7 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
     **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
-"""On white and on a dark page. Of Okabe and Ito's colours (2008), those that no algorithm of the
+"""Colours on white and on a dark page: those of Okabe and Ito (2008) that no other algorithm of the
 same collective has."""
 
 OTHER = ("#6a51a3", "#ab95dd")
@@ -30,7 +31,7 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 
 
 def colour(algorithm: str) -> str:
-    """Return the colour of an algorithm, or of a scheme of path assignment, on white."""
+    """Return the colour on white of an algorithm, or of a scheme of path assignment."""
     if algorithm in ALGORITHMS:
         return ALGORITHMS[algorithm][0]
     try:
@@ -40,13 +41,13 @@ def colour(algorithm: str) -> str:
 
 
 def label_of(algorithm: str) -> str:
-    """Return what plots and pages call an algorithm."""
+    """Return the name that plots and pages give an algorithm."""
     is_known = algorithm in REGISTERED.names()
     return (is_known and REGISTERED.fact(algorithm, "label")) or algorithm
 
 
 def in_order(phases: Iterable[str]) -> list[str]:
-    """Return the names of phases, each once, in the order in which they follow each other."""
+    """Return the names of phases, each once, in the order in which the phases follow each other."""
     names = list(dict.fromkeys(phases))
     return [name for name in PHASES if name in names] + [n for n in names if n not in PHASES]
 
@@ -80,8 +81,8 @@ _DARK = dict([*ALGORITHMS.values(), *PHASES.values(), *OTHER_PHASES, OTHER])
 
 
 def style_sheet() -> str:
-    """Return the classes, each with its colour as ``--key``, and the colours that
-    `with_page_colours` names, for white and for dark pages."""
+    """Return a style sheet for white and for dark pages: classes, each with its colour as
+    ``--key``, and the colours that `with_page_colours` names."""
     phases = enumerate((*PHASES.values(), *OTHER_PHASES))
     named = {**ALGORITHMS, "other": OTHER, **{f"phase-{index}": pair for index, pair in phases}}
     light, dark = (
@@ -97,7 +98,8 @@ def style_sheet() -> str:
 
 
 def with_page_colours(svg: str) -> str:
-    """Return a drawing whose colours are the page's, which differ where the page is dark."""
+    """Return a drawing whose colours are named by the page's style sheet, so that they change on a
+    dark page."""
 
     def named(found: re.Match[str]) -> str:
         colour = found[0]

@@ -1,4 +1,4 @@
-"""From results to the figures of a plot: what is drawn, as plain numbers."""
+"""The figures of a plot, made from results: all that is drawn, as plain numbers."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,8 @@ from weft.experiments.scenario.options import field_of, read_option, said
 TIMED = ("completion", "over-bound", "goodput", "speed-up")
 """Figures whose theory is a bound, not a model of bytes."""
 Value = Callable[[Summary, Summary | None], float | None]
-"""What is plotted of a summary; the second one is that of the denominator, where there is one."""
+"""A function that gives what is plotted of a summary; its second argument is the summary of the
+denominator, where there is one."""
 
 Y_LABELS = {"completion": "completion time (ms)", "over-bound": "completion time / bound"}
 """What stands at the y axis of times."""
@@ -33,13 +34,14 @@ _OF_PATHS: dict[str, tuple[str, Value]] = {
 
 @dataclass(frozen=True)
 class Axis:
-    """What stands along the x axis: numbers as they are, anything else by its place."""
+    """Describe the x axis, on which numbers stand at their value, and anything else at its place in
+    order."""
 
     label: str
     positions: tuple[float, ...]
-    """In ascending order; of anything but numbers 0, 1, 2, in order of appearance."""
+    """In ascending order; anything but numbers is at 0, 1, 2, in order of appearance."""
     ticks: tuple[str, ...]
-    """One a position."""
+    """One for each position."""
     numeric: bool
 
 
@@ -69,7 +71,7 @@ class PlotLine:
 
 @dataclass(frozen=True)
 class Lines:
-    """All of a plot of kind ``lines``."""
+    """Hold all that a plot of kind ``lines`` is drawn from."""
 
     axis: Axis
     y_label: str
@@ -79,29 +81,29 @@ class Lines:
 
 @dataclass(frozen=True)
 class Panel:
-    """Bars of one algorithm (phases), or of one point (tiers)."""
+    """Hold the bars of one algorithm (phases), or of one point (tiers)."""
 
     title: str
     groups: tuple[str, ...]
-    """What stands below the bars."""
+    """The labels below the bars."""
     values: dict[str, tuple[float, ...]]
-    """By name of the bar or part, one a group."""
+    """By the name of a bar or part: one value for each group."""
     models: dict[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True)
 class Panels:
-    """Everything that a plot of bars is drawn from."""
+    """Hold all that a plot of bars is drawn from."""
 
     x_label: str
     y_label: str
     names: tuple[str, ...]
-    """Of all parts or bars, in the order in which they are drawn."""
+    """The names of all parts or bars, in the order in which they are drawn."""
     panels: tuple[Panel, ...]
 
 
 def selected(results: Results, spec: PlotSpec) -> list[list[Summary]]:
-    """Return the verified summaries that a plot is of, by point."""
+    """Return the verified summaries that a plot shows, by point."""
     wanted: dict[str, list[Any]] = {
         name: [read_option(name, value) for value in values] for name, values in spec.where.items()
     }
@@ -188,7 +190,8 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
         return sum(each.model[tier] for tier in tiers)
 
     def bytes_of(figure: Callable[[Summary], float]) -> tuple[Value, Value]:
-        """Return the value in the unit of the axis, and over that of the denominator."""
+        """Return a function that gives a figure in the unit of the axis, and one that divides it by
+        that of the denominator."""
         return (
             lambda each, _: figure(each) / size,
             lambda each, below: _over(figure(each), figure(below)) if below else None,
@@ -239,13 +242,13 @@ def _over(above: float, below: float) -> float | None:
 
 
 def _speed_up(each: Summary, below: Summary | None) -> float | None:
-    """Return how many times as fast as the denominator, measured or predicted."""
+    """Return how many times as fast a summary is as the denominator, measured or predicted."""
     found = compare(each, below) if below is not None else None
     return found.ratio if found is not None else None
 
 
 def links_of(spec: PlotSpec) -> str:
-    """Return in words which links a plot is of: ``all links``, ``host up links``."""
+    """Return, in words, which links a plot shows: ``all links``, ``host up links``."""
     return f"{spec.tier.replace('-', ' ')} links"
 
 
@@ -297,7 +300,7 @@ def _labelled(each: Summary, options: Sequence[str]) -> str:
 
 
 def phases_of(results: Results, spec: PlotSpec) -> Panels:
-    """Return stacked bars, in ms, of the slowest rank's phases: a panel an algorithm."""
+    """Return stacked bars of the slowest rank's phases, in ms, with a panel for each algorithm."""
     summaries = [each for point in selected(results, spec) for each in point if each.phases_ns]
     axis = axis_of(summaries, spec.x)
     others = _others(results, spec, summaries)
@@ -326,7 +329,8 @@ def phases_of(results: Results, spec: PlotSpec) -> Panels:
 
 
 def tiers_of(results: Results, spec: PlotSpec) -> Panels:
-    """Return bars of bytes by tier and algorithm, and the model of each: a panel a point."""
+    """Return bars of bytes by tier and algorithm, and the model of each, with a panel for each
+    point."""
     points = selected(results, spec)
     every = [each for point in points for each in point]
     used = [tier for tier in TIER_NAMES if any(each.tiers[tier] for each in every)]

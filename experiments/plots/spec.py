@@ -1,4 +1,4 @@
-"""What a ``[plot]`` table of a scenario file says, checked."""
+"""What a ``[plot]`` table of a scenario file says; everything in it is checked."""
 
 import difflib
 import re
@@ -35,41 +35,43 @@ TIERS: dict[str, tuple[str, ...]] = {
 LOGS = ("", "x", "y", "xy")
 
 MEANINGLESS = {"lines": (), "phases": ("log", "y")}
-"""Fields by kind; of the other kinds neither axis is anybody's to choose."""
+"""By kind, the fields that mean nothing for it. For kinds that are not here, neither axis can be
+chosen."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 
 
 class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
-    """One plot. Its fields are the keys of a ``[plot]`` table.
+    """Describe one plot. The fields are the keys of a ``[plot]`` table.
 
-    Raises `InputError` for what makes no sense by itself; `check` holds it to an experiment.
+    Raises `InputError` for what makes no sense by itself; `check` compares it with an experiment.
     """
 
     kind: str = "lines"
     """``lines``; ``phases``: stacked bars of the slowest rank's phases; ``tiers``: bars of bytes by
     kind of link, against the model; ``timeline``: when each operation of a run was under way on
     each rank, or on the fastest and the slowest of many; ``heatmap``: what each direction of the
-    links carried over time; either of the first six runs."""
+    links carried over time. The last two show the first six runs."""
     name: str = ""
-    """Of its files, NAME.svg and NAME.png; by default made of the other fields."""
+    """The name of the plot's files, NAME.svg and NAME.png; by default it is made of the other
+    fields."""
     title: str = ""
     x: str = ""
-    """A swept option, or ``ranks``; of lines and phases."""
+    """For lines and phases: a swept option, or ``ranks``."""
     y: str = ""
-    """Of lines: one of `METRICS`."""
+    """For lines: one of `METRICS`."""
     tier: str = "all"
-    """Of bytes, bytes-ratio and over-model, and of heatmap: which links, one of `TIERS`."""
+    """For bytes, bytes-ratio, over-model and heatmap: which links, one of `TIERS`."""
     numerator: str = ""
     denominator: str = ""
-    """Of bytes-ratio: two algorithms. Of speed-up: the denominator is the algorithm whose time is
-    divided by the others', `baseline` by default."""
+    """For bytes-ratio, `numerator` and this name two algorithms. For speed-up, this is the
+    algorithm whose time is divided by the others', `baseline` by default."""
     log: str = ""
-    """Axes with a logarithmic scale: x, y or xy."""
+    """Which axes have a logarithmic scale: x, y or xy."""
     model: bool = True
-    """Whether the bound or the model is drawn, too."""
+    """Whether the bound or the model is drawn as well."""
     where: dict[str, list[Any]] = {}
-    """Only these runs: values by option; ``algorithm`` among them."""
+    """Only these runs are plotted: values by option, ``algorithm`` among them."""
 
     def __post_init__(self) -> None:
         choose("kind", self.kind, KINDS)
@@ -126,7 +128,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
             refuse(getattr(self, name), f"{name} means nothing for {kind}: leave it out")
 
     def check(self, swept: Collection[str], algorithms: Collection[str]) -> None:
-        """Raise InputError for an axis that was not swept, or an algorithm that does not run."""
+        """Raise InputError for an axis that is not swept, or an algorithm that does not run."""
         known = (*sorted(swept), "ranks")
         refuse(
             self.x in OPTIONS and self.x not in swept and self.x != "algorithm",
@@ -141,7 +143,7 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
 
     @staticmethod
     def read(table: Mapping[str, Any]) -> "PlotSpec":
-        """Return the plot that a TOML table says. Raises `InputError`."""
+        """Return the plot that a TOML table describes. Raises `InputError`."""
         known = PlotSpec.__struct_fields__
         values: dict[str, Any] = {}
         for key, value in table.items():
@@ -185,7 +187,7 @@ def read_plots(
 
 
 def check_names(plots: Sequence[PlotSpec]) -> None:
-    """Raise InputError where two plots would be the same file."""
+    """Raise InputError if two plots would be written to the same file."""
     names = [plot.name.lower() for plot in plots]
     for plot in plots:
         refuse(

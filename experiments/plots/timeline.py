@@ -1,4 +1,4 @@
-"""Timelines: when the operations of a run were under way on each rank, and when nothing was."""
+"""Timelines: when operations of a run were under way on each rank, and when none was."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,8 @@ from weft.experiments.scenario.scenario import title_of
 
 MAX_RUNS = 6
 MAX_RANKS = 8
-"""Where there are more, half of those shown are the fastest and half the slowest."""
+"""The most ranks that are shown. If there are more, half of those shown are the fastest and half
+the slowest."""
 ROW_IN, HEAD_IN = 0.3, 0.75
 """The heights of a rank and of what stands around a run, in inches."""
 PAINTS: dict[str, tuple[str, str]] = {
@@ -36,31 +37,32 @@ IDLE = "#dfe4ea"
 
 @dataclass(frozen=True)
 class OperationBar:
-    """One operation on one rank; times in ns from the common start."""
+    """Describe one operation on one rank; times are in ns from the common start."""
 
     collective: str
     layer: int
     begin_ns: int
-    """Where operations have the links in turn, it is not before the one before had ended."""
+    """If operations take turns on the links, an operation does not begin before the previous one
+    has ended."""
     end_ns: int
 
 
 @dataclass(frozen=True)
 class RankRow:
-    """The bars of one rank."""
+    """Hold the bars of one rank."""
 
     rank: int
     lanes: tuple[tuple[OperationBar, ...], ...]
     """Bars by the place that they are drawn at: a collective has one lane, or more where its
     operations overlap."""
     idle: dict[str, tuple[tuple[int, int], ...]]
-    """By collective: (begin, end) in ns of the times in which none of its operations was under way,
-    up to the end of the run."""
+    """By collective: (begin, end) in ns of the times, up to the end of the run, in which none of
+    its operations was under way."""
 
 
 @dataclass(frozen=True)
 class Timeline:
-    """The rows of one run."""
+    """Hold the rows of one run."""
 
     title: str
     rows: tuple[RankRow, ...]
@@ -68,7 +70,8 @@ class Timeline:
 
 
 def timelines_of(results: Results, spec: PlotSpec) -> list[Timeline]:
-    """Return those runs of a plot that have times of operations, at most `MAX_RUNS`."""
+    """Return the timelines of those runs of a plot that have times of operations, at most
+    `MAX_RUNS`."""
     summaries = [each for point in selected(results, spec) for each in point]
     shown = [each for each in summaries if any(rank.spans_ns for rank in each.shown.ranks)]
     return [_timeline(each, results.swept) for each in shown[:MAX_RUNS]]

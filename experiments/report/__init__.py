@@ -1,4 +1,4 @@
-"""Results as one self-contained HTML page."""
+"""The report: results as one self-contained HTML page."""
 
 from weft.experiments.report.page import render, write_report
 

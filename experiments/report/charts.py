@@ -1,4 +1,5 @@
-"""The report's charts, drawn by matplotlib in places that count pixels, in the page's colours."""
+"""The report's charts, drawn by matplotlib in coordinates that count pixels, in the page's
+colours."""
 
 import html
 import io
@@ -45,7 +46,7 @@ PIXELS_AN_INCH = 72.0
 
 @dataclass(frozen=True)
 class ChartBar:
-    """One horizontal bar."""
+    """Describe one horizontal bar."""
 
     label: str
     value: float
@@ -60,12 +61,14 @@ class ChartBar:
 
     @property
     def end(self) -> float:
-        """Where the last thing that is drawn of the bar stands, on the scale of its value."""
+        """Return where the last thing that is drawn of the bar stands, on the scale of its
+        value."""
         return max(self.value, self.mark or 0.0, *self.points)
 
 
 def completion_times(summaries: Sequence[Summary]) -> Markup | None:
-    """Draw bars against the bound, with single runs as points; None where no run has a time."""
+    """Draw the completion times as bars against the bound, with single runs as points; return None
+    if no run has a time."""
     drawn = [
         ChartBar(
             label_of(each.algorithm),
@@ -137,10 +140,10 @@ def _bars(
     """Draw groups of horizontal bars on one scale from zero.
 
     Args:
-        groups: name and bars of each; where it is empty, each bar has its own name.
-        unit: what the scale is marked in, its name and how much it is.
-        thickness: of a bar, in pixels of a chart that is `WIDTH` wide.
-        description: the chart in words, for who cannot see it.
+        groups: the name and the bars of each group; if the name is empty, each bar has its own.
+        unit: the unit of the scale's marks: its name and its size.
+        thickness: that of a bar, in pixels of a chart that is `WIDTH` wide.
+        description: the chart in words, for those who cannot see it.
     """
     every = [bar for _, group in groups for bar in group]
     largest = max((bar.end for bar in every), default=0.0) or 1.0
@@ -180,7 +183,7 @@ def _draw_bar(axes: Axes, bar: ChartBar, y: float, thickness: float, scale: floa
 
 
 def heat_map(shown: HeatMap) -> Markup:
-    """Draw the map of one run: time to the right, and a row for each direction of a link."""
+    """Draw the map of one run: time goes to the right, and each direction of a link has a row."""
     rows = len(shown.names)
     width = WIDTH - HEAT_LEFT - HEAT_RIGHT
     height = min(MOST_HEIGHT, max(LEAST_HEIGHT, ROW * rows))
@@ -220,7 +223,7 @@ def _write(
 def _mark_scale(
     axes: Axes, largest: float, unit: tuple[str, int], scale: float, y: float
 ) -> list[float]:
-    """Write round figures along the x axis, at y, and return where they stand."""
+    """Write round figures along the x axis, at y; return where they stand."""
     name, size = unit
     marks = ticks(largest, size)
     for mark in marks:
@@ -230,7 +233,7 @@ def _mark_scale(
 
 
 def ticks(largest: float, unit: float = 1.0) -> list[float]:
-    """Return some five round multiples of a unit, from zero up to `largest`."""
+    """Return about five round multiples of a unit, from zero up to `largest`."""
     values = MaxNLocator(6, steps=[1, 2, 5, 10]).tick_values(0, largest / unit)
     return [float(value) * unit for value in values if 0 <= value * unit <= largest * 1.000001]
 
@@ -238,8 +241,8 @@ def ticks(largest: float, unit: float = 1.0) -> list[float]:
 def _inline(axes: Axes, description: str, classes: str) -> Markup:
     """Return a chart as an element of the page.
 
-    Text stays text, colours are those of the page's style sheet, tooltips become titles, and there
-    are no other names and no references to anything else.
+    Text stays text, colours are those of the page's style sheet, and tooltips become titles. The
+    element has no other names, and no references to anything else.
     """
     for artist in axes.get_children():
         artist.set_clip_on(False)

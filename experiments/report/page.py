@@ -1,4 +1,4 @@
-"""The report's page: a results document put into the templates beside this module."""
+"""The report's page: it puts a results document into the templates beside this module."""
 
 import base64
 import re
@@ -55,7 +55,8 @@ HERE = Path(__file__).resolve().parent
 def write_report(results: dict[str, Any], out: Path) -> Path:
     """Write a results document as one HTML page that needs no other file.
 
-    Returns `out`. Raises `InputError` for a document of another kind or a place that takes no file.
+    Returns `out`. Raises `InputError` for a document of another kind, or a place where no file can
+    be written.
     """
     page = render(Results.from_dict(results))
     with files.told_as_input(f"cannot write the report to {str(out)!r}"):
@@ -176,7 +177,8 @@ def _date(text: str) -> str:
 
 
 def _swept_figures(summary: Summary, swept: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return what says which point it is: texts, and what each is sorted by, if any number."""
+    """Return the texts that say which point it is, each with the number that it is sorted by, or
+    None."""
     values = [summary.scenario.get(field_of(name)) for name in swept]
     return [
         (text, value if isinstance(value, (int, float)) and not isinstance(value, bool) else None)
@@ -196,7 +198,8 @@ def _run_shown(summary: Summary) -> str:
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
-    """Return what the scenario file has had plotted: titles, and SVG files in base64."""
+    """Return the plots that the scenario file asks for: their titles, and their SVG files in
+    base64."""
     if not results.plots:
         return []
     from weft.experiments.plots.draw import svg_of, title_of
@@ -222,7 +225,8 @@ def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]
 def _network_drawings(
     summaries: Sequence[Summary], network: Topology
 ) -> "dict[str, tuple[Markup, str]]":
-    """Return by algorithm a picture of what each direction of the links carried, and its width."""
+    """Return, by algorithm, a picture of what each direction of the links carried, and the
+    picture's width."""
     from markupsafe import Markup
 
     unit, unit_bytes = byte_unit(
@@ -252,8 +256,8 @@ def _asked(scenario: Scenario) -> dict[str, Any]:
 
 
 def _told(asked: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a scenario that say something, as their rows of the table of options
-    name and write them: ``retransmit timeout`` and ``100 ms``."""
+    """Return those fields of a scenario that have a value, named and written as their rows of the
+    table of options say: ``retransmit timeout`` and ``100 ms``."""
     rows = (row for row in OPTIONS.values() if asked.get(row.field) is not None)
     return {
         row.name.replace("-", " "): f"{row.said(asked[row.field])} {row.counted}".rstrip()

@@ -1,4 +1,4 @@
-"""The command that asks for a scenario."""
+"""The command that asks for a scenario, as the report shows it."""
 
 import shlex
 from dataclasses import replace
@@ -28,7 +28,7 @@ def command_line(scenario: Scenario) -> str:
 
 
 def _goes_without_saying(scenario: Scenario, row: Option) -> bool:
-    """Return whether leaving an option out means the same."""
+    """Return whether the command means the same without an option."""
     if getattr(scenario, row.field) == row.default:
         return True
     if row.default not in (None, "", (), 0):

@@ -9,13 +9,14 @@ from weft.experiments.results.summary import Summary, which_run
 
 
 def headline(points: Sequence[Sequence[Summary]]) -> str | None:
-    """Return multicast against each other algorithm in words (or, without it, the first one).
+    """Return in words how multicast compares with each other algorithm; without multicast, how the
+    first algorithm does.
 
     Args:
-        points: the summaries of each point. Of one point, times and bytes are compared; of several,
-            how much faster it was at the least and at the most.
+        points: the summaries of each point. For one point, times and bytes are compared; for
+            several, the text says how much faster it was at the least and at the most.
 
-    Times are compared where they can be believed; elsewhere, what is predicted.
+    Times are compared if they can be believed; otherwise predictions are.
     """
     timed = [{each.algorithm: each for each in point if each.completion_ns} for point in points]
     names = list(dict.fromkeys(name for point in timed for name in point))
@@ -87,8 +88,8 @@ def _share(tiers: dict[str, float], other: dict[str, float], *names: str) -> str
 
 
 def failures(results: Results) -> list[tuple[str, str, str]]:
-    """Return the runs that failed or whose data did not verify: run, host of the rank, if it is one
-    rank's failure, and why."""
+    """Return the runs that failed or whose data did not verify: the run, the host of the rank if it
+    is one rank's failure, and the reason."""
     return [
         (
             which_run(results, run),

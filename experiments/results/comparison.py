@@ -1,8 +1,9 @@
-"""One algorithm's time against another's: measured where both can be believed, else predicted.
+"""Comparison of one algorithm's time with another's: measured if both can be believed, otherwise
+predicted.
 
 Times of runs whose fidelity is not ``ok`` are the machine's, in part or in whole, and their ratio
-says nothing of the network. What the simulated world predicts for the same runs stands in its
-place, named so, with what to lower to have it measured.
+says nothing of the network. What the simulated world predicts for the same runs takes their place,
+is named so, and comes with what to lower to have it measured.
 """
 
 from collections.abc import Sequence
@@ -15,22 +16,22 @@ from weft.experiments.results.summary import Summary
 
 @dataclass(frozen=True)
 class Comparison:
-    """How one algorithm's time compares with another's at the same point."""
+    """Say how one algorithm's time compares with another's at the same point."""
 
     ratio: float | None
     """How many times as fast one was, or is predicted to be, as the other; None where nothing
     predicts it."""
     doubtful: tuple[Summary, ...] = ()
-    """Which of the two have times that are not to be compared."""
+    """Those of the two whose times are not to be compared."""
 
     @property
     def measured(self) -> bool:
-        """Whether the ratio is one of measured times rather than of predicted ones."""
+        """Return whether the ratio is one of measured times rather than of predicted ones."""
         return not self.doubtful
 
 
 def compare(one: Summary, other: Summary) -> Comparison | None:
-    """Return how many times as fast `one` was as `other`, or None where one of them has no time."""
+    """Return how many times as fast `one` was as `other`, or None if one of them has no time."""
     if not one.completion_ns or not other.completion_ns:
         return None
     doubtful = tuple(each for each in (one, other) if each.fidelity != "ok")
@@ -43,8 +44,8 @@ def compare(one: Summary, other: Summary) -> Comparison | None:
 
 def why_not_measured(comparisons: Sequence[Comparison]) -> str:
     """Return why measured times are not compared, and what to do: ``the fidelity of ring is
-    invalid; to measure it, lower the rate (100 Mbit/s) or the number of hosts (8)``. Empty if all
-    are."""
+    invalid; to measure it, lower the rate (100 Mbit/s) or the number of hosts (8)``. The text is
+    empty if all are compared."""
     doubtful = [each for comparison in comparisons for each in comparison.doubtful]
     if not doubtful:
         return ""

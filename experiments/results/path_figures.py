@@ -1,4 +1,5 @@
-"""How a run's flows shared the fabric: load of links, marks, reordering, and what it cost."""
+"""Figures of how a run's flows shared the fabric: loads of links, marks, reordering, and what it
+cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -12,28 +13,28 @@ from weft.topo.network import FABRIC_TIERS
 
 @dataclass(frozen=True)
 class PathFigures:
-    """The figures of one run. They count packets, unless the name says otherwise."""
+    """Hold the figures of one run. They count packets, unless the name says otherwise."""
 
     imbalance: float | None
     """Bytes of the fullest link between switches, over the mean of all that lead the same way; the
     larger of both ways. None where there is none, or where none carried anything."""
     flows: int
-    """Queue pairs that data left by, each with a UDP source port of its own to begin with."""
+    """Queue pairs by which data left, each with a UDP source port of its own to begin with."""
     marks: int
     """Data packets that arrived with a congestion mark."""
     reordered: int
     """Packets that arrived before an earlier one of their queue pair and were kept."""
     reorder_distance: int
-    """The most packets that one of them was ahead of the one that was due."""
+    """By how many packets a packet was at most ahead of the one that was due."""
     dropped_ahead: int
-    """Packets that arrived before their turn and were thrown away, as go-back-N does."""
+    """Packets that arrived ahead of their turn and were thrown away, as go-back-N does."""
     retransmitted: int
     path_changes: int
-    """Times that a sender gave a queue pair another path."""
+    """How often a sender gave a queue pair another path."""
 
 
 def path_figures(run: Run) -> PathFigures:
-    """Return the figures of what a run's ranks and links counted."""
+    """Return the figures that follow from what a run's ranks and links counted."""
     return PathFigures(
         imbalance=imbalance(run.links),
         flows=_sum(run, "flow_count"),

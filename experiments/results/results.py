@@ -1,13 +1,14 @@
 """What a run leaves behind: the results document, ``results.json``.
 
-The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields
-of the dataclasses below by their names. A run whose data did not verify has ``verified`` false,
-``completion_ns`` null, says why in ``error``, and has the fidelity verdict ``failed`` (also where
-an older document says another: it is read so). An experiment of several points has the runs of all
+The document (``schema`` "weft.results", ``schema_version`` 1) is `Results.to_dict()`: the fields of
+the dataclasses below by their names. A run whose data did not verify has ``verified`` false and
+``completion_ns`` null, says why in ``error``, and has the fidelity verdict ``failed`` (also if an
+older document says otherwise: it is read so). An experiment of several points has the runs of all
 of them, each with its scenario; ``swept`` names the options that differ, ``plots`` what is plotted.
-A scenario with ``seeds`` has a run for each, whose scenario says its ``seed``. ``summary`` has, of
-each point and algorithm, the mean, the least and the greatest completion time of its verified runs,
-and whether it is exact: whether nothing that chance has a part in makes a difference to it.
+A scenario with ``seeds`` has a run for each, whose scenario says its ``seed``. For each point and
+algorithm, ``summary`` has the mean, the least and the greatest completion time of its verified
+runs, and says whether it is exact, that is, whether nothing that is left to chance makes a
+difference to it.
 """
 
 import json
@@ -46,13 +47,13 @@ MOST_BYTES = 1 << 30
 """The largest ``results.json`` that is read."""
 
 _DERIVED = ("schema", "schema_version", "verified", "summary")
-"""What stands in the document and follows from the rest of it."""
+"""Keys of the document whose values follow from the rest of it."""
 
 QUEUE_FIGURES = frozenset({"packets", "p50", "p99", "max"})
 
 
 class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One rank of one run."""
+    """Hold the result of one rank of one run."""
 
     rank: int
     host: str
@@ -73,7 +74,7 @@ class RankResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class LinkResult(
     msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
 ):
-    """One direction of one link, during the run.
+    """Hold what one direction of one link did during the run.
 
     Bytes are those of Ethernet frames without FCS. What was lost on purpose was transmitted, and is
     counted in `tx_packets`; what the sender's queue had no room for was not.
@@ -94,8 +95,9 @@ class LinkResult(
     marked: int = 0
     """Packets that the sending switch marked (ECN) for a long queue."""
     queue_depths: Sequence[tuple[int, ...]] = []
-    """How full the sending switch's queue was when packets came to it: (bytes, packets), ascending:
-    so many packets found that many bytes waiting, or fewer but more than the pair before says."""
+    """How full the sending switch's queue was when packets came to it: pairs (bytes, packets),
+    ascending. A pair says how many packets found at most so many bytes waiting, but more than the
+    pair before says."""
     load_bytes: list[int] = []
     """Bytes that the link carried in each `Run.load_bin_ns`, from the common start on; what hosts
     sent is counted where and when it arrived."""
@@ -107,7 +109,7 @@ class LinkResult(
 
 
 class FlowTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The flows of a workload in order, a list for each property.
+    """Hold the times of the flows of a workload in order, as a list for each property.
 
     Times are in ns from the common start, and null for what did not happen.
     """
@@ -119,18 +121,19 @@ class FlowTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begun_ns: list[int | None]
     """When its first byte could be sent."""
     received_ns: list[int | None]
-    """When its destination had all of it."""
+    """When its destination had received all of it."""
     acknowledged_ns: list[int | None]
-    """When its source knew."""
+    """When its source knew that."""
 
     def completions_ns(self) -> list[int]:
-        """Return how long each flow that has come took from its begin on, in ns, sorted."""
+        """Return how long each flow that has arrived took from its begin on, in ns, sorted."""
         pairs = zip(self.begun_ns, self.received_ns, strict=True)
         return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
 
 
 class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Whether links, not processors, were the bottleneck, so that the figures can be believed."""
+    """Say whether links, not processors, were the bottleneck, so that the figures can be
+    believed."""
 
     verdict: str
     """``ok``, ``strained`` (figures may be off), ``invalid`` (the machine was measured) or
@@ -148,7 +151,8 @@ class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Packets that were lost neither by a fault nor by a full queue."""
 
     def of_failed(self) -> "Fidelity":
-        """Return the same for a run that failed; other reasons stay, as they may be why."""
+        """Return the fidelity of a run that failed; it keeps the other reasons, since they may be
+        why."""
         if self.verdict == FAILED:
             return self
         reasons = [
@@ -159,25 +163,27 @@ class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Accuracy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a run's sums are from the exact ones of what the ranks contributed, which are known
-    to twice float64's precision (`weft.agents.collectives.sum_errors`). Of the worst rank, each.
+    """Say how far a run's sums are from the exact sums of what the ranks contributed.
 
-    r is an element of the result, s the exact one; an average's s is the exact average."""
+    Exact sums are known to twice float64's precision (`weft.agents.collectives.sum_errors`). Each
+    figure is that of the worst rank. r is an element of the result, and s the exact one; for an
+    average, s is the exact average.
+    """
 
     error_max_relative: float
     """The greatest |r - s| / |s|, of elements with s other than 0."""
     error_rms_relative: float
-    """The root of the mean square of r - s, over that of s."""
+    """The root mean square of r - s, over that of s."""
     error_max_of_terms: float
-    """The greatest |r - s| over the sum (average) of the magnitudes of what was added: without
-    what cancellation makes of a relative error."""
+    """The greatest |r - s| over the sum (for an average, the average) of the magnitudes that were
+    added: unlike a relative error, it does not grow by cancellation."""
     error_max_of_bound: float
     """The greatest |r - s| over what theory allows it to be; a run in which it is above 1 is not
     verified."""
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One operation on the network."""
+    """Hold the result of one run of an algorithm on the network."""
 
     scenario: dict[str, Any]
     algorithm: str
@@ -186,11 +192,11 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     completion_ns: int | None
     """The slowest rank, from the common start."""
     bound_ns: int
-    """The least time that the payload of the slowest link takes
+    """The least time that the payload takes on the slowest link
     (`weft.experiments.theory.bounds`)."""
     goodput_bps: float | None
-    """Bits of other ranks' data that a rank receives, over the completion time; of Reduce-Scatter,
-    of a rank's data that goes into what the others end with. The rank with the most counts."""
+    """Bits of other ranks' data that a rank receives, over the completion time; for Reduce-Scatter,
+    the bits of a rank's data that go into the results of others. The rank with the most counts."""
     ranks: list[RankResult]
     links: list[LinkResult]
     tiers: dict[str, int]
@@ -198,27 +204,28 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fidelity: Fidelity
     error: str | None = None
     digest: str | None = None
-    """What tells the trace of a simulated run, every frame on every link, from any other."""
+    """What tells the trace of a simulated run, that is, every frame on every link, from any
+    other."""
     predicted_ns: int | None = None
     """The completion time of the same run in the simulated world; emulated runs alone have it."""
     queues: dict[str, dict[str, int]] = {}
     """The bytes, by kind of link, that packets found waiting in switches' queues (``p50``, ``p99``,
     ``max``), and how many packets came (``packets``)."""
     load_bin_ns: int = 0
-    """How long each of `LinkResult.load_bytes` took; 0 where they were not counted."""
+    """How much time each entry of `LinkResult.load_bytes` covers; 0 if they were not counted."""
     flows: FlowTimes | None = None
-    """The flows of a run of the collective ``flows``."""
+    """The flows, for a run of the collective ``flows``."""
     accuracy: Accuracy | None = None
     """How far sums are off where they are rounded (``data`` of the scenario)."""
 
     @property
     def retransmitted_packets(self) -> int:
-        """The packets that all ranks sent again."""
+        """Return how many packets all ranks sent again."""
         return sum(rank.retransmitted_packets for rank in self.ranks)
 
     @property
     def dropped(self) -> int:
-        """How many packets were lost anywhere in the network."""
+        """Return how many packets were lost anywhere in the network."""
         return sum(link.dropped for link in self.links)
 
     def to_dict(self) -> dict[str, Any]:
@@ -227,7 +234,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Results(msgspec.Struct, forbid_unknown_fields=True):
-    """All the runs of a scenario, or of an experiment of several, and where they ran."""
+    """Hold all the runs of a scenario, or of an experiment of several, and where they ran."""
 
     runs: list[Run]
     run_id: str
@@ -235,9 +242,9 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
     """UTC, ISO 8601."""
     duration_s: float = 0.0
     timings_s: dict[str, float] = {}
-    """How long compiling, bringing up and taking down took."""
+    """How long compiling, bringing up and taking down took, in seconds."""
     environment: dict[str, Any] = {}
-    """Versions and the machine."""
+    """Versions, and a description of the machine."""
     notes: list[str] = []
     """What a reader of the results must know, such as that a run does not repeat."""
     swept: list[str] = []
@@ -246,7 +253,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
     @property
     def verified(self) -> bool:
-        """Every run's data verified."""
+        """Return whether every run's data verified."""
         return bool(self.runs) and all(run.verified for run in self.runs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -279,7 +286,7 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
 
     @staticmethod
     def from_dict(document: dict[str, Any]) -> "Results":
-        """Read a document back.
+        """Read a results document.
 
         Raises `InputError` for one of another schema or version, and for a damaged one.
         """
@@ -326,8 +333,8 @@ def tier_bytes(links: Sequence[LinkResult]) -> dict[str, int]:
 
 
 def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
-    """Return runs by point and algorithm, in the order in which they ran first. Those of one
-    scenario are of one point, with whichever of its seeds they ran."""
+    """Return runs by point and algorithm, in the order in which these first ran. Runs of one
+    scenario belong to one point, whichever of its seeds they had."""
     points: dict[str, dict[str, list[Run]]] = {}
     for run in runs:
         left_out = ("algorithms", "seed") if run.scenario.get("seeds") else ("algorithms",)
@@ -338,13 +345,13 @@ def points_of(runs: Sequence[Run]) -> list[dict[str, list[Run]]]:
 
 
 def completions_of(runs: Sequence[Run]) -> Spread | None:
-    """Return mean and range of the completion times of verified runs."""
+    """Return the mean and the range of the completion times of verified runs."""
     return Spread.of(run.completion_ns for run in runs if run.verified)
 
 
 def is_exact(runs: Sequence[Run]) -> bool:
-    """Return whether the completion time of an algorithm at one point is what it is whatever the
-    seed: nothing in the scenario is drawn, and all runs took the same time."""
+    """Return whether the completion time of an algorithm at one point is the same whatever the seed
+    is: nothing in the scenario is drawn, and all runs took the same time."""
     spread = completions_of(runs)
     if spread is None or spread.count < len(runs) or spread.least != spread.greatest:
         return False

@@ -1,4 +1,4 @@
-"""Figures of several runs that are alike but for what chance decides: mean, least and greatest."""
+"""Figures of several runs that differ only by chance: mean, least and greatest."""
 
 import statistics
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Spread:
-    """The mean and the range of one figure over several runs."""
+    """Hold the mean and the range of one figure over several runs."""
 
     mean: float
     least: float
@@ -17,7 +17,7 @@ class Spread:
 
     @staticmethod
     def of(values: Iterable[float | None]) -> "Spread | None":
-        """Return the spread over the runs that have the figure, or None if none has."""
+        """Return the spread over the runs that have the figure, or None if no run has it."""
         known = [value for value in values if value is not None]
         if not known:
             return None

@@ -36,7 +36,7 @@ TIERS = {
 """Names of the tiers' directions, in the order in which they are shown."""
 
 MAX_DOUBTS = 6
-"""So many doubts are told where there are many points; the report has all."""
+"""The most doubts that are told where there are many points; the report has all."""
 
 VERDICTS = ("ok", "strained", "invalid", FAILED)
 """The verdicts on fidelity, from best to worst."""
@@ -47,9 +47,9 @@ _RATES = (("Gbit/s", 10**9), ("Mbit/s", 10**6), ("kbit/s", 10**3), ("bit/s", 1))
 
 @dataclass(frozen=True)
 class Summary:
-    """All the runs of one algorithm at one point: its seeds, or its repetitions.
+    """Sum up all runs of one algorithm at one point: those of all seeds, or all repetitions.
 
-    Means are of the verified runs, None without any.
+    Means are taken over the verified runs; they are None if there are none.
     """
 
     algorithm: str
@@ -57,17 +57,18 @@ class Summary:
 
     @property
     def scenario(self) -> dict[str, Any]:
-        """The scenario of the runs, which is the same for all of them but for the seed."""
+        """Return the scenario of the runs, which is the same for all of them except for the
+        seed."""
         return self.runs[0].scenario
 
     @property
     def ranks(self) -> int:
-        """How many ranks there are."""
+        """Return how many ranks there are."""
         return len(self.runs[0].ranks)
 
     def place_among(self, swept: Sequence[str]) -> list[str]:
-        """Return what tells the point from the others, but for options of which the number of ranks
-        tells: ``8 ranks``, ``world simulated``."""
+        """Return what tells the point from the others, like ``8 ranks, world simulated``. Options
+        that follow from the number of ranks are left out."""
         values = {
             name: self.scenario.get(field)
             for name in swept
@@ -84,50 +85,51 @@ class Summary:
 
     @property
     def operations(self) -> int:
-        """How many operations each run has."""
+        """Return how many operations each run has."""
         return int(value_of("operations", self.scenario))
 
     @cached_property
     def model(self) -> dict[str, int]:
-        """Bytes by tier and direction, as theory has them."""
+        """Return the bytes by tier and direction, as theory has them."""
         scenario = scenario_of(self.scenario)
         return tier_model_bytes(scenario.network(), scenario, self.algorithm)
 
     @property
     def verified(self) -> tuple[Run, ...]:
-        """The runs whose data is right; only they have times."""
+        """Return the runs whose data is right; only they have times."""
         return tuple(run for run in self.runs if run.verified)
 
     @property
     def completions_ns(self) -> list[int]:
-        """The completion times of the verified runs, in order of repetition."""
+        """Return the completion times of the verified runs, in order of repetition."""
         return [run.completion_ns for run in self.verified if run.completion_ns is not None]
 
     @cached_property
     def completions(self) -> Spread | None:
-        """The mean, the least and the greatest completion time."""
+        """Return the mean, the least and the greatest completion time."""
         return completions_of(self.runs)
 
     @property
     def completion_ns(self) -> float | None:
-        """The mean completion time."""
+        """Return the mean completion time."""
         return self.completions.mean if self.completions else None
 
     @cached_property
     def exact(self) -> bool:
-        """Whether chance has no part in the time."""
+        """Return whether chance has no part in the time."""
         return is_exact(self.runs)
 
     @property
     def several(self) -> str:
-        """What the means are of, like ``20 seeds`` or ``5 runs``; empty of a single run."""
+        """Return how many runs the means are taken over, like ``20 seeds`` or ``5 runs``; empty for
+        a single run."""
         if len(self.runs) == 1:
             return ""
         return f"{len(self.runs)} {'seeds' if self.scenario.get('seeds') else 'runs'}"
 
     @property
     def draws(self) -> "dict[tuple[int, int], Summary]":
-        """The verified runs, each by itself, by its seed and repetition."""
+        """Return summaries of each verified run alone, by its seed and repetition."""
         return {
             (int(value_of("seed", run.scenario)), run.repetition): Summary(self.algorithm, (run,))
             for run in self.verified
@@ -135,46 +137,48 @@ class Summary:
 
     @property
     def bound_ns(self) -> int:
-        """The least time that theory allows; the same for all repetitions."""
+        """Return the least time that theory allows, in ns; it is the same for all repetitions."""
         return self.runs[0].bound_ns
 
     @property
     def predicted_ns(self) -> float | None:
-        """The mean of what the simulated world predicts, or None if a run has no prediction."""
+        """Return the mean of what the simulated world predicts, in ns, or None if a run has no
+        prediction."""
         found = Spread.of(run.predicted_ns for run in self.runs)
         return found.mean if found and found.count == len(self.runs) else None
 
     @property
     def over_bound(self) -> float | None:
-        """The fraction of the bound by which the mean exceeds it."""
+        """Return by which fraction of the bound the mean exceeds the bound."""
         if self.completion_ns is None or not self.bound_ns:
             return None
         return self.completion_ns / self.bound_ns - 1
 
     @property
     def goodput_bps(self) -> float | None:
-        """The mean goodput."""
+        """Return the mean goodput."""
         found = Spread.of(run.goodput_bps for run in self.verified)
         return found.mean if found else None
 
     @property
     def shown(self) -> Run:
-        """The one run whose details stand for all: verified, its time in the middle of theirs."""
+        """Return the one run whose details stand for all: it is verified, and its time is in the
+        middle of theirs."""
         timed = (run for run in self.verified if run.completion_ns is not None)
         candidates = sorted(timed, key=lambda run: run.completion_ns or 0)
         return candidates[(len(candidates) - 1) // 2] if candidates else self.runs[0]
 
     @property
     def tiers(self) -> dict[str, float]:
-        """The mean bytes by tier and direction, of the verified runs, or of all if there are
-        none."""
+        """Return the mean bytes by tier and direction, over the verified runs, or over all if none
+        is verified."""
         runs = self.verified or self.runs
         return {tier: statistics.fmean(run.tiers[tier] for run in runs) for tier in TIERS}
 
     @property
     def injection(self) -> tuple[float, float] | None:
-        """The parts, 0 to 1, of what the hosts' links could have carried in the time that they did
-        carry, up and down; None without a time."""
+        """Return which part, 0 to 1, of what the hosts' links could have carried in the run's time
+        they did carry, up and down; None without a time."""
         if not self.completion_ns:
             return None
         bits = self.completion_ns * self.scenario["rate_bps"] * self.ranks / 1e9
@@ -182,38 +186,40 @@ class Summary:
 
     @property
     def slowest(self) -> RankResult | None:
-        """The rank that was done last in the run that is shown, or None if it has no times."""
+        """Return the rank that ended last in the run that is shown, or None if it has no times."""
         timed = [rank for rank in self.shown.ranks if rank.completion_ns is not None]
         return max(timed, key=lambda rank: rank.completion_ns or 0, default=None)
 
     @property
     def phases_ns(self) -> dict[str, int]:
-        """The phases of the slowest rank, in ns; empty where there are none."""
+        """Return the phases of the slowest rank, in ns; empty where there are none."""
         return dict(self.slowest.phases_ns) if self.slowest else {}
 
     @property
     def retransmitted_packets(self) -> int:
-        """The packets that all ranks sent again in all runs."""
+        """Return how many packets all ranks sent again in all runs."""
         return sum(run.retransmitted_packets for run in self.runs)
 
     @property
     def dropped(self) -> int:
-        """The packets that were lost anywhere in all runs."""
+        """Return how many packets were lost anywhere in all runs."""
         return sum(run.dropped for run in self.runs)
 
     @cached_property
     def paths(self) -> PathFigures:
-        """How flows shared the fabric: means of the verified runs, in whole packets."""
+        """Return figures of how flows shared the fabric: means over the verified runs, in whole
+        packets."""
         return mean_figures([path_figures(run) for run in self.verified or self.runs])
 
     @cached_property
     def imbalance(self) -> Spread | None:
-        """The verified runs' imbalance; None where no link between switches carried anything."""
+        """Return the spread of the verified runs' imbalance; None if no link between switches
+        carried anything."""
         return Spread.of(imbalance(run.links) for run in self.verified or self.runs)
 
     @property
     def accuracy(self) -> Accuracy | None:
-        """How far the verified runs' sums are off, or None where nothing is rounded.
+        """Return how far the verified runs' sums are off, or None where nothing is rounded.
 
         It is the median of the root mean squares, and the greatest of the other figures.
         """
@@ -229,13 +235,13 @@ class Summary:
 
     @property
     def chose_paths(self) -> bool:
-        """Whether somebody asked for more than ECMP, or for reactions to marks."""
+        """Return whether somebody asked for more than ECMP, or for reactions to marks."""
         dctcp = self.scenario.get("congestion") == "dctcp"
         return dctcp or not is_usual("paths", self.scenario)
 
     @property
     def fidelity(self) -> str:
-        """The worst verdict of all runs."""
+        """Return the worst verdict of all runs."""
         return max((run.fidelity.verdict for run in self.runs), key=_badness)
 
 
@@ -257,7 +263,8 @@ def swept_values(scenario: Mapping[str, Any], swept: Sequence[str]) -> list[str]
 
 
 def which_run(results: Results, run: Run) -> str:
-    """Return what names a run among all: the point, the algorithm, the seed or the repetition."""
+    """Return what tells a run from all others: the point, the algorithm, and the seed or the
+    repetition."""
     values = zip(results.swept, swept_values(run.scenario, results.swept), strict=True)
     words = [*(f"{name.replace('-', ' ')} {value}" for name, value in values), run.algorithm]
     if run.scenario.get("seeds"):
@@ -268,8 +275,9 @@ def which_run(results: Results, run: Run) -> str:
 
 
 def doubts(results: Results) -> list[tuple[str, str, str]]:
-    """Return which figures may be off, and why: name, verdict and first reason of the worst run of
-    each algorithm at each point. Of many, the first few are returned."""
+    """Return which figures may be off, and why: for each algorithm at each point, its name, the
+    verdict and the first reason of its worst run. If there are many, only the first few are
+    returned."""
     worst = [
         max(each.runs, key=lambda run: _badness(run.fidelity.verdict))
         for point in by_point(results)
@@ -301,7 +309,7 @@ def what_of(scenario: Mapping[str, Any]) -> str:
 
 
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:
-    """Return what is not as usual of how flows lie on the network, like ``paths ethereal``, ``ranks
+    """Return what is unusual in how flows lie on the network, like ``paths ethereal``, ``ranks
     strided``, ``4:1 oversubscribed``."""
     ways = {
         "paths": "paths {}",
@@ -316,14 +324,15 @@ def ways_of(scenario: Mapping[str, Any]) -> list[str]:
 
 
 def collectives_of(scenarios: Sequence[Mapping[str, Any]]) -> str:
-    """Return the collectives' names in a sentence, like ``Allgather, Broadcast and
+    """Return the collectives' names as a part of a sentence, like ``Allgather, Broadcast and
     Reduce-Scatter``."""
     names = list(dict.fromkeys(title_of(str(each["collective"])) for each in scenarios))
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def operations_of(scenario: Mapping[str, Any]) -> str:
-    """Return the number of operations, like ``64 operations, 2 at once``; empty of a single one."""
+    """Return the number of operations, like ``64 operations, 2 at once``; empty for a
+    single one."""
     operations, at_once = value_of("operations", scenario), value_of("at-once", scenario)
     if operations == 1:
         return ""
@@ -331,8 +340,8 @@ def operations_of(scenario: Mapping[str, Any]) -> str:
 
 
 def common_of(scenarios: Sequence[Mapping[str, Any]], swept: Sequence[str]) -> str:
-    """Return what the scenarios' documents have in common, in a line; `swept` may differ between
-    them."""
+    """Return, in one line, what the scenarios' documents have in common; they may differ in
+    `swept`."""
     first = scenarios[0]
     varying = {
         name

@@ -1,4 +1,5 @@
-"""Tables for the terminal: what came of the runs, and a network's links. 100 columns are enough."""
+"""Tables for the terminal: what came of the runs, and a network's links. They fit into 100
+columns."""
 
 from collections.abc import Sequence
 
@@ -42,9 +43,10 @@ MISSING = Text("-", style="dim")
 def summary_table(results: Results) -> Table:
     """Return a table with one row a point and algorithm: times, goodput, bytes, losses.
 
-    Of several runs of an algorithm, over seeds or repeated, figures are means of the verified ones,
-    and the least and the greatest time stand beside the mean. Of one point, bytes are by tier and
-    direction; of several, of host and of fabric links, and the swept values come first.
+    If an algorithm has several runs, over seeds or repeated, figures are means over the verified
+    ones, and the least and the greatest time stand beside the mean. For one point, bytes are given
+    by tier and direction; for several, for host and for fabric links, and the swept values come
+    first.
     """
     points = by_point(results)
     summaries = [each for point in points for each in point]
@@ -105,8 +107,8 @@ def summary_table(results: Results) -> Table:
 
 
 def _count(packets: int) -> str:
-    """Return a number in at most five characters, which is what 100 columns have room for:
-    ``12345``, ``123k``."""
+    """Return a number in at most five characters, ``12345`` or ``123k``, since 100 columns have
+    room for no more."""
     if packets < 100_000:
         return str(packets)
     size, unit = (10**3, "k") if packets < 10**6 else (10**6, "M")
@@ -158,7 +160,7 @@ def _error_cells(summary: Summary) -> list[Text]:
 
 
 def _errors(summary: Summary) -> str:
-    """Return how far rounded sums are from exact ones."""
+    """Say how far rounded sums are from exact ones."""
     found = summary.accuracy
     if found is None:
         return ""
@@ -211,7 +213,8 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _chance(summaries: Sequence[Summary], several: bool) -> str:
-    """Say of single runs in virtual time which are exact, and what another seed could change."""
+    """Say which times of single runs in virtual time are exact, and what another seed could change
+    in the others."""
     single = [
         each
         for each in summaries
@@ -233,7 +236,7 @@ def _chance(summaries: Sequence[Summary], several: bool) -> str:
 
 
 def _paths(summary: Summary) -> str:
-    """Say how flows shared the links between switches, where somebody asked for more than ECMP."""
+    """Say how flows shared the links between switches, if somebody asked for more than ECMP."""
     figures = summary.paths
     if figures.imbalance is None or not summary.chose_paths:
         return ""
@@ -251,7 +254,7 @@ def _paths(summary: Summary) -> str:
 
 
 def _flow_times(summaries: Sequence[Summary]) -> str:
-    """Say of workloads of flows how long their flows took."""
+    """Say, for workloads of flows, how long their flows took."""
     text = ""
     for each in summaries:
         runs = [run.flows for run in each.verified or [each.shown] if run.flows]
@@ -268,9 +271,9 @@ def _flow_times(summaries: Sequence[Summary]) -> str:
 
 
 def _speed_ups(summaries: Sequence[Summary]) -> str:
-    """Return times against the baseline, where sums are made: that is what servers and switches
-    are for; predicted where times cannot be believed. Of FSDP, how full the hosts' links were,
-    too."""
+    """Say, where sums are made, how times compare with the baseline, since that is what servers and
+    switches are for; where times cannot be believed, give the prediction. For FSDP, say how full
+    the hosts' links were, too."""
     text = ""
     interleaved = any(each.scenario["collective"] == FSDP for each in summaries)
     for each in summaries if interleaved else ():
@@ -299,8 +302,8 @@ def _speed_ups(summaries: Sequence[Summary]) -> str:
 
 
 def links_table(network: Topology) -> Table:
-    """Return a table of a network's links: ends with their ports, rate, delay and the bound of a
-    port's queue."""
+    """Return a table of a network's links, which shows their ends with ports, rate, delay and the
+    bound of a port's queue."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.title, table.title_justify = network.describe(), "left"
     for name in ("link", "from port", "to port"):

@@ -1,4 +1,4 @@
-"""Queues' depths and links' loads over time: from what switches count to what results hold."""
+"""Depths of queues and loads of links over time: how results are made from what switches count."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
@@ -11,24 +11,24 @@ from weft.experiments.results.results import LinkResult
 from weft.topo.network import LINK_TIERS
 
 Depths = Sequence[tuple[int, ...]]
-"""A distribution: (bytes, packets), ascending, as `LinkResult.queue_depths`."""
+"""A distribution as pairs (bytes, packets), ascending, as in `LinkResult.queue_depths`."""
 
 BINS_OF_BOUND = 128
-"""Bins of time are chosen so that the least time of a run has so many; the switches have room for
-twice as many before they double them."""
+"""How many bins of time the least time of a run has; the switches have room for twice as many
+before they double the bins."""
 LEAST_BIN_NS = 1_000
 MOST_FIGURES = 1 << 16
-"""The most bins that a run has, over all directions of links; large networks have longer ones."""
+"""The most bins that a run has, over all directions of links; in large networks bins are longer."""
 FEWEST_BINS = 16
 
 
 def first_bin_ns(bound_ns: int) -> int:
-    """Return how long bins of time are at first, in ns, given the least time that the run takes."""
+    """Return how long bins of time are at first, in ns, for a run that takes at least this long."""
     return max(LEAST_BIN_NS, bound_ns // BINS_OF_BOUND)
 
 
 def merged(distributions: Iterable[Depths]) -> list[tuple[int, int]]:
-    """Return one distribution of the packets of several distributions."""
+    """Return the distribution of the packets of several distributions together."""
     total: dict[int, int] = {}
     for depths in distributions:
         for size_bytes, packets in depths:
@@ -39,7 +39,7 @@ def merged(distributions: Iterable[Depths]) -> list[tuple[int, int]]:
 def quantile(depths: Depths, fraction: float) -> int:
     """Return the least depth in bytes that at least this fraction of the packets did not exceed.
 
-    Without packets it is 0.
+    It is 0 if there are no packets.
     """
     if not depths:
         return 0
@@ -48,9 +48,11 @@ def quantile(depths: Depths, fraction: float) -> int:
 
 
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
-    """Return `Run.queues`: the figures of each kind of link whose queues are known. Figures are at
-    most an eighth too large (`weft.switch.engine.telemetry`), ``max`` is exact and counts the last
-    to enter, too."""
+    """Return `Run.queues`: the figures of each kind of link whose queues are known.
+
+    Figures are at most an eighth too large (`weft.switch.engine.telemetry`); ``max`` is exact, and
+    counts the packet that entered last, too.
+    """
     found: dict[str, dict[str, int]] = {}
     for tier in LINK_TIERS:
         of_tier = [link for link in links if link.tier == tier]
@@ -67,8 +69,8 @@ def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
 
 
 def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
-    """Return what the fullest direction of a link carried, and what each direction carried on
-    average, in bytes; both are 0 without links."""
+    """Return what the fullest direction of a link carried, and what a direction carried on average,
+    in bytes; both are 0 if there are no links."""
     loads = [link.tx_bytes for link in links]
     return (max(loads), sum(loads) / len(loads)) if loads else (0, 0.0)
 
@@ -76,9 +78,10 @@ def load_spread(links: Sequence[LinkResult]) -> tuple[int, float]:
 def trimmed(
     links: Sequence[LinkResult], bin_ns: int, end_ns: int | None
 ) -> tuple[list[LinkResult], int]:
-    """Return the links with bins of time up to the end of the run, and the bins' length in ns.
+    """Return the links with bins of time up to the end of the run, and the length of the bins in
+    ns.
 
-    Where `end_ns` is None, bins end with what the links carried. Bins are joined in pairs until
+    If `end_ns` is None, bins end with what the links carried. Bins are joined in pairs until
     results have room for them. Their length is 0 if no link carried anything.
     """
     bins = [link.load_bytes for link in links]
@@ -96,5 +99,5 @@ def trimmed(
 
 
 def _idle_at_end(bins: Sequence[int]) -> int:
-    """Return how many of the last bins hold nothing."""
+    """Return how many bins at the end hold nothing."""
     return sum(1 for _ in takewhile(not_, reversed(bins)))

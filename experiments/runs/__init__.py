@@ -1,1 +1,2 @@
-"""Running a scenario in one of the worlds, and judging whether its figures can be believed."""
+"""Runs of a scenario in one of the worlds, and the judgement whether their figures can be
+believed."""

@@ -1,4 +1,4 @@
-"""How busy the machine was besides, while a benchmark measured something on it."""
+"""How busy the machine was with other things while a benchmark measured something on it."""
 
 import os
 import time
@@ -9,13 +9,13 @@ from typing import Any
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
 
 MOST_BESIDES = 0.10
-"""A part of all processors' time: with more than that taken by others, figures are worse than they
-are on a quiet machine."""
+"""A part of all processors' time: if others take more, figures are worse than on a quiet
+machine."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What had been counted at one moment."""
+    """Hold what had been counted at one moment."""
 
     cpu: CpuTimes
     own_s: float
@@ -31,7 +31,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Busyness:
-    """How busy the processors that this process may use were while something was measured."""
+    """Say how busy the processors that this process may use were while something was measured."""
 
     processors: int
     load_before: float
@@ -40,21 +40,21 @@ class Busyness:
     own: float
     """Share of the processors' time that the benchmark and its processes took, 0 to 1."""
     others: float
-    """That anything else took, interrupts included."""
+    """Share that anything else took, interrupts included."""
     stolen: float
-    """That this virtual machine wanted and another got."""
+    """Share that this virtual machine wanted and another one got."""
 
     @property
     def disturbed(self) -> bool:
-        """Whether so much was taken by others that the figures suffer."""
+        """Return whether others took so much that the figures suffer."""
         return self.others + self.stolen > MOST_BESIDES
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand beside the figures in a document."""
+        """Return the fields in the form in which a document has them beside the figures."""
         return {**asdict(self), "disturbed": self.disturbed}
 
     def lines(self) -> list[str]:
-        """Return the lines that a person reads: what the machine did, and a warning if that was too
+        """Return lines for a person to read: what the machine did, and a warning if that was too
         much."""
         found = [
             f"machine: {self.processors} processor{'s' * (self.processors != 1)}, load before "
@@ -90,7 +90,7 @@ def between(
 
 
 def watched(measure: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], Busyness]:
-    """Return what `measure` finds, and how busy the machine was besides meanwhile."""
+    """Return what `measure` returns, and how busy the machine was with other things meanwhile."""
     load_before = os.getloadavg()[0]
     before, started = Reading.now(), time.monotonic()
     figures = measure()

@@ -1,4 +1,5 @@
-"""Runs in the emulated world: bring it up once, run all that share it, take it down.
+"""Runs in the emulated world: it is brought up once, everything that shares it is run, and it is
+taken down.
 
 Ranks are processes, each in its host's namespace.
 """
@@ -50,7 +51,8 @@ def check(scenario: Scenario) -> None:
 
 
 class _Watch:
-    """Watches an operation from the runner: moves the bar, samples processors, misses the dead."""
+    """Watch an operation from the runner: move the progress bar, sample the processors, and notice
+    processes that have died."""
 
     def __init__(self, world: EmulatedWorld, advance: Advance) -> None:
         self._world = world
@@ -72,7 +74,8 @@ class _Watch:
 
 
 class EmulatedTestbed:
-    """An emulated world that is up, its switches' controller and what forks the ranks."""
+    """Hold an emulated world that is up, its switches' controller, and the launcher that forks the
+    ranks."""
 
     digest = None
 
@@ -92,7 +95,7 @@ class EmulatedTestbed:
         self._watch = _Watch(world, lambda _: None)
 
     def turn_to(self, scenario: Scenario) -> None:
-        """Have the same network's switches do what another scenario wants."""
+        """Make the switches of the same network do what another scenario wants."""
         plan = plan_of(self.controller.names, scenario, self.world.topology)
         with self.world.blaming_the_dead():
             self.controller.apply(plan)
@@ -129,8 +132,8 @@ class EmulatedTestbed:
 
     @contextmanager
     def ranks(self, name: str, operation: OperationConfig, cast: Cast) -> Iterator[Rendezvous]:
-        """Start the ranks, each in its host's namespace, and give their meeting, where all are
-        connected for an operation; they end with the block.
+        """Start the ranks, each in its host's namespace, and give the meeting at which all are
+        connected for an operation. They end with the block.
 
         Raises:
             RunError: a rank ended or did not come.
@@ -228,7 +231,7 @@ class EmulatedTestbed:
 def testbed_of(
     world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
 ) -> Iterator[EmulatedTestbed]:
-    """Yield a world that is up, its switches programmed, and a launcher that is ready to fork
+    """Yield a testbed that is up: its switches are programmed, and its launcher is ready to fork
     ranks."""
     stack = ExitStack()
     try:
@@ -253,7 +256,7 @@ Predictions = dict[tuple[str, int], int | None]
 
 
 def network_key(scenario: Scenario) -> tuple[object, ...]:
-    """Return what an emulated network is made of: scenarios that agree in it can share one."""
+    """Return what an emulated network is made of: scenarios with equal keys can share one."""
     return tuple(
         row.network(scenario) if callable(row.network) else getattr(scenario, row.field)
         for row in OPTIONS.values()
@@ -273,9 +276,9 @@ def emulate(
 ) -> None:
     """Run points that can share a network (`network_key`), one after the other on the same one.
 
-    Appends to `runs` a list of runs for each point as it comes. A network that breaks ends this:
-    its run has the error, and fewer lists than points are there. `folder`: for a trace, if a
-    scenario asks for one.
+    A list of runs is appended to `runs` for each point as it is done. A network that breaks ends
+    this: the run that broke it has the error, and there are fewer lists than points. `folder` takes
+    a trace, if a scenario asks for one.
 
     Raises:
         RunError: the world could not be brought up, or taken down.
@@ -323,7 +326,7 @@ def _run_point(
     runs: list[Run],
     notes: list[str],
 ) -> bool:
-    """Run all of a point; whether the network is whole."""
+    """Run everything of a point; return whether the network is whole."""
     operations = list(point.scenario.runs())
     for index, (algorithm, repetition, label) in enumerate(operations):
         predicted_ns = predictions.get((algorithm, repetition))
@@ -345,8 +348,8 @@ def _run_point(
 
 
 def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
-    """Simulate the same runs, and return their completion times; without losses repetitions are
-    alike."""
+    """Simulate the same runs, and return their completion times. Without losses, repetitions are
+    alike, so one is enough."""
     scenario = point.scenario
     predictions: Predictions = {}
     with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:

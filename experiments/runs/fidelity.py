@@ -1,7 +1,8 @@
-"""Whether an emulated run measured the network or the machine.
+"""Fidelity: whether an emulated run measured the network or the machine.
 
 A run's figures mean something only while links, not processors, are the bottleneck: nothing was
-dropped for want of a reader, the processors had time to spare, and packets left when they were due.
+dropped because nobody read it, the processors had time to spare, and packets left when they were
+due.
 """
 
 from collections.abc import Mapping
@@ -11,21 +12,23 @@ from weft.experiments.results.results import Fidelity
 
 STRAINED_CPU = 0.90
 INVALID_CPU = 0.98
-"""The part of all processors that was in use. The scheduler needs a little room to run each
-process when it is due."""
+"""The part of all processors in use from which a run is strained, and invalid. The scheduler needs
+a little room to run each process when it is due."""
 
 STRAINED_LATENESS = (2_000_000, 0.01)
 INVALID_LATENESS = (20_000_000, 0.05)
-"""The 99th percentile: in ns, or as a fraction of the completion time, whichever is more."""
+"""The 99th percentile of lateness from which a run is strained, and invalid: in ns, or as a
+fraction of the completion time, whichever is more."""
 
 
 BUNCHED = 0.5
-"""A part of a full frame's time: frames whose median spacing is wrong by so much came in
+"""A part of a full frame's time: if the median spacing of frames is wrong by so much, they came in
 bunches."""
 
 STRAINED_DIFFERENCE = 0.10
 INVALID_DIFFERENCE = 0.30
-"""Between the completion time and its simulated prediction, as a fraction of the prediction."""
+"""The difference between the completion time and its simulated prediction, as a fraction of the
+prediction, from which a run is strained, and invalid."""
 
 
 SAID = {
@@ -49,17 +52,17 @@ def judge(
     """Return the verdict on one run, with its reasons.
 
     Args:
-        completion_ns: of the run; None if it failed.
-        predicted_ns: of the same run in the simulated world; None if there is none to compare.
-        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run: in
-            use, and taken by the hypervisor. What counts is how busy those were that were left.
+        completion_ns: the run's completion time; None if it failed.
+        predicted_ns: that of the same run in the simulated world; None if there is none to compare.
+        cpu_busy, cpu_stolen: fractions of the machine's processors, 0 to 1, during the run: in use,
+            and taken by the hypervisor. What counts is how busy the remaining ones were.
         cpu_own: the fraction that the run's own processes took.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
             against an exact link; ``spacing``, how much more closely frames followed each other
             into a switch than their link carries them; ``rank``, how late rank processes woke.
         frame_ns: how long a link takes for a full frame.
-        unplanned_losses: packets that were lost neither by a fault nor by a full queue, by where.
+        unplanned_losses: by place, packets that neither a fault nor a full queue lost.
     """
     invalid = [
         f"{count} packets were lost that no link lost ({where})"

@@ -1,4 +1,4 @@
-"""The results folder of a run, and the files that go into it."""
+"""The results folder of a run, and the files that are written to it."""
 
 import contextlib
 import secrets
@@ -15,7 +15,7 @@ REPORT = "report.html"
 
 
 class ResultsFolder:
-    """A results folder. What was made of it belongs, under sudo, to whoever called that."""
+    """Write a results folder. Under sudo, what is made of it belongs to whoever called sudo."""
 
     def __init__(self, path: Path) -> None:
         refuse(
@@ -26,12 +26,13 @@ class ResultsFolder:
         self.captures = self.path / "pcap"
         self._made: list[Path] = []
         self._older: set[Path] = set()
-        """Files of an older run, which go once this one's document has taken the place of its."""
+        """Files of an older run, which are removed once this run's document has replaced the older
+        one."""
 
     def make(self, *, captures: bool, traces: bool) -> None:
-        """Make the folder where it is not there, and see that it can be written to.
+        """Make the folder if it is not there, and make sure that it can be written to.
 
-        An older run's captures and traces go, if this run makes some.
+        Captures and traces of an older run are removed if this run makes some.
         """
         probe = self.path / f".{secrets.token_hex(4)}"
         try:
@@ -57,8 +58,9 @@ class ResultsFolder:
             ) from None
 
     def _older_captures(self) -> list[Path]:
-        """Return an older run's captures: of one network in the folder itself, of several in
-        folders in it; none in what somebody has made a link."""
+        """Return an older run's captures. Those of one network are in the folder itself, those of
+        several in folders in it. There are none in a folder that somebody has replaced by a link.
+        """
         folder = self.captures
         try:
             return [
@@ -73,7 +75,7 @@ class ResultsFolder:
     def write(self, results: Results) -> tuple[list[Path], str]:
         """Write the document, the plots and the report, and remove an older run's other files.
 
-        Returns the files that were written, and, if not all were, which were not and why.
+        Returns the files that were written, and, if some were not, which and why.
         """
         written: list[Path] = []
         missing: list[str] = []
@@ -102,7 +104,7 @@ class ResultsFolder:
 
 
 def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
-    """Return the files that results become, by name; each is made when it is asked for."""
+    """Return, by name, the files that results become; each is made when it is asked for."""
     yield DOCUMENT, results.text()
     if results.plots:
         from weft.experiments.plots.draw import draw_plots

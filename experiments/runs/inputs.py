@@ -1,4 +1,4 @@
-"""What a scenario's ranks do, and what its switches hold."""
+"""Inputs of a run: what a scenario's ranks do, and what its switches hold."""
 
 import math
 from collections.abc import Collection, Sequence
@@ -35,14 +35,15 @@ from weft.topo.faults.schedule import known_from_start
 from weft.topo.network import Topology
 
 FREEZE_TIMEOUTS = 8
-"""REPS: for how many timeouts it keeps to paths that it knows to work. Shorter, and it tries others
-before it has heard of these."""
+"""For how many timeouts REPS keeps to paths that it knows to work. If there were fewer, it would
+try others before it has heard of these."""
 MAX_GROUPS = 16
-"""Multicast groups of a run. Linux lets a socket join 20 (net.ipv4.igmp_max_memberships)."""
+"""The most multicast groups of a run. A Linux socket may join 20
+(net.ipv4.igmp_max_memberships)."""
 
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
-    """Return what a run of the scenario does. ``seed``: of its data."""
+    """Return what a run of the scenario does. ``seed`` is that of its data."""
     if scenario.collective == FSDP:
         return _interleaved(scenario, algorithm, seed)
     return OperationConfig(
@@ -92,8 +93,9 @@ def program_of(scenario: Scenario) -> ProgramFiles:
 
 
 def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
-    """Return what runs on which host of a scenario's network: teams of ranks, reduction servers;
-    and by which paths an algorithm's ranks send, where that is decided for them."""
+    """Return what runs on which host of a scenario's network: teams of ranks, and reduction
+    servers. It also says along which paths an algorithm's ranks send, if that is decided for them.
+    """
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
     switch_jobs = [
@@ -126,7 +128,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
 
 
 def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[Lane, ...]]]:
-    """Return the lanes by process of a rank and by peer."""
+    """Return the lanes of every rank, by its process and by peer."""
     found: dict[int, dict[int, tuple[Lane, ...]]] = {}
     jobs = scenario.placement.jobs
     ranks = {host: rank for hosts in jobs for rank, host in enumerate(hosts)}
@@ -137,7 +139,7 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
 
 
 def transport_of(scenario: Scenario) -> TransportOptions:
-    """Return what is asked of every host's transport."""
+    """Return the options of every host's transport."""
     scheme = scheme_in(scenario)
     path = LongestPath.of(scenario.network(), scenario.mtu)
     assert scenario.retransmit_timeout_ns is not None
@@ -160,8 +162,11 @@ def transport_of(scenario: Scenario) -> TransportOptions:
 
 
 def _groups(scenario: Scenario, plan: Plan, job: int) -> tuple[str, ...]:
-    """Return a job's multicast groups. Where it multicasts beside sums in switches, those whose
-    trees have another root, if there are: the sums' tree is full."""
+    """Return a job's multicast groups.
+
+    If the job multicasts while switches make sums, these are the groups whose trees have another
+    root than the sums' tree, which is full, as long as there are enough of them.
+    """
     trees = multicast.trees_of(plan)
     each = len(trees) // len(scenario.placement.jobs)
     trees = trees[job * each : (job + 1) * each]
@@ -182,15 +187,17 @@ def plan_of(
     without: Collection[str] = (),
     algorithm: str = "",
 ) -> Plan:
-    """Return all the entries of a scenario, with multicast groups of each job's hosts: one for each
-    top switch, and as many for each worker; and with what the switches add for each job.
+    """Return all the entries of a scenario.
+
+    There are multicast groups of each job's hosts: one for each top switch, and as many for each
+    worker. Where switches add, there are also the entries for each job.
 
     Args:
-        names: those of the program that the switches run.
+        names: names of the program that the switches run.
         more: links that lose packets now, beside those of the scenario.
-        epoch: of the aggregation jobs; a new one for every run on the same network.
+        epoch: the epoch of the aggregation jobs, a new one for every run on the same network.
         without: names of links that are known to have failed.
-        algorithm: whose flows' paths are pinned, if the scenario's paths are.
+        algorithm: the algorithm whose flows' paths are pinned, if the scenario's paths are.
     """
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
     top = max(switch.level for switch in network.switches)
@@ -221,8 +228,8 @@ def plan_of(
 def _assignment(
     scenario: Scenario, algorithm: str, without: Collection[str] = ()
 ) -> PathAssignment:
-    """Return the paths of the flows as an operation starts, or around links that have failed
-    since."""
+    """Return the paths of the flows as an operation starts, or around links that have
+    failed since."""
     known = known_from_start(scenario.injected, scenario.network(), scenario.notice_delay_ns)
     return assignment_of(scenario, algorithm, frozenset(known), frozenset(without) - {*known})
 
@@ -234,8 +241,8 @@ def plan_at_start(
     epoch: int = 1,
     algorithm: str = "",
 ) -> Plan:
-    """Return `plan_of` as an operation starts: without the links that are known to have failed
-    then."""
+    """Return `plan_of` for the start of an operation, without the links that are known to have
+    failed then."""
     known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
     return plan_around(names, scenario, network, known, epoch=epoch, algorithm=algorithm)
 
@@ -249,8 +256,10 @@ def plan_around(
     epoch: int = 1,
     algorithm: str = "",
 ) -> Plan:
-    """Return a plan that leads around links, as far as it can be done: where what is left does not
-    serve (a multicast group that no switch has below it any more), everything stays where it is.
+    """Return a plan that leads around links, as far as that can be done.
+
+    If the remaining links do not serve (as when no switch has all of a multicast group below it any
+    more), everything stays where it is.
 
     Args:
         without: names of links that are known to have failed.

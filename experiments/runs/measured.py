@@ -1,4 +1,4 @@
-"""A run's result, made of what was counted and reported; the same for both worlds."""
+"""A run's result, made from what was counted and reported in the same way for both worlds."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,41 +28,41 @@ from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
 
 UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
-"""Reasons for which a built-in switch drops what its program would have sent."""
+"""The reasons for which a built-in switch may drop what its program would have sent."""
 
 
 class World(Protocol):
-    """What either world tells of its network."""
+    """Tell what either world knows of its network."""
 
     @property
     def topology(self) -> Topology:
-        """The network."""
+        """Return the network."""
 
     @property
     def switch_kind(self) -> str:
-        """The kind of its switches, ``weft`` or ``bmv2``."""
+        """Return the kind of the network's switches, ``weft`` or ``bmv2``."""
 
     def switch_statistics(self) -> dict[str, Any]:
-        """Return what the switches tell of themselves."""
+        """Return what the switches report of themselves."""
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Return what queues behind switches dropped, by switch and port."""
+        """Return, by switch and port, what queues behind switches dropped."""
 
     def host_queue_drops(self) -> dict[str, int]:
-        """Return what hosts' own queues dropped, by host."""
+        """Return, by host, what hosts' own queues dropped."""
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return packets and bytes that faults by name lost, which no switch counts, by
-        direction."""
+        """Return, by direction, packets and bytes that faults by name lost and no switch counts."""
 
 
 @dataclass(frozen=True)
 class Counts:
-    """What had been counted at one moment. Ports are (node, number)."""
+    """Hold what had been counted at one moment. Ports are (node, number)."""
 
     links: Mapping[tuple[str, str], LinkCounters]
     queue_drops: Mapping[tuple[str, int], int]
-    """Packets that a sender's queue had no room for; the built-in switch's, or tbf's."""
+    """Packets for which a sender's queue had no room, whether it is the built-in switch's
+    or tbf's."""
     max_queue_bytes: Mapping[tuple[str, int], int]
     """The most that waited in a built-in switch's queue."""
     unplanned: Mapping[str, int]
@@ -118,7 +118,8 @@ class Counts:
         )  # fmt: skip
 
     def unplanned_since(self, before: "Counts") -> dict[str, int]:
-        """Return packets that were lost between two moments and should not have been, by where."""
+        """Return, by place, the packets that were lost between two moments and should not have
+        been."""
         return {
             where: count - before.unplanned.get(where, 0)
             for where, count in self.unplanned.items()
@@ -180,8 +181,10 @@ def assemble(
     digest: str | None = None,
     predicted_ns: int | None = None,
 ) -> Run:
-    """Return a run's result, from what its ranks reported and its links carried (`load_bin_ns`: how
-    long the links' bins of time are)."""
+    """Return a run's result, made from what its ranks reported and its links carried.
+
+    `load_bin_ns` is how long the links' bins of time are.
+    """
     if error is not None and not reports:
         hosts = scenario.network().hosts
         reports = [
@@ -220,7 +223,8 @@ def assemble(
 
 
 def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
-    """Return the worst of all ranks' sums, figure by figure; None if a rank's were not measured."""
+    """Return, figure by figure, how far the worst rank's sums are off; None if a rank's were not
+    measured."""
     figures = [report.accuracy for report in reports]
     if not figures or not all(figures):
         return None
@@ -228,7 +232,7 @@ def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
 
 
 def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> FlowTimes | None:
-    """Return when each flow of a workload was under way, from what its ranks reported."""
+    """Return when each flow of a workload was under way, as its ranks reported it."""
     if scenario.collective != FLOWS:
         return None
     graph = scenario.flow_graph(algorithm)
@@ -250,7 +254,8 @@ def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) 
 
 
 def _received_bytes(scenario: Scenario, algorithm: str) -> int:
-    """Return what the goodput is of: others' data, of the rank with the most."""
+    """Return the bytes that the goodput is computed from: others' data, at the rank that receives
+    most."""
     operation = operation_of(scenario, algorithm, 0)
     total = 0
     for request in operation.kinds:
@@ -266,7 +271,7 @@ def _received_bytes(scenario: Scenario, algorithm: str) -> int:
 
 
 def broken_off(scenario: Scenario, algorithm: str, repetition: int, error: str) -> Run:
-    """Return the result of a run whose network broke, so that nothing else of it is known."""
+    """Return the result of a run whose network broke; nothing else is known of it."""
     fidelity = Fidelity("invalid", ["the run broke off"], 0.0, 0.0, {}, {}, 0)
     return assemble(scenario, algorithm, repetition, [], [], fidelity, error=error)
 

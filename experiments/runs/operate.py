@@ -1,7 +1,7 @@
 """The sequence of a run, the same in both worlds.
 
 The switches are programmed, the ranks gathered, what the links have carried is counted, the
-operation runs, all is counted again, and the result is put together.
+operation runs, everything is counted again, and the result is put together.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,51 +21,52 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 
 Advance = Callable[[float], None]
-"""Told the part of the work that is done, from 0 to 1."""
+"""A function that is told which part of the work is done, from 0 to 1."""
 
 
 @dataclass(frozen=True)
 class Order:
-    """What a testbed is to run."""
+    """Say what a testbed is to run."""
 
     name: str
-    """Tells the run from the others on the same network."""
+    """The name that tells the run from the others on the same network."""
     operation: OperationConfig
     cast: Cast
     load_bin_ns: int
-    """How long the first bins of time are in which the links' loads are counted."""
+    """How long the bins of time are at first in which the links' loads are counted."""
     lead_around: Callable[[Sequence[str], Sequence[str]], None]
-    """Makes the named directions of links lose everything, and leads nothing over the named
-    links."""
+    """A function that makes the named directions of links lose everything, and leads nothing over
+    the named links."""
 
 
 class Testbed(Protocol):
-    """A network that is up in one of the worlds, with the controller of its switches."""
+    """Keep a network up in one of the worlds, with the controller of its switches."""
 
     @property
     def scenario(self) -> Scenario:
-        """What the network is to do now."""
+        """Return what the network is to do now."""
 
     @property
     def world(self) -> World:
-        """The world that the network is up in."""
+        """Return the world that the network is up in."""
 
     @property
     def controller(self) -> Controller:
-        """The controller of the network's switches."""
+        """Return the controller of the network's switches."""
 
     @property
     def epochs(self) -> Iterator[int]:
-        """The numbers of the aggregation jobs on this network; each is used once."""
+        """Return the numbers of the aggregation jobs on this network, each of which is used
+        once."""
 
     @property
     def digest(self) -> str | None:
-        """What tells all frames so far from any others; None where time is not virtual."""
+        """Return what tells all frames so far from any others; None if time is not virtual."""
 
     def gathered(
         self, order: Order, advance: Advance
     ) -> AbstractContextManager[Callable[[], list[RankReport]]]:
-        """Gather the ranks, which end with the block, and give what runs their operation.
+        """Gather the ranks, and give what runs their operation. They end with the block.
 
         Raises:
             RunError: a rank ended or did not come.
@@ -77,7 +78,7 @@ class Testbed(Protocol):
     def fidelity(
         self, reports: Sequence[RankReport], before: Counts, after: Counts, predicted_ns: int | None
     ) -> Fidelity:
-        """Judge how true to the network that is asked for the last run was."""
+        """Judge how true the last run was to the network that was asked for."""
 
 
 def operate(
@@ -87,7 +88,7 @@ def operate(
     advance: Advance,
     predicted_ns: int | None = None,
 ) -> Run:
-    """Run one operation and say how the network carried it.
+    """Run one operation and return how the network carried it.
 
     The data and the switches' random() depend on the scenario's seed and the repetition. The ranks
     belong to this run alone; a run that fails leaves nothing to the next.
@@ -149,8 +150,8 @@ def operate(
 
 
 def _read_counts(testbed: Testbed) -> Counts:
-    """Return what has been counted by now. Raises RunError, naming it, if what is to be read is
-    gone."""
+    """Return what has been counted by now. Raises RunError, which names the missing process, if
+    there is nothing left to read."""
     try:
         return Counts.read(testbed.controller, testbed.world)
     except OSError:

@@ -1,4 +1,4 @@
-"""Compile everything that a run would otherwise compile when it first meets it.
+"""Preparation: it compiles everything that a run would otherwise compile when it first needs it.
 
 All of it is kept in the cache (`weft.base.cache.cache_dir`) and made anew when its source changes.
 """
@@ -7,7 +7,8 @@ from weft.base.progress import Progress
 
 
 def prepare(progress: Progress) -> None:
-    """Fill the cache: the P4 program, its machine code, the packet loop and the agents' kernels."""
+    """Fill the cache with the P4 program, its machine code, the packet loop and the agents'
+    kernels."""
     with progress.stage("program", "Compile the P4 program"):
         from weft.controller.features.program import featured_program
 

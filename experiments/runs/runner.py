@@ -1,4 +1,4 @@
-"""Run scenarios in their worlds, and write down what came of them."""
+"""The runner: it runs scenarios in their worlds, and writes down what came of them."""
 
 import contextlib
 import datetime
@@ -31,14 +31,14 @@ from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
 
 MAX_EMULATED_HOSTS = 512
-"""Each emulated host is a namespace, a shell and a rank process."""
+"""The most hosts that are emulated: each is a namespace, a shell and a rank process."""
 RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
-"""Memory of a rank beside its buffer, roughly."""
+"""The memory, roughly, that a rank needs besides its buffer."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What `run_to_folder` made."""
+    """Hold what `run_to_folder` made."""
 
     results: Results
     folder: Path
@@ -51,7 +51,7 @@ class Outcome:
 
 
 def run(what: Scenario | Experiment, progress: Progress | None = None) -> Results:
-    """Run every algorithm of a scenario, or of all points of an experiment; write no files.
+    """Run every algorithm of a scenario, or of all points of an experiment, without writing files.
 
     Raises:
         InputError, MachineError: before anything was brought up.
@@ -78,15 +78,15 @@ def run_to_folder(
     out: Path | None = None,
     name: str | None = None,
 ) -> Outcome:
-    """Run and write ``results.json``, ``report.html``, the plots, and captures, if asked for.
+    """Run, and write ``results.json``, ``report.html``, the plots, and captures if asked for.
 
     Args:
         out: results folder; by default ``results/<name>-<run id>`` in the current folder.
-        name: of the results folder; by default the experiment's.
+        name: the first part of the folder's name; by default the experiment's.
 
-    A run that breaks off is in the results with its error, and ends its scenario. A folder that
-    takes no file at the end, as on a full disk, is said in `Outcome.unwritten`: the results are
-    there all the same, and each file is the new one or, whole, what was there before.
+    A run that breaks off is in the results with its error, and ends its scenario. If the folder
+    takes no file at the end, as on a full disk, `Outcome.unwritten` says so: the results are there
+    all the same, and each file is the new one or, whole, what was there before.
 
     Raises: as `run` does, and InputError for a folder that cannot be written at the start.
     """
@@ -132,7 +132,8 @@ def _run(
     begin: Callable[[], None],
     folder: Path | None = None,
 ) -> None:
-    """Check, compile, `begin`, run. What is wrong with a scenario is said before `begin`."""
+    """Check, compile, call `begin`, and run. Errors of a scenario are raised before `begin` is
+    called."""
     started = time.monotonic()
     networks = _networks(experiment.points)
     refuse(
@@ -178,7 +179,7 @@ def _run(
 
 
 def _saturated(runs: Sequence[Run]) -> list[str]:
-    """Return what is to be said of runs whose switches met sums that do not fit into 32 bits."""
+    """Return a note on runs whose switches met sums that do not fit into 32 bits."""
     most = (
         max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
         for run in runs
@@ -192,7 +193,8 @@ def _saturated(runs: Sequence[Run]) -> list[str]:
 
 
 def _marking(points: Sequence[Point]) -> list[str]:
-    """Say from which queue on switches marked, and why, where that was chosen for a scenario."""
+    """Say from which length of a queue on switches marked, and why, if that was chosen for a
+    scenario."""
     scenarios = [each.scenario for each in points if each.scenario.congestion == "dctcp"]
     chosen = [Marking.of(scenario.network(), scenario.mtu) for scenario in scenarios]
     said = (
@@ -204,7 +206,7 @@ def _marking(points: Sequence[Point]) -> list[str]:
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:
-    """Return what is to be said of collectives whose flows `paths` cuts and assigns none of."""
+    """Return a note on collectives whose flows `paths` cuts without assigning any."""
     schemes = [(point.scenario, scheme_of(point.scenario.paths)) for point in points]
     found = dict.fromkeys(
         (scenario.paths, algorithm)
@@ -220,7 +222,8 @@ def _unassigned(points: Sequence[Point]) -> list[str]:
 
 
 def _networks(points: Sequence[Point]) -> list[list[Point]]:
-    """Group points by the network that they are run on: emulated ones share what they can."""
+    """Group points by the network that they are run on: emulated points share one where
+    they can."""
     networks: dict[object, list[Point]] = {}
     for point in points:
         key: object = point
@@ -234,7 +237,7 @@ def _networks(points: Sequence[Point]) -> list[list[Point]]:
 
 @contextlib.contextmanager
 def _named(point: Point) -> Iterator[None]:
-    """Say of which point of several an error is."""
+    """Name the point in an error, if it is one of several."""
     try:
         yield
     except (InputError, MachineError) as error:
@@ -263,10 +266,10 @@ def _emulate(
     notes: list[str],
     folder: Path | None,
 ) -> list[list[Run]]:
-    """Run points on one network; return the runs of at least the first, and of all unless it
-    breaks.
+    """Run points on one network; return the runs of at least the first, and of all unless the
+    network breaks.
 
-    Where one of several points cannot be brought up, its runs have the error.
+    If one of several points cannot be brought up, its runs have the error.
     """
     from weft.base.signals import signals_held
     from weft.experiments.runs.emulated import emulate
@@ -342,7 +345,7 @@ def check_capacity(scenario: Scenario) -> None:
 
 
 def available_bytes() -> int | None:
-    """Return memory that can be had without swapping; None where the system does not tell (not
+    """Return how much memory can be had without swapping; None if the system does not tell (not
     Linux)."""
     try:
         text = Path("/proc/meminfo").read_text()

@@ -26,8 +26,8 @@ IN_VIRTUAL_TIME = Fidelity(
 def simulate(
     scenario: Scenario, program: ProgramFiles, algorithm: str, repetition: int, advance: Advance
 ) -> Run:
-    """Run one operation on a network of its own; the same scenario gives the same run, bit for
-    bit."""
+    """Run one operation on a network of its own; the same scenario gives the same run, bit
+    for bit."""
     world = SimulatedWorld(
         scenario.network(),
         seed=scenario.seed + repetition,
@@ -41,7 +41,7 @@ def simulate(
 
 
 class SimulatedTestbed:
-    """A simulated world and its switches' controller."""
+    """Hold a simulated world and its switches' controller."""
 
     def __init__(self, scenario: Scenario, world: SimulatedWorld, controller: Controller) -> None:
         self.scenario = scenario
@@ -67,7 +67,7 @@ class SimulatedTestbed:
         )
 
     def check_alive(self) -> None:
-        """See `Testbed.check_alive`: nothing of this world can go away."""
+        """See `Testbed.check_alive`; nothing of this world can end by itself."""
 
     def fidelity(self, *_: object) -> Fidelity:
         """See `Testbed.fidelity`."""

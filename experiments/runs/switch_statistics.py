@@ -1,10 +1,10 @@
-"""What switches tell of themselves, as far as a run makes something of it."""
+"""What switches report of themselves, as far as a run uses it."""
 
 import msgspec
 
 
 class PortStatistics(msgspec.Struct, frozen=True):
-    """What a port has counted since its switch started. Of BMv2's ports only drops are known."""
+    """Hold what a port has counted since its switch started. BMv2's ports only know their drops."""
 
     port: int
     queue_drops: int
@@ -18,18 +18,18 @@ class PortStatistics(msgspec.Struct, frozen=True):
     arrived_load_bytes: list[int] = []
     """What came over its link, in each bin of time."""
     kernel_drops: int = 0
-    """Frames that the kernel dropped since nobody had read those before them."""
+    """Frames that the kernel dropped because nobody had read the earlier ones."""
     send_errors: int = 0
-    """Frames that the kernel did not take."""
+    """Frames that the kernel refused to send."""
 
 
 class SwitchStatistics(msgspec.Struct, frozen=True):
-    """What a switch has counted."""
+    """Hold what a switch has counted."""
 
     name: str
     ports: list[PortStatistics]
     drops: dict[str, int] = {}
-    """Packets that it dropped, by reason."""
+    """Packets that the switch dropped, by reason."""
 
 
 class SwitchProcessStatistics(msgspec.Struct, frozen=True):

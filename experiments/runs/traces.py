@@ -1,4 +1,5 @@
-"""The trace of a run: what the first packets of one switch went through, in the results folder."""
+"""The trace of a run: it shows what the first packets of one switch went through, in the results
+folder."""
 
 import contextlib
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 TRACE_FILES = ("trace.jsonl", "trace.txt")
 
 TRACED_PACKETS = 1000
-"""What comes later is counted."""
+"""How many packets are traced; later ones are only counted."""
 
 
 @contextlib.contextmanager
@@ -27,9 +28,9 @@ def traced(
     progress: Progress,
     notes: list[str],
 ) -> Iterator[None]:
-    """Trace a switch of a world that is up, if one is named, and write what was traced at the end.
+    """Trace a switch of a world that is up, if one is named, and write the trace at the end.
 
-    Raises RunError if the trace cannot begin; one that breaks with the network is noted.
+    Raises RunError if the trace cannot begin; a trace that breaks with the network is noted.
     """
     if not switch or folder is None:
         yield
@@ -48,7 +49,7 @@ def traced(
 
 
 def write_trace(folder: Path, switch: str, taken: dict[str, Any]) -> str:
-    """Write ``trace.jsonl`` and ``trace.txt``; what to say of them."""
+    """Write ``trace.jsonl`` and ``trace.txt``; return what to say of them."""
     events = taken["events"]
     said = f"{taken['packets']} packets of {switch} are traced in trace.txt and trace.jsonl"
     if taken["passed"]:

@@ -1,4 +1,4 @@
-"""What is asked of a run: the table of all options, a row for each field."""
+"""What is asked of a run: the table of all options, with a row for each field."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -104,7 +104,7 @@ def _algorithms(name: str, value: Any) -> tuple[str, ...]:
 
 
 def _known_algorithms() -> str:
-    """Say by collective which there are: ``allgather: ring, linear; alltoall, many-to-one:
+    """List the algorithms of each collective: ``allgather: ring, linear; alltoall, many-to-one:
     direct``."""
     collectives: dict[tuple[str, ...], list[str]] = {}
     for collective, names in CHOICES.items():
@@ -115,13 +115,13 @@ def _known_algorithms() -> str:
 
 
 def _known_schemes() -> str:
-    """Say which path schemes there are: ``ecmp (hashed), spray``."""
+    """List the path schemes: ``ecmp (hashed), spray``."""
     schemes = described_schemes().items()
     return ", ".join(f"{name} ({about})" if about else name for name, about in schemes)
 
 
 def _known_faults() -> str:
-    """Say how lines of faults of links are written, what may be left out of them left out."""
+    """Say how lines of links' faults are written, without those parts that may be left out."""
     lines = [re.sub(r"\[.*?\]", "", line) for line in emulated_lines()]
     loss, *others = (line for line in lines if not line.startswith("HOST"))
     return f"{loss}, like leaf0-spine1:loss=0.1, or {', '.join(others)}"
@@ -136,12 +136,12 @@ def _check_oversubscription(name: str, value: float, low: float, high: float) ->
 
 
 def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
-    """Return whether an algorithm that is asked for goes by an option."""
+    """Return a function that says whether an algorithm that is asked for heeds an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
 
 
 def _of_algorithms(name: str) -> str:
-    """Say which algorithms go by an option: ``it is for the algorithm multicast``."""
+    """Say which algorithms heed an option: ``it is for the algorithm multicast``."""
     heeding = [each for each in ALGORITHMS.names() if name in ALGORITHMS.fact(each, "heeds")]
     return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
 
@@ -160,9 +160,9 @@ OF_MODELS = f"it is for {FLOWS} of a model"
 @dataclass(frozen=True)
 @with_own_options
 class Asked:
-    """What is asked of a run, as it was asked: every field is an option of ``weft run`` and a key
-    of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with everything
-    checked and filled in."""
+    """Hold what is asked of a run, as it was asked: every field is an option of ``weft run`` and a
+    key of a scenario file. `weft.experiments.scenario.scenario.Scenario` is the same with
+    everything checked and filled in."""
 
     collective: str = option("allgather", TEXT, group=OPERATION, choices=COLLECTIVES)
     world: str = option("emulated", TEXT, "{choices}.", group=TESTBED, choices=WORLDS)
@@ -237,8 +237,8 @@ class Asked:
         between=(0.125, 64),
         network=True,
     )
-    """What a leaf's hosts can send, over what its uplinks carry: sets the rate of links between
-    switches. By default all links have one rate."""
+    """What a leaf's hosts can send, over what its uplinks carry. It sets the rate of links between
+    switches; by default all links have one rate."""
     paths: str = option(
         "ecmp",
         TEXT,
@@ -254,8 +254,9 @@ class Asked:
         otherwise="by paths",
         choices=CONGESTION,
     )
-    """What the reliable transport reacts to: ``window``, to losses alone; ``dctcp``, to marks of
-    the switches' queues too, as RFC 8257 says. The default goes by `paths` and collective."""
+    """What the reliable transport reacts to: with ``window``, to losses alone; with ``dctcp``, also
+    to marks of the switches' queues, as RFC 8257 says. The default depends on `paths` and the
+    collective."""
     recovery: str | None = option(
         None,
         TEXT,
@@ -264,7 +265,7 @@ class Asked:
         otherwise="selective where paths reorder",
         choices=RECOVERY,
     )
-    """What it sends again."""
+    """What the reliable transport sends again after a loss."""
     ecn_threshold_packets: int | None = option(
         None,
         WHOLE,
@@ -275,8 +276,8 @@ class Asked:
         counted="packets",
         otherwise="of dctcp: by rate, delay and hosts",
     )
-    """Switches mark what finds so many packets in its queue, or more; 0: nothing. The default of
-    dctcp follows from rate, delay, queue and flows that meet
+    """Switches mark a packet that finds so many packets or more in its queue; with 0 they mark
+    none. The default of dctcp follows from rate, delay, queue and the number of flows that meet
     (`weft.experiments.scenario.longest_path`)."""
     reorder_packets: int | None = option(
         None,
@@ -288,7 +289,8 @@ class Asked:
         between=(1, 1 << 16),
         otherwise=f"{REORDER_PACKETS}; {SPRAYED_REORDER_PACKETS} where paths reorder",
     )
-    """Selective recovery: a packet counts as lost when one sent so many later has arrived."""
+    """With selective recovery, a packet counts as lost when one that was sent so many packets later
+    has arrived."""
     retransmit_timeout_ns: int | None = option(
         None,
         DURATION,
@@ -298,9 +300,9 @@ class Asked:
         metavar="TIME",
         otherwise="by rate, delay, queue and world",
     )
-    """A packet is sent again when nothing has been acknowledged for so long, or for the round trip
-    measured and four times its variation where that is longer. The default follows from rate,
-    delay, queues and world (`weft.experiments.scenario.longest_path`)."""
+    """A packet is sent again when nothing has been acknowledged for so long, or for the measured
+    round trip and four times its variation if that is longer. The default follows from rate, delay,
+    queues and world (`weft.experiments.scenario.longest_path`)."""
     control_timeout_ns: int | None = option(
         None,
         DURATION,
@@ -311,7 +313,7 @@ class Asked:
         otherwise="by rate, delay and world",
     )
     """Where flows do not meet, tokens of barriers, requests of READs and other small messages are
-    sent again after this, and twice what is in flight. The default follows from rate, delay and
+    sent again after this time and twice what is in flight. The default follows from rate, delay and
     world."""
     rank_placement: str = option(
         "in-order",
@@ -321,8 +323,8 @@ class Asked:
         name="placement",
         choices=PLACEMENTS,
     )
-    """Where ranks are: ``in-order``, a leaf after the other; ``strided``, the next rank on the next
-    leaf; ``random``, by the seed."""
+    """Where ranks are: ``in-order``, one leaf after the other; ``strided``, the next rank on the
+    next leaf; ``random``, drawn by the seed."""
     rate_bps: int = option(
         0,
         RATE,
@@ -344,7 +346,7 @@ class Asked:
         counted="B of payload a packet",
         network=True,
     )
-    """Path MTU: bytes of RoCE payload a packet."""
+    """Path MTU: how many bytes of RoCE payload a packet has at most."""
     size_bytes: int = option(
         1 << 20,
         SIZE,
@@ -355,8 +357,9 @@ class Asked:
         between=(0, MAX_SIZE_BYTES),
         instead_of=("sizes", "model"),
     )
-    """Bytes that each rank contributes; of Broadcast, all; of Reduce-Scatter, what each ends
-    with; of Allreduce and All-to-all, of the vector; of FSDP, of a layer on all ranks together."""
+    """Bytes that each rank contributes; for Broadcast, all bytes; for Reduce-Scatter, what each
+    rank ends with; for Allreduce and All-to-all, the vector; for FSDP, a layer on all ranks
+    together."""
     sizes_bytes: tuple[int, ...] = option(
         (),
         SIZES,
@@ -368,7 +371,8 @@ class Asked:
         heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, FLOWS),
         who="there is one size: use size",
     )
-    """In place of `size_bytes`: of each rank by itself, from the start again if ranks are more."""
+    """In place of `size_bytes`: the bytes of each rank; if ranks are more, the list starts
+    again."""
     dtype: str = option(
         "",
         TEXT,
@@ -396,9 +400,10 @@ class Asked:
         heeded=lambda asked: asked.reducing,
         who=OF_REDUCTIONS,
     )
-    """What floating-point numbers are that are summed or averaged: ``exact``, integers so small
-    that nothing is rounded; or as gradients are (`weft.agents.collectives.gradients`): ``normal``,
-    ``heavy-tailed``, ``mixed`` magnitudes. Then results tell how far sums are from exact ones."""
+    """What the floating-point numbers are like that are summed or averaged: ``exact``, integers so
+    small that nothing is rounded; or as gradients are (`weft.agents.collectives.gradients`):
+    ``normal``, ``heavy-tailed``, or ``mixed`` magnitudes. With the latter, results tell how far
+    sums are from exact ones."""
     algorithms: tuple[str, ...] = option(
         (),
         OptionKind("names", _algorithms, listed=True),
@@ -416,7 +421,8 @@ class Asked:
         heeded=lambda asked: asked.collective in ROOTED,
         who=f"it is for {' and '.join(ROOTED)}",
     )
-    """The rank whose buffer all others get in a Broadcast, and that gets all of many-to-one."""
+    """The rank whose buffer all others get in a Broadcast, and which gets everything in
+    many-to-one."""
     radix: int = option(
         2,
         WHOLE,
@@ -460,7 +466,7 @@ class Asked:
         heeded=_by_algorithm("workers"),
         who=_of_algorithms("workers"),
     )
-    """Subgroups of multicast: each has a part of every shard, and trees of its own."""
+    """How many subgroups multicast has; each has a part of every shard, and trees of its own."""
     chunk_bytes: int | None = option(
         None,
         SIZE,
@@ -474,7 +480,7 @@ class Asked:
         heeded=_by_algorithm("chunk"),
         who=_of_algorithms("chunk"),
     )
-    """The unit of recovery of multicast; the path MTU by default. A larger one is several
+    """The unit of recovery of multicast; by default the path MTU. A larger chunk is several
     packets."""
     batch: int = option(
         1,
@@ -506,8 +512,8 @@ class Asked:
         heeded=_by_algorithm("server-placement"),
         who=_of_algorithms("server-placement"),
     )
-    """``dedicated``: servers have hosts of their own, which the network gets beside those of ranks,
-    spread over the leaves; ``ranks``: server s is on the host of rank s."""
+    """With ``dedicated``, servers have hosts of their own, which the network gets beside those of
+    ranks, spread over the leaves; with ``ranks``, server s is on the host of rank s."""
     split: int | None = option(
         None,
         WHOLE,
@@ -518,7 +524,7 @@ class Asked:
         heeded=_by_algorithm("split"),
         who=_of_algorithms("split"),
     )
-    """Pieces that a request is cut into."""
+    """How many pieces a request is cut into."""
     fan_in: int | None = option(
         None,
         WHOLE,
@@ -529,7 +535,8 @@ class Asked:
         heeded=_by_algorithm("fan-in"),
         who=_of_algorithms("fan-in"),
     )
-    """Most contributions that one server takes; more ranks make a tree of servers."""
+    """The most contributions that one server takes; if there are more ranks, servers form a
+    tree."""
     slots: int | None = option(
         None,
         WHOLE,
@@ -540,7 +547,7 @@ class Asked:
         heeded=_by_algorithm("slots"),
         who=_of_algorithms("slots"),
     )
-    """Aggregation in switches: rounds under way at a time, of each job."""
+    """Aggregation in switches: how many rounds each job may have under way at a time."""
     values: int | None = option(
         None,
         WHOLE,
@@ -552,7 +559,8 @@ class Asked:
         heeded=_by_algorithm("values"),
         who=_of_algorithms("values"),
     )
-    """Aggregation in switches: numbers of 32 bits a packet; 256 by default, on BMv2 64."""
+    """Aggregation in switches: how many numbers of 32 bits a packet has; by default 256, on BMv2
+    64."""
     jobs: int = option(
         1,
         WHOLE,
@@ -562,7 +570,7 @@ class Asked:
         heeded=lambda asked: asked.collective != FLOWS,
         who="a workload has the network to itself",
     )
-    """Communicators of equal size that share the network and do the same at the same time."""
+    """How many communicators of equal size share the network and do the same at the same time."""
     cutoff: str = option(
         "adaptive",
         TEXT,
@@ -582,8 +590,8 @@ class Asked:
         heeded=lambda asked: asked.collective == FSDP,
         who=f"it is for {FSDP}",
     )
-    """It says `size_bytes`, scaled to the rate (`weft.experiments.scenario.fsdp_models`). Empty:
-    `size_bytes` is a layer's own."""
+    """The model whose layers give `size_bytes`, scaled to the rate
+    (`weft.experiments.scenario.fsdp_models`). If it is empty, `size_bytes` is that of a layer."""
     layers: int | None = option(
         None,
         WHOLE,
@@ -593,8 +601,8 @@ class Asked:
         heeded=lambda asked: asked.collective == FSDP or _is_model_step(asked),
         who=f"it is for {FSDP}, and {FLOWS} of a model",
     )
-    """FSDP: steps that are run: in each the parameters of one layer are gathered and the gradients
-    of the one before are reduced. Flows of a model: by default all its layers."""
+    """FSDP: how many steps are run; in each the parameters of one layer are gathered and the
+    gradients of the one before are reduced. Flows of a model: how many layers, by default all."""
     slowdown: float | None = option(
         None,
         FACTOR,
@@ -616,7 +624,7 @@ class Asked:
         heeded=lambda asked: asked.collective == FLOWS,
         who=f"it is for {FLOWS}",
     )
-    """Flows: a file of another simulator (.cm, .et), or a model of which one training step is taken
+    """Flows: a file of another simulator (.cm, .et), or a model, of which one training step is run
     (`weft.experiments.workloads`)."""
     tensor: int | None = option(
         None,
@@ -627,7 +635,7 @@ class Asked:
         heeded=_is_model_step,
         who=OF_MODELS,
     )
-    """Flows of a model: ranks next to each other that share each layer."""
+    """Flows of a model: how many ranks next to each other share each layer."""
     micro_batches: int | None = option(
         None,
         WHOLE,
@@ -646,7 +654,7 @@ class Asked:
         heeded=lambda asked: asked.collective not in (FSDP, FLOWS),
         who="it has layers, or flows",
     )
-    """Operations of one run, on one communicator."""
+    """How many operations a run has, on one communicator."""
     at_once: int = option(
         1,
         WHOLE,
@@ -659,7 +667,7 @@ class Asked:
     loss: float = option(
         0.0, PROBABILITY, "Loss probability of every link and direction: 0.01 or 1%.", group=FAULTS
     )
-    """Probability that a link loses a packet, for every link and each direction by itself."""
+    """The probability with which every link loses a packet, in each direction by itself."""
     faults: tuple[Fault, ...] = option(
         (),
         OptionKind(
@@ -717,7 +725,8 @@ class Asked:
         otherwise="by its size",
         between=(0, 3600),
     )
-    """Longest time that an operation may take; by default, some times the expected time."""
+    """The longest time that an operation may take, in seconds; by default some times the expected
+    time."""
     seed: int = option(
         1,
         WHOLE,
@@ -736,10 +745,11 @@ class Asked:
         instead_of=("seed",),
         metavar="A..B",
     )
-    """The scenario is run for each of them as `seed`, and figures are means of all; by default for
-    `seed` alone."""
+    """The scenario is run with each of these as `seed`, and figures are means over all; by default
+    only with `seed`."""
     repeat: int = option(1, WHOLE, "Runs of each algorithm.", group=RUNS, between=(1, 10_000))
-    """Runs for each seed. Data and losses of a repetition are those of the seeds that follow."""
+    """How many runs there are for each seed. Data and losses of a repetition are those of the seeds
+    that follow."""
     pcap: bool = option(
         False, FLAG, "Capture at both ends of every link.", group=TESTBED, network=True
     )
@@ -752,7 +762,8 @@ class Asked:
         otherwise="none",
         network=True,
     )
-    """A built-in switch of the emulated world whose first packets are traced; none if empty."""
+    """The built-in switch of the emulated world whose first packets are traced; empty if
+    none is."""
     links: str = option(
         "veth",
         TEXT,
@@ -768,26 +779,26 @@ class Asked:
 
     @property
     def reducing(self) -> bool:
-        """Whether elements are summed."""
+        """Return whether elements are summed."""
         return self.collective in (*REDUCING, FSDP)
 
     @property
     def adding(self) -> bool:
-        """Whether switches sum."""
+        """Return whether switches sum."""
         return any(each.adds for each in self.kinds())
 
     @property
     def multicasting(self) -> bool:
-        """Whether ranks multicast."""
+        """Return whether ranks multicast."""
         return any(each.multicasts for each in self.kinds())
 
     @property
     def serving(self) -> bool:
-        """Whether reduction servers sum."""
+        """Return whether reduction servers sum."""
         return any(each.serves for each in self.kinds())
 
     def kinds(self) -> Iterator["Algorithm"]:
-        """Yield the algorithms as objects: of FSDP those of which it consists."""
+        """Yield the algorithms as objects; for FSDP, those of which it consists."""
         from weft.experiments.scenario.kinds import kinds_of
 
         for name in self.algorithms:
@@ -802,18 +813,19 @@ class Asked:
 
     @property
     def program_values(self) -> int:
-        """How many numbers of 32 bits the switches' program takes in an aggregation packet, V."""
+        """Return V: how many numbers of 32 bits the switches' program takes in an aggregation
+        packet."""
         if self.values is not None:
             return self.values
         return AGGREGATION_VALUES if self.switch == "weft" else BMV2_AGGREGATION_VALUES
 
     @property
     def dedicated_servers(self) -> int:
-        """The number of hosts that the network has for servers alone."""
+        """Return how many hosts of the network are for servers alone."""
         return (self.servers or 0) if self.server_placement == "dedicated" else 0
 
     def heeds(self, row: Option) -> bool:
-        """Return whether anything of what is asked goes by an option."""
+        """Return whether anything of what is asked heeds an option."""
         return row.heeded is None or row.heeded(self)
 
 

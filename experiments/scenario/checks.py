@@ -1,6 +1,7 @@
-"""What a scenario says of its operations, alone and together: checked, and filled in.
+"""Checks of what a scenario says of its operations, of each option alone and of all together; they
+also fill in defaults.
 
-Each function takes what is asked and returns it with what follows, or raises `InputError`.
+Each function takes what is asked and returns it with what follows from it, or raises `InputError`.
 """
 
 from dataclasses import replace
@@ -56,7 +57,7 @@ def check_types(asked: Asked) -> None:
 
 
 def check_choices(asked: Asked) -> None:
-    """Check every option that is one of some names."""
+    """Check every option whose value must be one of some names."""
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
         if row.choices and value != row.default:
@@ -64,7 +65,7 @@ def check_choices(asked: Asked) -> None:
 
 
 def check_ranges(asked: Asked) -> None:
-    """Check that every option is within its limits, if it has some and anything goes by it."""
+    """Check that every option is within its limits, if it has limits and anything heeds it."""
     of_others = set(COUNTS) - TOPOLOGIES[asked.topology].keys()
     for row in OPTIONS.values():
         if row.field not in of_others and asked.heeds(row):
@@ -72,7 +73,7 @@ def check_ranges(asked: Asked) -> None:
 
 
 def with_algorithms(asked: Asked) -> Asked:
-    """Check the algorithms, or fill in the collective's first two."""
+    """Check the algorithms, or fill in the first two of the collective."""
     refuse(
         not isinstance(asked.algorithms, tuple),
         f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)",
@@ -99,7 +100,7 @@ def with_algorithms(asked: Asked) -> Asked:
 
 
 def with_shape(asked: Asked) -> Asked:
-    """Check and fill in how large the network is, and its links' rate."""
+    """Check and fill in how large the network is, and the rate of its links."""
     refuse(
         asked.mtu not in MTUS,
         f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
@@ -126,8 +127,8 @@ def with_shape(asked: Asked) -> Asked:
 
 
 def with_offloading(asked: Asked) -> Asked:
-    """Check and fill in what servers and aggregating switches take, as far as it says which network
-    is meant."""
+    """Check and fill in what servers and aggregating switches take, as far as the network depends
+    on it."""
     if asked.serving and asked.servers is None:
         asked = replace(asked, servers=default_servers(asked))
     if not asked.adding:
@@ -155,7 +156,7 @@ def with_offloading(asked: Asked) -> Asked:
 
 
 def with_seeds(asked: Asked) -> Asked:
-    """Check the seeds, and fill in which of several is meant."""
+    """Check the seeds, and fill in which of several seeds is meant."""
     if not asked.seeds:
         return asked
     parse_seeds(asked.seeds)
@@ -175,7 +176,7 @@ def with_seeds(asked: Asked) -> Asked:
 
 
 def with_notice(asked: Asked) -> Asked:
-    """Check and fill in when failures are known."""
+    """Check and fill in when the controller knows of failures."""
     if asked.notice == "late" and asked.notice_after_ns is None:
         asked = replace(asked, notice_after_ns=NOTICE_AFTER_NS)
     if asked.notice_after_ns is None:
@@ -258,7 +259,7 @@ def _check_heeded(asked: Asked, ranks: int) -> None:
 
 
 def _check_data(asked: Asked) -> None:
-    """Raise InputError for data whose sums would not be rounded."""
+    """Raise InputError for data other than exact whose sums would not be rounded."""
     if asked.data == "exact":
         return
     refuse(
@@ -275,7 +276,7 @@ def _check_data(asked: Asked) -> None:
 
 
 def _check_servers(asked: Asked, ranks: int) -> None:
-    """Check how requests are dealt to servers."""
+    """Check how requests are dealt out to servers."""
     if asked.fan_in is None:
         return
     groups = -(-ranks // asked.fan_in)

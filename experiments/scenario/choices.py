@@ -1,4 +1,5 @@
-"""What options of a scenario can be, and are by default: names to choose from, limits, numbers."""
+"""What options of a scenario can be, and are by default: names to choose from, limits, and
+numbers."""
 
 from collections.abc import Collection
 
@@ -13,7 +14,7 @@ CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: flow_algorithms()}
 COLLECTIVES = tuple(CHOICES)
 WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}
-"""What each is, as help says it."""
+"""The kinds of switches, each with what help says of it."""
 TOPOLOGIES: dict[str, dict[str, int]] = {
     "leaf-spine": {"leaves": 4, "spines": 2, "hosts_per_leaf": 2},
     "single": {"hosts_per_leaf": 8},
@@ -33,16 +34,16 @@ DTYPES = (
 )  # fmt: skip
 DTYPE = "uint8"
 REDUCED_DTYPE = "float32"
-"""The types by default: the second where elements are summed, the first elsewhere."""
+"""The default types: the second where elements are summed, the first elsewhere."""
 SERVER_PLACEMENTS = ("dedicated", "ranks")
 NOTICES = ("never", "at-once", "late")
 CONGESTION = ("window", "dctcp")
 RECOVERY = ("go-back-n", "selective")
 REORDER_PACKETS = 3
 SPRAYED_REORDER_PACKETS = 32
-"""How many by default: the second where paths reorder, the first elsewhere."""
+"""The default numbers: the second where paths reorder, the first elsewhere."""
 MAX_ECN_PACKETS = 1 << 18
-"""A queue depth has 19 bits in v1model."""
+"""The largest queue depth, which has 19 bits in v1model."""
 NOTICE_AFTER_NS = 100_000_000
 PLACEMENTS = ("in-order", "strided", "random")
 
@@ -53,20 +54,21 @@ MAX_JOBS = 16
 LAYERS = 6
 """The layers of FSDP that are run by default."""
 MAX_SPLIT = 1 << 12
-"""Pieces of a request. As `weft.agents.servers.reduction_plan.MAX_SPLIT`, but this module does not
-load that one."""
+"""The most pieces of a request. It equals `weft.agents.servers.reduction_plan.MAX_SPLIT`, which
+this module does not load."""
 
 MAX_SIZE_BYTES = 1 << 32
 MIN_CHUNK_BYTES = 64
 MAX_WORKERS = 16
-"""Each has a multicast group of its own, and a Linux socket may join 20."""
+"""The most workers: each has a multicast group of its own, and a Linux socket may join 20."""
 MAX_HOSTS = 8192
 """The most hosts of a network: as many as a fat tree of three tiers and 32 ports has. A larger one
 takes minutes."""
 
 
 def choose(name: str, value: object, choices: Collection[str]) -> None:
-    """Raise `InputError` for a value that is not among the choices, in which "" is "none"."""
+    """Raise `InputError` for a value that is not among the choices; the message writes the choice
+    "" as "none"."""
     if not isinstance(value, str) or value not in choices:
         hint = did_you_mean(str(value), choices)
         known = ", ".join(choice or "none" for choice in choices)
@@ -74,5 +76,5 @@ def choose(name: str, value: object, choices: Collection[str]) -> None:
 
 
 def flag(name: str) -> str:
-    """Return an option as it is written on the command line."""
+    """Return an option's name as it is written on the command line."""
     return "--" + name.replace("_", "-")

@@ -1,6 +1,7 @@
-"""What a layer of a language model is to FSDP, and what the collective is called.
+"""The sizes of language models' layers for FSDP, and the name of the collective.
 
-`weft.experiments.scenario.fsdp` has what is run; this is for whoever checks what was asked.
+`weft.experiments.scenario.fsdp` has what is run; this module is for those who only check what was
+asked.
 """
 
 from weft.agents.collectives.names import FSDP, interleaved_algorithms
@@ -16,7 +17,7 @@ ALGORITHMS = tuple(PARTS)
 
 
 def parts_of(collective: str, algorithm: str) -> tuple[tuple[str, str], ...]:
-    """Return (collective, algorithm) of each operation of which a scenario's consist."""
+    """Return (collective, algorithm) for each kind of operation that a scenario consists of."""
     if collective != FSDP:
         return ((collective, algorithm),)
     gather, scatter = PARTS[algorithm]
@@ -31,9 +32,9 @@ WIDTHS: dict[str, int] = {
     "gpt3-2.7b": 2560,
     "gpt3-6.7b": 4096,
 }
-"""d of the models: GPT-2 from table 2 of Radford et al., "Language Models are Unsupervised
-Multitask Learners" (2019), GPT-3 from table 2.1 of Brown et al., "Language Models are Few-Shot
-Learners" (arXiv 2005.14165). Their depths are 12, 24, 36, 48, 32 and 32 blocks."""
+"""The width d of each model: GPT-2 from table 2 of Radford et al., "Language Models are
+Unsupervised Multitask Learners" (2019), GPT-3 from table 2.1 of Brown et al., "Language Models are
+Few-Shot Learners" (arXiv 2005.14165). Their depths are 12, 24, 36, 48, 32 and 32 blocks."""
 
 MODELS = tuple(WIDTHS)
 PARAMETER_BYTES = 2
@@ -41,12 +42,12 @@ PARAMETER_BYTES = 2
 REAL_RATE_BPS = 400_000_000_000
 """The rate of the links that sizes are scaled from."""
 SLOWDOWN = 300
-"""A step that is bound by its links takes so many times as long as it would there, by default. A
-layer of GPT-2 small is 260 KiB at 25 Mbit/s and 1 MiB at 100 Mbit/s."""
+"""By default, how many times as long a step that is bound by its links takes as it would at
+`REAL_RATE_BPS`. A layer of GPT-2 small is 260 KiB at 25 Mbit/s and 1 MiB at 100 Mbit/s."""
 
 
 def block_parameters(model: str) -> int:
-    """Return parameters of one transformer block, 12 d^2 + 13 d.
+    """Return how many parameters one transformer block has: 12 d^2 + 13 d.
 
     Attention has 4 d^2 weights and 4 d biases (query, key, value, output), the two layers of the
     perceptron 8 d^2 and 5 d, the two normalizations 4 d. FSDP takes a block as one unit.
@@ -56,9 +57,9 @@ def block_parameters(model: str) -> int:
 
 
 def layer_bytes(model: str, rate_bps: int, slowdown: float) -> int:
-    """Return bytes of a layer's parameters, and of its gradients, scaled to the links' rate.
+    """Return the bytes of a layer's parameters, and of its gradients, scaled to the links' rate.
 
-    The bytes that take `slowdown` times as long at `rate_bps` as the real ones at `REAL_RATE_BPS`.
+    So many bytes take `slowdown` times as long at `rate_bps` as the real ones at `REAL_RATE_BPS`.
     """
     real_bytes = PARAMETER_BYTES * block_parameters(model)
     return round(real_bytes * slowdown * rate_bps / REAL_RATE_BPS)

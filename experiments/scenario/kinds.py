@@ -13,8 +13,11 @@ from weft.experiments.scenario.fsdp_models import parts_of
 
 
 def kinds_of(collective: str, name: str) -> tuple[Algorithm, ...]:
-    """Return the algorithms that do a collective by a name: of FSDP the two of which it consists;
-    of flows the one that does Allreduces, or for `GIVEN` one that says nothing of itself."""
+    """Return the algorithms that do a collective by a name.
+
+    For FSDP these are the two of which it consists. For flows it is the one that does Allreduces;
+    for `GIVEN` it is one that says nothing of itself.
+    """
     if collective == FLOWS:
         return (Algorithm() if name == GIVEN else algorithm_of("allreduce", name),)
     return tuple(algorithm_of(*part) for part in parts_of(collective, name))

@@ -1,5 +1,6 @@
-"""What follows from a network's longest path: its round trips when idle and full, how long to wait
-for an acknowledgement before a packet is sent again, and from which queue on switches mark."""
+"""What follows from a network's longest path: its round trips when idle and full, how long a sender
+waits for an acknowledgement before it sends a packet again, and from which queue on switches mark.
+"""
 
 import math
 from dataclasses import dataclass
@@ -10,24 +11,25 @@ DATA_HEADERS_BYTES = 78
 """The headers of an Ethernet frame with a packet of an RDMA WRITE ONLY WITH IMMEDIATE."""
 ACKNOWLEDGEMENT_BYTES = 62
 WINDOW_BYTES = 256 * 1024
-"""As `weft.agents.transport.types.TransportOptions.window_bytes`, which this module does not
-load."""
+"""Equals `weft.agents.transport.types.TransportOptions.window_bytes`, whose module this one does
+not load."""
 
 MACHINE_NS = 10_000_000
 """What a loaded machine of two cores may add to a round trip of the emulated world: a process that
-is woken waits for others that run, some three time slices of 3 ms. Whoever sends again because of
-that adds to the load. In virtual time nobody is late."""
+is woken waits for others that run, some three time slices of 3 ms. A sender that repeats a packet
+because of that adds to the load. In virtual time nobody is late."""
 MACHINE_CONTROL_NS = 5_000_000
-"""The same for messages that cost a packet to repeat, and for which others wait with nothing
+"""The same for messages that cost only a packet to repeat, and for which others wait with nothing
 else to do."""
 ROUNDS = 16
-"""How many rounds DCTCP's estimate of marks is taken over."""
+"""Over how many rounds DCTCP's estimate of marks is taken."""
 DEVIATIONS = 2
 
 
 @dataclass(frozen=True)
 class LongestPath:
-    """The longest of the shortest paths between two hosts, all its links as slow as the slowest."""
+    """Describe the longest of the shortest paths between two hosts, as if all its links were as
+    slow as the slowest."""
 
     switches: int
     rate_bps: int
@@ -40,7 +42,8 @@ class LongestPath:
 
     @staticmethod
     def of(network: Topology, mtu: int) -> "LongestPath":
-        """Return the longest path of a Clos: up to a switch of the highest level, and down."""
+        """Return the longest path of a Clos, which goes up to a switch of the highest level and
+        down again."""
         switches = 2 * len({switch.level for switch in network.switches}) - 1
         return LongestPath(
             switches,
@@ -51,42 +54,42 @@ class LongestPath:
         )
 
     def of_link_ns(self, size_bytes: int) -> int:
-        """Return how long a link takes to send so much, rounded up."""
+        """Return how long a link takes to send so many bytes, rounded up, in ns."""
         return -(-size_bytes * 8 * 1_000_000_000 // self.rate_bps)
 
     @property
     def idle_round_trip_ns(self) -> int:
-        """The time from the first bit of a packet until its acknowledgement is there, with empty
-        queues."""
+        """Return the time from the first bit of a packet until its acknowledgement arrives, with
+        empty queues."""
         link_ns = self.of_link_ns(self.packet_bytes + ACKNOWLEDGEMENT_BYTES)
         return (self.switches + 1) * link_ns + 2 * self.delay_ns
 
     @property
     def bdp_packets(self) -> float:
-        """The bandwidth-delay product: packets under way that keep an idle path busy."""
+        """Return the bandwidth-delay product: how many packets under way keep an idle path busy."""
         return self.idle_round_trip_ns / self.of_link_ns(self.packet_bytes)
 
     @property
     def full_round_trip_ns(self) -> int:
-        """The round trip where the queue of every switch on the way there is full, as a burst from
-        many to one may fill them."""
+        """Return the round trip when the queue of every switch on the way there is full, as a burst
+        from many to one may fill them."""
         return self.idle_round_trip_ns + self.switches * self.of_link_ns(self.queue_bytes)
 
     @property
     def bottleneck_round_trip_ns(self) -> int:
-        """The round trip where the queue of one switch is full: that of the link where most flows
-        meet."""
+        """Return the round trip when the queue of one switch is full: that of the link where most
+        flows meet."""
         return self.idle_round_trip_ns + self.of_link_ns(self.queue_bytes)
 
 
 def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> int:
-    """Return the first timeout, and the least: until then an acknowledgement may be on its way.
+    """Return the first and least timeout: until then an acknowledgement may still be on its way.
 
-    Under DCTCP every queue on the way may be full, as UEC's htsim takes it, whose least timeout is
-    the round trip and the queues of three hops. Without marks windows are only halved by losses,
-    and the tail of a block whose last packet is lost waits for the timeout: one full queue counts,
-    that of the link where most flows meet, so that an incast is not repeated, and a loss costs no
-    more than it must. A packet that waits in long queues of two switches may go out twice.
+    Under DCTCP every queue on the way may be full; UEC's htsim reckons so, too, whose least timeout
+    is the round trip and the queues of three hops. Without marks only losses halve windows, and the
+    tail of a block whose last packet is lost waits for the timeout. So only one full queue counts
+    then, that of the link where most flows meet: an incast is not repeated, and a loss costs no
+    more than it must. A packet that waits in long queues of two switches may be sent twice.
     """
     longest = path.full_round_trip_ns if marks else path.bottleneck_round_trip_ns
     return longest + (MACHINE_NS if emulated else 0)
@@ -101,8 +104,8 @@ def control_timeout_ns(path: LongestPath, *, emulated: bool) -> int:
 
 @dataclass(frozen=True)
 class Marking:
-    """The length of a queue from which on switches mark packets, where nobody says: a threshold in
-    packets, and what it is made of.
+    """Choose the length of a queue from which on switches mark packets, if nobody asks for one: a
+    threshold in packets, and what it consists of.
 
     Three things may stand in a queue that are no reason to slow down:
 
@@ -114,9 +117,9 @@ class Marking:
     - Bursts. That paper adds them to its formula by measurement (65 packets at 10 Gbit/s, where the
       formula gives 20). Where packets choose one of s paths at random there is a burst that can be
       computed: of T packets that a full link should get it gets as many more or fewer as a binomial
-      variable with variance T (1 - 1/s). The estimate that windows go by is of 16 rounds (its g is
-      1/16), each of the bandwidth-delay product and the queue K. Two standard deviations: K^2 = 4 x
-      16 x (1 - 1/s) x (C x RTT + K).
+      variable with variance T (1 - 1/s). The estimate that governs windows is taken over 16 rounds
+      (its g is 1/16), each of the bandwidth-delay product and the queue K. Two standard deviations
+      are added: K^2 = 4 x 16 x (1 - 1/s) x (C x RTT + K).
 
     Fabrics' published rules are of the same order: in time on the link, 16 us (Ethereal's 800 KB at
     400 Gbit/s; arXiv 2407.00550), 32 to 128 us (DCQCN's 100 to 400 KB at 25 Gbit/s, as HPCC has it:
@@ -128,18 +131,18 @@ class Marking:
     """
 
     bdp_packets: float
-    """Bandwidth-delay product of an idle path."""
+    """The bandwidth-delay product of an idle path, in packets."""
     flows: int
-    """Hosts of a leaf: so many flows may meet at one of its uplinks."""
+    """The hosts of a leaf, since so many flows may meet at one of its uplinks."""
     paths: int
-    """Among which packets choose: uplinks of a leaf."""
+    """The uplinks of a leaf, among which packets choose."""
     queue_packets: int
     senders: int
-    """To one host, at most."""
+    """How many hosts may send to one host at most."""
 
     @staticmethod
     def of(network: Topology, mtu: int) -> "Marking":
-        """Return the threshold of all switches of a network."""
+        """Return the threshold of all switches of a network, and what it consists of."""
         path = LongestPath.of(network, mtu)
         leaf = network.switches_of("leaf")[0].name
         tiers = [direction.tier for direction in network.outward(leaf)]
@@ -154,7 +157,7 @@ class Marking:
 
     @property
     def burst_packets(self) -> float:
-        """What random choice among paths heaps up."""
+        """Return how many packets the random choice among paths may heap up."""
         if not self.paths:
             return 0.0
         variance = DEVIATIONS**2 * ROUNDS * (1 - 1 / self.paths)
@@ -162,12 +165,12 @@ class Marking:
 
     @property
     def most_packets(self) -> int:
-        """The most packets that leave room in the queue."""
+        """Return the largest threshold that leaves enough room in the queue."""
         return max(1, self.queue_packets // 2, self.queue_packets - self.senders)
 
     @property
     def threshold_packets(self) -> int:
-        """How many waiting packets marks begin at; the class says why."""
+        """Return how many packets must wait before switches mark; the class says why."""
         wanted = self.bdp_packets / 7 + self.flows + self.burst_packets
         return min(math.ceil(wanted), self.most_packets)
 

@@ -1,5 +1,5 @@
-"""What an option of a scenario is: what it reads and how it is written, its help, its group, who
-heeds it, and whether another network is needed where it differs.
+"""What an option of a scenario is: how it is read and written, its help, its group, who heeds it,
+and whether a different value needs another network.
 
 A field of `weft.experiments.scenario.asked.Asked` is an option; `option` makes the field's default.
 """
@@ -55,7 +55,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def read_texts(name: str, value: Any) -> list[str]:
-    """Return one text, or a list of them, as a list. Raises `InputError`."""
+    """Return a text, or a list of texts, as a list. Raises `InputError`."""
     return [_text(name, item) for item in (value if isinstance(value, (list, tuple)) else [value])]
 
 
@@ -107,7 +107,7 @@ def _flag(name: str, value: Any) -> bool:
 
 
 def whole(name: str, value: Any, low: float, high: float) -> None:
-    """Raise `InputError` for what is no whole number from `low` to `high`."""
+    """Raise `InputError` unless a value is a whole number from `low` to `high`."""
     refuse(
         isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high,
         f"{name} {shown(value)} is out of range: a whole number from {low} to {high}",
@@ -122,7 +122,8 @@ def _check_seconds(name: str, value: Any, low: float, high: float) -> None:
 
 
 def _in_units(*units: tuple[str, int]) -> Callable[[Any], str]:
-    """Writes a whole number in the largest unit of which it is a multiple."""
+    """Return a function that writes a whole number in the largest unit of which it is a
+    multiple."""
 
     def write(value: Any) -> str:
         for unit, size in units if isinstance(value, int) else ():
@@ -195,7 +196,7 @@ Limits = tuple[float, float] | Callable[[Any], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Option:
-    """One option: a row of the table that the fields of `Asked` are."""
+    """Describe one option: a row of the table that the fields of `Asked` make up."""
 
     name: str
     """Its name on the command line and in a scenario file; if empty, the field's with hyphens."""
@@ -207,28 +208,30 @@ class Option:
     """What the field holds where nothing is asked."""
     metavar: str | None
     otherwise: str | None
-    """What ``weft run --help`` gives as the default; None: `default` itself, if there is one."""
+    """What ``weft run --help`` gives as the default; None stands for `default` itself, if there is
+    one."""
     choices: Mapping[str, str]
     """The names to choose from, each with what help says of it in brackets, if anything."""
     between: Limits | None
     """The least and the largest value, or a function of what is asked that returns them."""
     instead_of: tuple[str, ...]
-    """The options whose place it takes: they are not given beside it."""
+    """The options that this one replaces: they must not be given beside it."""
     network: bool | Callable[[Any], object]
-    """Whether scenarios that differ in it need networks of their own, or what of it decides
-    that."""
+    """Whether scenarios that differ in this option need networks of their own; or a function that
+    returns the part of it that decides that."""
     heeded: Callable[[Any], bool] | None
-    """Whether what is asked heeds the option; None: it always does."""
+    """Says whether what is asked heeds the option; None means that it always does."""
     who: str
     """Who heeds it, for the message to those who do not."""
     counted: str = ""
-    """What a whole number of it counts, as a table has it behind the number: ``packets``."""
+    """What a whole number of the option counts, as a table writes it behind the number:
+    ``packets``."""
     field: str = ""
     """The name of its field of `Asked`."""
 
     @property
     def described(self) -> str:
-        """The help, with the default in brackets."""
+        """Return the help, with the default in brackets."""
         shown_default = self.otherwise
         if shown_default is None and self.default is not None and self.default != ():
             shown_default = self.kind.write(self.default)
@@ -237,16 +240,18 @@ class Option:
 
     @property
     def _chosen_from(self) -> str:
-        """The choices as a sentence has them: ``weft (built in) or bmv2 (simple_switch_grpc)``."""
+        """Return the choices as a part of a sentence: ``weft (built in) or bmv2
+        (simple_switch_grpc)``."""
         names = (f"{name} ({words})" if words else name for name, words in self.choices.items())
         return listed(names, "or") if self.choices else ""
 
     def is_unsaid(self, value: object) -> bool:
-        """Return whether a value of its field stands for what is filled in by default."""
+        """Return whether a value of the option's field means that the default is to be
+        filled in."""
         return value is None or (self.otherwise is not None and value == self.default)
 
     def check_range(self, asked: Any) -> None:
-        """Raise `InputError` if what is asked of it is said, and out of range."""
+        """Raise `InputError` if the option is given and out of range."""
         value = getattr(asked, self.field)
         if self.between is not None and not self.is_unsaid(value):
             limits = self.between(asked) if callable(self.between) else self.between

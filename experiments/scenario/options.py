@@ -1,4 +1,5 @@
-"""Scenarios from options by their command-line names: of the command line, or of a TOML file."""
+"""Scenarios made from options by their command-line names, which come from the command line or a
+TOML file."""
 
 import difflib
 from collections.abc import Mapping
@@ -22,10 +23,10 @@ MOST_BYTES = 1 << 20
 
 
 def from_options(options: Mapping[str, Any], source: str = "options") -> Scenario:
-    """Return a scenario of options by their command-line names (``hosts-per-leaf`` or
-    ``hosts_per_leaf``).
+    """Return the scenario that options ask for; options are given by their command-line names
+    (``hosts-per-leaf`` or ``hosts_per_leaf``).
 
-    Raises `InputError` that names an unknown key with the nearest valid one, or the bad value.
+    Raises `InputError`, which names an unknown key with the nearest valid one, or the bad value.
     """
     given = by_key(options, source)
     values = {field_of(name): read_option(name, value) for name, value in given.items()}
@@ -35,12 +36,13 @@ def from_options(options: Mapping[str, Any], source: str = "options") -> Scenari
 
 
 def read_option(name: str, value: Any) -> Any:
-    """Return what an option's field holds for a value as people write it. Raises `InputError`."""
+    """Return what an option's field holds for a value that people have written. Raises
+    `InputError`."""
     return OPTIONS[name].kind.read(name, value)
 
 
 def field_of(option: str) -> str:
-    """Return the field of `Scenario` that an option sets: ``size_bytes`` of ``size``. Raises
+    """Return the field of `Scenario` that an option sets, as ``size_bytes`` for ``size``. Raises
     KeyError."""
     return OPTIONS[option].field
 
@@ -57,13 +59,14 @@ def is_usual(option: str, scenario: Mapping[str, Any]) -> bool:
 
 
 def said(option: str, value: object) -> str:
-    """Return the value of an option's field as people write it: ``1 MiB`` of ``size``, ``0.1 %``;
-    that of another figure as it is."""
+    """Return the value of an option's field as people write it, like ``1 MiB`` for ``size`` or
+    ``0.1 %``; the value of any other figure is returned as it is."""
     return (OPTIONS.get(option) or OPTIONS["mtu"]).said(value)
 
 
 def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return `options` by the names of `OPTIONS`; each of them known, and there once."""
+    """Return `options` by the names that `OPTIONS` has. Raises `InputError` for an unknown option,
+    and for one that is there twice."""
     values: dict[str, Any] = {}
     for name, value in options.items():
         key = name.replace("_", "-")
@@ -88,14 +91,14 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
 
 
 def over(options: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Return `options` with those of `more` before them, without those whose place an option of
-    `more` takes."""
+    """Return `options`, in which those of `more` replace those of the same name and those whose
+    place they take."""
     replaced = {other for name in more for other in OPTIONS[name].instead_of}
     return {**{name: value for name, value in options.items() if name not in replaced}, **more}
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file says. Raises `InputError` that names the file."""
+    """Return what a TOML file says. Raises `InputError`, which names the file."""
     document: dict[str, Any] = documents.opened(
         path, MOST_BYTES, f"scenario file {str(path)!r}", "TOML"
     )

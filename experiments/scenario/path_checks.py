@@ -1,4 +1,4 @@
-"""What a scenario says of paths, congestion and placement: checked, and defaults filled in."""
+"""Checks of what a scenario says of paths, congestion and placement; they also fill in defaults."""
 
 from dataclasses import replace
 
@@ -17,7 +17,8 @@ from weft.experiments.scenario.option import whole
 from weft.topo.network import Topology
 
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
-"""Those in which flows meet by their nature: they react to marks, whatever their paths."""
+"""The collectives in which flows meet by their nature: they react to marks, whatever their paths
+are."""
 MAX_TIMEOUT_NS = 10**12
 
 
@@ -58,7 +59,7 @@ def with_transport(asked: Asked) -> Asked:
 
 
 def with_marking(asked: Asked, network: Topology) -> Asked:
-    """Fill in from which queue on switches mark, unless it is asked for."""
+    """Fill in from which queue on switches mark, unless the scenario asks for something."""
     if asked.ecn_threshold_packets is not None:
         return asked
     marks = asked.congestion == "dctcp"

@@ -1,4 +1,4 @@
-"""Which hosts of a network are ranks of which job, and which are reduction servers."""
+"""Placement: which hosts of a network are ranks of which job, and which are reduction servers."""
 
 import random
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from weft.base.errors import InputError, refuse
 
 @dataclass(frozen=True)
 class Placement:
-    """Hosts by their numbers in the topology."""
+    """Hold the numbers that hosts with a role have in the topology."""
 
     jobs: tuple[tuple[int, ...], ...]
     """The hosts of the ranks of each job (a communicator of its own), in order of ranks."""
@@ -18,12 +18,13 @@ class Placement:
 
     @property
     def ranks(self) -> int:
-        """How many ranks each job has."""
+        """Return how many ranks each job has."""
         return len(self.jobs[0])
 
 
 def servers_on_leaf(servers: int, leaves: int) -> int:
-    """Return how many dedicated servers a leaf has at most when all are spread over the leaves."""
+    """Return how many dedicated servers a leaf has at most when all servers are spread over the
+    leaves."""
     return -(-servers // leaves)
 
 
@@ -39,18 +40,19 @@ def place(
 ) -> Placement:
     """Spread ranks and servers over the leaves.
 
-    Every leaf has as many ranks, first, then its dedicated servers, if there are any. A leaf's
-    ranks go to the jobs in turn.
+    Every leaf has the same number of ranks, and after them its dedicated servers, if there are any.
+    A leaf's ranks go to the jobs in turn.
 
     Args:
-        hosts_on_leaf: all of them, servers' included.
-        servers: reduction servers; without hosts of their own server s is on the host of rank s.
-        order: of ranks: ``in-order``, leaf by leaf; ``strided``, each on another leaf than the one
-            before, as far as there are leaves; ``random``.
-        seed: of the random order.
+        hosts_on_leaf: all hosts of a leaf, those of servers included.
+        servers: number of reduction servers; without hosts of their own, server s is on the host
+            of rank s.
+        order: order of the ranks: ``in-order``, leaf by leaf; ``strided``, each on another leaf
+            than the one before, as far as there are leaves; ``random``.
+        seed: seed of the random order.
 
     Raises:
-        InputError: there are too few hosts, or the jobs do not come out equal.
+        InputError: there are too few hosts, or the jobs would not be of equal size.
     """
     most = servers_on_leaf(servers, leaves) if dedicated else 0
     on_leaf = hosts_on_leaf - most

@@ -1,4 +1,4 @@
-"""What a scenario asks of its ranks: a `Request` for each of its algorithms."""
+"""What a scenario asks of its ranks: it makes a `Request` for each of its algorithms."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
 
     Args:
         collective, algorithm: those of the scenario, or of a part of it.
-        more: fields of the request beside those that options are.
+        more: fields of the request besides those that options set.
     """
     item_bytes = dtype_of(asked.dtype).itemsize
     sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
@@ -48,7 +48,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
 def check_requests(asked: Asked, ranks: int) -> None:
     """Raise `InputError` for what an algorithm says that it cannot do.
 
-    Flows are nobody's: ranks send them as the workload says.
+    No algorithm is asked about flows: ranks send them as the workload says.
     """
     for algorithm in asked.algorithms if asked.collective != FLOWS else ():
         for part in parts_of(asked.collective, algorithm):

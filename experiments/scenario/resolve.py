@@ -1,4 +1,5 @@
-"""What is run, made of what is asked: everything is checked, and what was left out is filled in."""
+"""Resolution of what is asked into what is run: everything is checked, and what was left out is
+filled in."""
 
 from weft.base.errors import WeftError, refuse
 from weft.base.units import parse_probability, shown
@@ -13,7 +14,7 @@ from weft.topo.worlds.emulated.outages import check_emulated
 
 
 def resolve(asked: Asked) -> Asked:
-    """Return what is asked with all defaults filled in. Raises `InputError` for what makes no
+    """Return what is asked, with all defaults filled in. Raises `InputError` for what makes no
     sense."""
     try:
         return _resolved(asked)

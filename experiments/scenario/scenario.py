@@ -1,7 +1,7 @@
 """A scenario: all that is asked of a run, with its defaults, checked before anything starts.
 
 A scenario comes from the command line, from a TOML file with the same options, or from Python. It
-is plain data that never changes; `Scenario.network` says which network it means.
+is plain data that never changes; `Scenario.network` returns the network that it means.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,14 @@ if TYPE_CHECKING:  # it takes numpy, which help and messages go without
 
 
 def title_of(collective: str) -> str:
-    """Return a collective's name as a title has it: ``Reduce-Scatter``, ``FSDP interleaving``."""
+    """Return a collective's name in the form for titles: ``Reduce-Scatter``, ``FSDP
+    interleaving``."""
     return "FSDP interleaving" if collective == FSDP else collective.title()
 
 
 @dataclass(frozen=True, init=False)
 class Scenario(Asked):
-    """What is to be run: made of what is asked, by the names of the fields of `Asked`.
+    """Hold what is to be run; it is made of what is asked, by the names of the fields of `Asked`.
 
     Raises:
         InputError: what is asked makes no sense.
@@ -46,61 +47,62 @@ class Scenario(Asked):
 
     @property
     def placement(self) -> Placement:
-        """Which hosts of the network are ranks, and which servers."""
+        """Return which hosts of the network are ranks, and which are servers."""
         return placement_of(self, self.network())
 
     @property
     def ranks(self) -> int:
-        """How many ranks each job has."""
+        """Return how many ranks each job has."""
         return self.placement.ranks
 
     @property
     def shard_sizes(self) -> tuple[int, ...]:
-        """The bytes that each rank contributes, in order of ranks (`shard_sizes_of`)."""
+        """Return the bytes that each rank contributes, in order of ranks (`shard_sizes_of`)."""
         return shard_sizes_of(self, self.ranks)
 
     def flow_graph(self, algorithm: str) -> "FlowGraph":
-        """Return what a workload of flows sends."""
+        """Return the flows that a workload of flows sends."""
         return flow_graph_of(self, algorithm, self.ranks)
 
     @property
     def link_kind(self) -> LinkKind:
-        """`links` as the emulated world takes it."""
+        """Return `links` in the form that the emulated world takes."""
         return "patch" if self.links == "patch" else "veth"
 
     @property
     def title(self) -> str:
-        """The collective's name as a title has it: ``Reduce-Scatter``."""
+        """Return the collective's name in the form for titles: ``Reduce-Scatter``."""
         return title_of(self.collective)
 
     @property
     def lossy(self) -> bool:
-        """Whether links lose packets at random."""
+        """Return whether links lose packets at random."""
         return self.loss > 0 or bool(self.losses)
 
     @property
     def losses(self) -> tuple[LinkLoss, ...]:
-        """The links with a probability of loss of their own."""
+        """Return the links that have a probability of loss of their own."""
         return tuple(fault for fault in self.faults if isinstance(fault, LinkLoss))
 
     @property
     def injected(self) -> tuple[Fault, ...]:
-        """What happens to single packets, links, switches and ranks."""
+        """Return the faults of single packets, links, switches and ranks."""
         return tuple(fault for fault in self.faults if not isinstance(fault, LinkLoss))
 
     @property
     def notice_delay_ns(self) -> int | None:
-        """How long after a link went down, or came back, the controller knows it; None: never."""
+        """Return how long after a link went down, or came back, the controller knows it; None means
+        never."""
         return {"never": None, "at-once": 0, "late": self.notice_after_ns}[self.notice]
 
     def each_seed(self) -> list["Scenario"]:
-        """Return the scenario with each of its seeds, which still names them all; itself if it has
-        one."""
+        """Return the scenario once for each of its seeds, each of which still names all seeds; if
+        it has one seed, return itself."""
         return [replace(self, seed=seed) for seed in self.seeds] or [self]
 
     def part(self, collective: str, algorithm: str, **changes: Any) -> "Scenario":
-        """Return the scenario of another collective on the same network, with the default of each
-        option that it does not heed."""
+        """Return the scenario of another collective on the same network; every option that this
+        collective does not heed has its default."""
         it = Asked(collective, algorithms=(algorithm,), paths=self.paths)
         defaults = {
             row.field: row.default
@@ -112,7 +114,8 @@ class Scenario(Asked):
         )
 
     def runs(self) -> Iterator[tuple[str, int, str]]:
-        """Return what is to be run, in order: algorithm, repetition, and how to call it."""
+        """Return what is to be run, in order: the algorithm, the repetition, and a label for the
+        run."""
         for algorithm in self.algorithms:
             for repetition in range(self.repeat):
                 label = f"{self.title} by {algorithm}"
@@ -121,7 +124,7 @@ class Scenario(Asked):
                 yield algorithm, repetition, label
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand in results.json: everything, defaults included."""
+        """Return all fields, defaults included, as they stand in results.json."""
         return {
             **asdict(self),
             "algorithms": list(self.algorithms),

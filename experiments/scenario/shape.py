@@ -1,4 +1,4 @@
-"""The network that is asked for, and which of its hosts are ranks and servers."""
+"""The shape of the network that is asked for, and which of its hosts are ranks and servers."""
 
 from weft.base.errors import refuse
 from weft.experiments.scenario.asked import Asked
@@ -8,7 +8,7 @@ from weft.topo import clos
 
 
 def network_of(asked: Asked) -> clos.Topology:
-    """Return the network that is asked for. Raises `InputError` where there is none."""
+    """Return the network that is asked for. Raises `InputError` if there is no such network."""
     if asked.topology == "single":
         assert asked.hosts_per_leaf is not None
         refuse(
@@ -53,8 +53,9 @@ def network_of(asked: Asked) -> clos.Topology:
 
 
 def _fabric_rate_bps(asked: Asked, hosts_on_leaf: int, uplinks: int) -> int | None:
-    """Return the rate of links between switches that gives the oversubscription asked for: what
-    a leaf's hosts can send over what its uplinks carry. None: that of all links.
+    """Return the rate of links between switches that gives the oversubscription asked for, that is,
+    what a leaf's hosts can send over what its uplinks carry. None means that all links have one
+    rate.
 
     Raises:
         InputError: there is no such rate.
@@ -72,8 +73,8 @@ def _fabric_rate_bps(asked: Asked, hosts_on_leaf: int, uplinks: int) -> int | No
 
 
 def placement_of(asked: Asked, network: clos.Topology) -> Placement:
-    """Return which hosts of the network are ranks, and which are servers. Raises `InputError`
-    where they do not come out even."""
+    """Return which hosts of the network are ranks, and which are servers. Raises `InputError` if
+    ranks or servers cannot be spread evenly."""
     leaves = len({host.leaf for host in network.hosts})
     return place(
         leaves,
@@ -87,8 +88,8 @@ def placement_of(asked: Asked, network: clos.Topology) -> Placement:
 
 
 def default_servers(asked: Asked) -> int:
-    """Return how many reduction servers there are where nothing is said: as many as ranks; in a
-    fat tree, whose hosts are given, half of each leaf's."""
+    """Return how many reduction servers there are by default: as many as ranks; in a fat tree,
+    whose number of hosts is given, half of each leaf's hosts."""
     if asked.topology == "single":
         return asked.hosts_per_leaf or 1
     if asked.topology == "leaf-spine":

@@ -1,4 +1,4 @@
-"""How many bytes each rank contributes, and the flows of a workload."""
+"""The bytes that each rank contributes, and the flows of a workload."""
 
 from typing import TYPE_CHECKING
 
@@ -11,15 +11,15 @@ if TYPE_CHECKING:  # it takes numpy, which help and messages go without
 
 
 def item_bytes_of(dtype: str) -> int:
-    """Return the bytes of an element: 4 of ``float32``."""
+    """Return the bytes of an element, such as 4 for ``float32``."""
     return int(dtype.lstrip("buintfloa")) // 8
 
 
 def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
-    """Return for each of so many ranks the bytes that it contributes.
+    """Return how many bytes each of so many ranks contributes.
 
-    Of Reduce-Scatter it is what the rank ends with; of Allreduce and All-to-all its part of the
-    vector; of FSDP its part of a layer, rounded up to whole elements; of flows what it sends.
+    For Reduce-Scatter, it is what the rank ends with; for Allreduce and All-to-all, its part of the
+    vector; for FSDP, its part of a layer, rounded up to whole elements; for flows, what it sends.
     """
     if asked.collective == "broadcast":
         return tuple(asked.size_bytes if rank == asked.root else 0 for rank in range(ranks))
@@ -38,7 +38,7 @@ def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
 
 
 def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
-    """Return the flows of a workload between so many ranks. Raises `InputError` where the workload
+    """Return the flows of a workload between so many ranks. Raises `InputError` if the workload
     makes none."""
     from weft.experiments.workloads.load import WorkloadOptions, graph_of
 

@@ -1,10 +1,10 @@
 """Experiments: the points that a scenario file means, by its sweeps and parts.
 
 A scenario file has the options of ``weft run`` as its keys. A table ``[sweep]`` has lists of values
-of options: all combinations are points, the last key's values next to each other. A point with
-`seeds` is one for each of them here; results take them together again. Each table
-``[[part]]`` has keys that go before the file's own, and may have a ``sweep``; then the points of
-the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what is plotted.
+of options: every combination is a point, and points that differ only in the last key follow each
+other. A point with `seeds` is one point for each of them here; results take them together again.
+Each table ``[[part]]`` has keys that go before the file's own, and may have a ``sweep``; then the
+points of the file are those of its parts. ``[plot]`` or ``[[plot]]`` say what is plotted.
 """
 
 import itertools
@@ -34,23 +34,24 @@ MAX_POINTS = 10_000
 
 @dataclass(frozen=True)
 class Point:
-    """One scenario of an experiment."""
+    """Hold one scenario of an experiment, and what tells it from the others."""
 
     scenario: Scenario
     label: str = ""
     """What is swept, with its values here: ``hosts-per-leaf 4, size 1 MiB``."""
     number: str = ""
-    """Which of how many: ``3/12``; empty of one alone."""
+    """The point's number and how many there are, like ``3/12``; empty if there is only one."""
 
     @property
     def heading(self) -> str:
-        """What is written before what is said of the point."""
+        """Return what is written before a message about the point."""
         return f"[{self.number}] {self.label}: " if self.number else ""
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """Scenarios that belong together, what differs between them, and what is plotted of them."""
+    """Hold scenarios that belong together, the options in which they differ, and what is plotted of
+    them."""
 
     points: tuple[Point, ...]
     swept: tuple[str, ...] = ()
@@ -73,8 +74,9 @@ def read_file(path: Path, overrides: Mapping[str, Any] | None = None) -> Experim
     """Return the experiment of a TOML file; `overrides` (options of the command line) go before its
     keys.
 
-    An option that is overridden is not swept. Of points that are the same, the first is kept. Every
-    point has been checked. Raises `InputError` that names the file, and the point if it is one's.
+    An option that is overridden is not swept. If points are equal, only the first is kept. Every
+    point has been checked. Raises `InputError`, which names the file, and the point if the error is
+    that of a point.
     """
     document = load_toml(path)
     source = f"scenario file {str(path)!r}"
@@ -137,8 +139,8 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
 
 
 def _with_workload(options: Options, places: Sequence[Path]) -> Options:
-    """Return options with the file of their workload, if there is one, in the first place that has
-    it."""
+    """Return options in which the file of their workload, if it has one, is given in the first
+    place that holds it."""
     workload = options.get("workload")
     if not isinstance(workload, str) or is_model(workload):
         return options
@@ -155,7 +157,7 @@ def _with_workload(options: Options, places: Sequence[Path]) -> Options:
 
 
 def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point, ...]:
-    """Return the points of scenarios: each with what tells it from the others."""
+    """Return the points of scenarios, each with what tells it from the others."""
     return tuple(
         Point(
             scenario,
@@ -167,7 +169,8 @@ def _points(scenarios: Sequence[Scenario], swept: Sequence[str]) -> tuple[Point,
 
 
 def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Options) -> None:
-    """Raise InputError for a plot of nothing, unless options of the command line make it one."""
+    """Raise InputError for a plot that would show no run, unless options of the command line are
+    the reason."""
     left = [(scenario, name) for scenario in scenarios for name in scenario.algorithms]
     for option, values in plot.where.items():
         if option in overrides:
@@ -202,8 +205,8 @@ def label_of(scenario: Scenario, swept: Sequence[str]) -> str:
 
 
 def _part(keys: Options, sweep: Options, part: Any, place: str) -> tuple[Options, Options]:
-    """Return the keys and the sweep of a part, with those of the file that it leaves as they
-    are."""
+    """Return the keys and the sweep of a part, together with those of the file that the part does
+    not change."""
     refuse(
         not isinstance(part, dict),
         f"{place} is {shown(part)}: write each part under a heading [[part]]",
@@ -213,12 +216,12 @@ def _part(keys: Options, sweep: Options, part: Any, place: str) -> tuple[Options
 
 
 def _left(sweep: Options, more: Options) -> Options:
-    """Return what is still swept where `more` is set."""
+    """Return what is still swept once the options of `more` are set."""
     return {name: values for name, values in over(sweep, more).items() if name not in more}
 
 
 def _keys(table: Options, place: str) -> tuple[Options, Options]:
-    """Return a table's keys, and its sweep."""
+    """Return a table's keys and its sweep, both by the names of options."""
     table = dict(table)
     sweep = table.pop("sweep", {})
     refuse(

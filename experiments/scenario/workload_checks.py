@@ -1,6 +1,6 @@
-"""What can be said of a workload of flows, and what is taken of it where nothing is said.
+"""Checks of what a scenario says of a workload of flows, and the defaults for it.
 
-`weft.experiments.workloads` is loaded only where there is a workload: it takes half of Weft with
+`weft.experiments.workloads` is loaded only if there is a workload, since it takes half of Weft with
 it.
 """
 
@@ -12,8 +12,8 @@ from weft.base.units import shown
 GPTS = ("gpt-7b", "gpt-13b", "gpt-small", "gpt-medium", "gpt-xl")
 """The names of `weft.experiments.workloads.gpt.MODELS`, as help lists them."""
 MODEL_SLOWDOWN = 10.0
-"""The slowdown of a model by default: an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2 MiB
-at 2.5 Gbit/s."""
+"""The default slowdown of a model: with it an Allreduce of the 7B model is 84 KB at 100 Mbit/s, 2
+MiB at 2.5 Gbit/s."""
 MICRO_BATCHES = 1
 """How many micro-batches a step of a model has by default."""
 MAX_MICRO_BATCHES = 64
@@ -21,24 +21,24 @@ MAX_LAYERS = 1000
 
 
 def is_model(workload: str | None) -> bool:
-    """Return whether a workload is a model's, and no file."""
+    """Return whether a workload is a model's, and not a file."""
     return workload is not None and workload.startswith("gpt-") and "." not in workload
 
 
 def default_algorithm(workload: str | None) -> tuple[str, ...]:
-    """Return what a scenario of flows runs that names no algorithm."""
+    """Return the algorithm that a scenario of flows runs if it names none."""
     from weft.experiments.workloads.load import algorithms_for
 
     return algorithms_for(workload)[:1] if workload else ("given",)
 
 
 def model_defaults(hosts_per_leaf: int) -> dict[str, float]:
-    """Return what is taken of a model where nothing else is said."""
+    """Return the values that a model has by default."""
     return {"slowdown": MODEL_SLOWDOWN, "micro_batches": MICRO_BATCHES, "tensor": hosts_per_leaf}
 
 
 def check_model(given: Mapping[str, int | None], ranks: int) -> None:
-    """Raise `InputError` for numbers of a model's micro-batches, ranks or layers out of range."""
+    """Raise `InputError` if a model's number of micro-batches, ranks or layers is out of range."""
     most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": ranks, "layers": MAX_LAYERS}
     for name, highest in most.items():
         value = given.get(name)
@@ -49,7 +49,7 @@ def check_model(given: Mapping[str, int | None], ranks: int) -> None:
 
 
 def check_slowdown(slowdown: float | None) -> None:
-    """Raise `InputError` for a slowdown out of range."""
+    """Raise `InputError` if a slowdown is out of range."""
     if slowdown is not None and not 1e-6 <= slowdown <= 1e12:
         raise InputError(f"slowdown {slowdown:g} is out of range: 1e-6 to 1e12")
 

@@ -1,1 +1,1 @@
-"""What theory says of a scenario: least times, bytes on links, the paths that flows take."""
+"""What theory says of a scenario: least times, bytes on links, and the paths that flows take."""

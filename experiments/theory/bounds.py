@@ -1,9 +1,10 @@
-"""What theory says of a collective's completion time.
+"""Bounds: what theory says of a collective's completion time.
 
-N bytes a rank (n_r of rank r, T of all), P ranks, host links of B bits a second in each direction.
-Bounds hold for host links and the order that the algorithm prescribes; where a leaf's uplinks carry
-less than its hosts can send, for links between switches too, over which unicast flows are spread as
-well as can be. Propagation and the time to add are free.
+N is the bytes a rank (n_r of rank r, T of all), P the number of ranks, and B the bits a second of
+host links in each direction. Bounds hold for host links and the order that the algorithm
+prescribes. If a leaf's uplinks carry less than its hosts can send, they also hold for links between
+switches, over which unicast flows are spread as well as can be. Propagation and the time to add
+count as 0.
 """
 
 import operator
@@ -24,11 +25,12 @@ from weft.experiments.theory.traffic_model import asked_of
 def completion_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool = False) -> int:
     """Return the least completion time of all of a run's operations, in ns.
 
-    Of several jobs, of one that has the network to itself.
+    If there are several jobs, it is that of one that has the network to itself.
 
     Args:
-        frames: with the headers of all data packets, and with what only acknowledges sums. Of FSDP
-            interleaving they always count: what they take decides what is to be gained there.
+        frames: whether the headers of all data packets count, and packets that only acknowledge
+            sums. For FSDP interleaving they always count, since what they take decides what can be
+            gained there.
 
     Raises:
         InputError: nothing is known of the algorithm.
@@ -41,14 +43,15 @@ def completion_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool = Fa
 
 
 def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True) -> int:
-    """Return the least time of one step of FSDP interleaving, in bytes that one link could carry
-    meanwhile: what the fullest carries in one direction.
+    """Return the least time of one step of FSDP interleaving, as the bytes that one link could
+    carry in that time: what the fullest link carries in one direction.
 
-    Host links carry both operations. Where the network has one root alone, the fullest link of the
+    Host links carry both operations. If the network has only one root, the fullest link of the
     sums' tree carries the shards of a leaf's ranks, too: each leaves its leaf at least once.
 
     Args:
-        frames: with the headers of all data packets, and with packets that only acknowledge sums.
+        frames: whether the headers of all data packets count, and packets that only acknowledge
+            sums.
     """
     asked = [
         asked_of(part, part.algorithms[0], frames=frames) for part in parts(scenario, algorithm)
@@ -69,8 +72,8 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
 
 
 def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
-    """Return the least time (ns) of the links that an algorithm names, without those between
-    switches over which flows are spread."""
+    """Return the least time (ns) that the links which an algorithm names need; links between
+    switches over which flows are spread are left out."""
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps

@@ -1,4 +1,4 @@
-"""What chance has a part in, of a scenario: whatever a seed decides, or the machine."""
+"""Where chance has a part in a scenario: whatever a seed, or the machine, decides."""
 
 from collections import Counter
 
@@ -8,8 +8,8 @@ from weft.topo.network import Topology
 
 
 def chances(scenario: Scenario) -> list[str]:
-    """Return what in a run of the scenario is drawn, or differs from run to run, in words; empty
-    where nothing does, so that another seed changes the data alone and no time.
+    """Return in words what in a run of the scenario is drawn, or differs from run to run. The list
+    is empty if nothing does, so that another seed changes only the data and no time.
 
     Paths count as drawn wherever a scheme draws them and there is more than one: control messages
     take them, too.

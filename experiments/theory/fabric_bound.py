@@ -1,6 +1,6 @@
 """The least time that links between switches need, if every flow is spread over all its paths.
 
-It is above that of the host links only where a leaf's uplinks carry less than its hosts can send.
+It exceeds that of the host links only if a leaf's uplinks carry less than its hosts can send.
 """
 
 import numpy as np
@@ -16,8 +16,8 @@ from weft.topo.network import Switch, Topology
 
 
 def fabric_bound_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
-    """Return the least time of all of a run's operations, in ns; 0 where the fabric is no
-    bottleneck, or where what goes over it is no unicast flows between ranks.
+    """Return the least time of all of a run's operations, in ns; 0 if the fabric is no bottleneck,
+    or if the traffic over it does not consist of unicast flows between ranks.
 
     Args:
         frames: whether the headers of all data packets count.

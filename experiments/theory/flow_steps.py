@@ -1,4 +1,5 @@
-"""The flows of a unicast collective, step by step: what is known, and may leave, at the same time.
+"""The flows of a unicast collective, step by step: those of a step are known, and may leave, at the
+same time.
 
 Steps are those of the textbook: a rank sends in a step what came in the steps before. The agents
 send blocks, and pass each on as soon as they can, so that steps overlap on the wire; who sends how
@@ -33,13 +34,13 @@ def steps_of(
 ) -> list[Flows]:
     """Return all steps of one operation, in order, none of them empty.
 
-    Flows are in numbers of ranks; `Flows.placed` makes those of hosts of them. A step of P ranks
-    has a flow for each message, so all-to-all and linear have P (P - 1) in one. Flows of a source
-    are in the order in which it sends them.
+    Flows go from rank to rank by their numbers; `Flows.placed` makes flows between hosts of them. A
+    step of P ranks has a flow for each message, so all-to-all and linear have P (P - 1) in one.
+    Flows of a source are in the order in which it sends them.
 
     Args:
-        size_bytes: as of a scenario: what each rank contributes; of Broadcast, all; of
-            Reduce-Scatter, what each ends with; of Allreduce and All-to-all, of the vector.
+        size_bytes: as in a scenario: what each rank contributes; for Broadcast, all; for
+            Reduce-Scatter, what each ends with; for Allreduce and All-to-all, the vector.
         dtype: the type of elements, which stay whole where a vector is cut.
 
     Raises:
@@ -58,7 +59,8 @@ def steps_of(
 def counted_steps_of(
     collective: str, algorithm: str, ranks: int, size_bytes: int, *, root: int = 0
 ) -> Iterator[tuple[Flows, int]]:
-    """Yield the same as `steps_of`, steps that are known to be alike once, with their number."""
+    """Yield the same steps as `steps_of`, each with how many there are of it: steps that are known
+    to be alike come once."""
     sizes = np.asarray(shards_of(collective, ranks, size_bytes), np.int64)
     task = Task(collective, sizes, root)
     kind = algorithm_of(collective, algorithm)
@@ -77,7 +79,7 @@ def has_steps(collective: str, algorithm: str) -> bool:
 
 
 def shards_of(collective: str, ranks: int, size_bytes: int, item_bytes: int = 1) -> tuple[int, ...]:
-    """Return the bytes of every rank's shard; of `VECTORS`, of every part of the vector."""
+    """Return the bytes of every rank's shard; for `VECTORS`, of every part of the vector."""
     if collective in VECTORS:
         return tuple(even_parts(size_bytes, ranks, item_bytes).tolist())
     return (size_bytes,) * ranks
@@ -107,8 +109,11 @@ def steps_of_shards(
 
 
 def steps_of_graph(graph: FlowGraph) -> list[Flows]:
-    """Return the flows of a workload: in a step are those before which as many others have to be
-    done, one after the other. In numbers of ranks."""
+    """Return the flows of a workload in steps, by numbers of ranks.
+
+    A flow is in step n if the longest chain of flows that must be done before it, one after the
+    other, has n flows.
+    """
     flow = graph.table.source != graph.table.destination
     place = np.zeros(len(flow), np.int64)
     place[list(graph.ends_ns(10**9))] = np.arange(len(flow))

@@ -1,8 +1,8 @@
-"""Which paths a scenario's flows take where that is decided before they start.
+"""The paths that a scenario's flows take, where these are decided before the flows start.
 
 ECMP over N pieces has N lanes between two ranks, whose source ports hash to paths by luck.
-Ethereal's assignment is computed from the flows of each step, and carried by entries that pin a
-lane to its path, or by source ports that hash to it.
+Ethereal's assignment is computed from the flows of each step; entries that pin a lane to its path
+carry it, or source ports that hash to the path.
 """
 
 from collections.abc import Collection, Mapping
@@ -29,13 +29,13 @@ from weft.topo.network import Topology
 Pair = tuple[int, int]
 """Source and destination, by their numbers among the hosts."""
 ALTERNATES = 8
-"""Source ports that a pinned lane, and each queue pair without lanes, goes on with, one after the
-other, where nothing comes back."""
+"""How many more source ports a pinned lane, and each queue pair without lanes, tries one after the
+other if no acknowledgements come back."""
 
 
 @dataclass(frozen=True)
 class PathAssignment:
-    """What is decided of the paths of a run's flows."""
+    """Hold what is decided of the paths of a run's flows."""
 
     paths: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
     """Of each pair of hosts that has flows, the path of each lane; `WITHIN_LEAF` where there is
@@ -44,7 +44,7 @@ class PathAssignment:
     """Both pairs of two hosts have the same number of them."""
     pins: tuple[Pin, ...] = ()
     pieces: int = 1
-    """Most lanes that a pair has."""
+    """The most lanes that a pair has."""
 
 
 @lru_cache(maxsize=64)
@@ -54,8 +54,8 @@ def assignment_of(
     known: frozenset[str] = frozenset(),
     failed: frozenset[str] = frozenset(),
 ) -> PathAssignment:
-    """Return the lanes between a scenario's hosts; none where the paths of its algorithm's flows
-    are left to the switches or to the transport.
+    """Return the lanes between a scenario's hosts; there are none if the paths of its algorithm's
+    flows are left to the switches or to the transport.
 
     Args:
         known: links that were down when flows were cut into pieces.
@@ -87,7 +87,8 @@ def _most(paths: Mapping[Pair, tuple[int, ...]]) -> int:
 
 def placed_steps(scenario: Scenario, algorithm: str) -> list[Flows]:
     """Return the flows of a scenario's collective, step by step, between hosts; those of all jobs
-    together. Empty for algorithms that are no unicast flows between ranks."""
+    are together. The list is empty for algorithms that do not consist of unicast flows between
+    ranks."""
     if scenario.collective == FLOWS:
         steps = steps_of_graph(scenario.flow_graph(algorithm))
     elif not has_steps(scenario.collective, algorithm):
@@ -202,7 +203,7 @@ def _pins(
 
 
 def _both_ways(ports: Mapping[Pair, list[Lane]]) -> dict[Pair, tuple[Lane, ...]]:
-    """Return as many lanes each way; those added carry only what answers data."""
+    """Return the lanes with as many in each direction; added lanes carry only what answers data."""
     found: dict[Pair, tuple[Lane, ...]] = {}
     for one, other in list(ports):
         most = max(len(ports.get(pair, ())) for pair in ((one, other), (other, one)))

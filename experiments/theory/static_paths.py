@@ -1,8 +1,8 @@
 """Static analysis of path schemes: the load of every link, without packets.
 
-ECMP is exact, by the switches' hash and the source ports that ranks use, unless flows are too many
-to be told apart: then each is drawn. Spraying is ideal: every path has as many bytes. REPS and PLB
-go by marks and have to be run.
+For ECMP it is exact, by the switches' hash and the source ports that ranks use, unless flows are
+too many to be told apart: then the path of each is drawn. Spraying is ideal: every path has as many
+bytes. REPS and PLB depend on marks and have to be run.
 """
 
 from collections.abc import Sequence
@@ -25,20 +25,20 @@ __all__ = ["SchemeLoads", "Situation", "analyse", "check_schemes", "figures"]
 
 @dataclass(frozen=True, eq=False)
 class SchemeLoads:
-    """What a scheme makes of a workload."""
+    """Hold the loads that a scheme makes of a workload."""
 
     scheme: str
     loads: LinkLoads
-    """Of all steps together."""
+    """The loads of all steps together."""
     pieces: int
-    """That flows are cut into, all together; what is sprayed is not cut."""
+    """How many pieces all flows together are cut into; sprayed flows are not cut."""
     bound_ns: int
     """The least time of all steps, one after the other: each takes as long as the fullest link."""
 
 
 def check_schemes(text: str) -> tuple[str, ...]:
-    """Return names of schemes, given with commas between them. Raises InputError for one that
-    cannot be analysed without a run."""
+    """Return the names of schemes, which commas separate in the text. Raises InputError for one
+    that cannot be analysed without a run."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
         refuse(
@@ -51,7 +51,7 @@ def check_schemes(text: str) -> tuple[str, ...]:
 
 
 def analyse(situation: Situation, steps: Sequence[Step], scheme: str) -> SchemeLoads:
-    """Return the loads of all steps under one scheme."""
+    """Return the loads of all steps under one scheme, added up."""
     total, kind = LinkLoads.zeros(situation.paths), scheme_of(scheme)
     pieces, bound_s = 0, 0.0
     for number, step in enumerate(steps):
@@ -78,7 +78,7 @@ def _check_full(situation: Situation) -> None:
 
 
 def figures(situation: Situation, result: SchemeLoads) -> dict[str, Any]:
-    """Return a scheme's figures, as JSON has them."""
+    """Return a scheme's figures in a form that JSON can hold."""
     paths = situation.paths
     loads = result.loads.by_direction()
     fabric = np.arange(2 * paths.hosts, paths.directions)
@@ -100,6 +100,6 @@ def figures(situation: Situation, result: SchemeLoads) -> dict[str, Any]:
 
 
 def _links_up(paths: ClosPaths) -> LinkLoads:
-    """Return of every direction whether its link is up, bool."""
+    """Return for every direction whether its link is up, bool."""
     hosts = np.ones(paths.hosts, bool)
     return LinkLoads(hosts, hosts, paths.leaf_up, paths.leaf_up, paths.core_up, paths.core_up)

@@ -1,4 +1,4 @@
-"""What `weft paths` looks at: the flows of a workload step by step, without a run."""
+"""The workloads of `weft paths`: their flows step by step, without a run."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -15,20 +15,21 @@ from weft.experiments.theory.flow_steps import counted_steps_of, steps_of_graph
 from weft.experiments.workloads.load import WorkloadOptions, graph_of
 
 MOST_FLOWS = 1 << 23
-"""Of an exchange between all ranks; more are not told apart but counted by pairs of leaves."""
+"""The most flows of an exchange between all ranks; more are not told apart, but counted by pairs of
+leaves."""
 
 PERMUTATION = "permutation"
 
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Flows that leave together, so many times."""
+    """Hold flows that leave together, and how often they do so."""
 
     flows: Flows | None
-    """Between ranks; None: every rank sends as much to every other."""
+    """The flows between ranks; None means that every rank sends as much to every other."""
     times: int
     size_bytes: int = 0
-    """Where `flows` is None: of each flow."""
+    """If `flows` is None: the bytes of each flow."""
 
     def number_of_flows(self, ranks: int) -> int:
         """Return how many flows the step has each time."""
@@ -36,7 +37,7 @@ class Step:
 
 
 def workloads() -> dict[str, tuple[str, ...]]:
-    """Return names of workloads, each with its algorithms."""
+    """Return the names of workloads, each with its algorithms."""
     found = {
         collective: tuple(name for name in names if algorithm_of(collective, name).unicast)
         for collective, names in algorithms().items()
@@ -49,8 +50,8 @@ def static_steps(
 ) -> list[Step]:
     """Return the steps of a workload between so many ranks.
 
-    ``size_bytes`` is as in a scenario; of a permutation, what each rank sends, to the next in a
-    circle drawn by ``seed``. Raises InputError for an unknown workload or algorithm.
+    ``size_bytes`` is as in a scenario; for a permutation it is what each rank sends to the next one
+    in a circle drawn by ``seed``. Raises InputError for an unknown workload or algorithm.
     """
     known = workloads()
     choose("workload", workload, tuple(known))
@@ -72,7 +73,7 @@ def static_steps(
 
 
 def graph_steps(options: WorkloadOptions) -> list[Step]:
-    """Return the steps of a workload of flows, a file's or a model's.
+    """Return the steps of a workload of flows, which is a file's or a model's.
 
     Raises InputError for a file that makes no sense, or needs more ranks than there are.
     """
@@ -81,7 +82,7 @@ def graph_steps(options: WorkloadOptions) -> list[Step]:
 
 
 def most_sent(steps: Iterable[Step], ranks: int) -> int:
-    """Return the bytes that the rank which sends most sends in all steps."""
+    """Return the bytes that the busiest sender among the ranks sends in all steps together."""
     sent = np.zeros(ranks, np.int64)
     for step in steps:
         if step.flows is not None:
@@ -90,7 +91,7 @@ def most_sent(steps: Iterable[Step], ranks: int) -> int:
 
 
 def _counted(steps: Iterable[tuple[Flows, int]]) -> list[Step]:
-    """Return steps that follow each other and are alike, together."""
+    """Return the steps, with those that follow each other and are alike put together."""
     found: list[Step] = []
     for flows, times in steps:
         last = found[-1] if found else None

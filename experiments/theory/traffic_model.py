@@ -1,6 +1,6 @@
 """What theory says of the bytes that a run's operations put on each tier of links.
 
-Each algorithm says so of itself (`Algorithm.tier_bytes`), of members whose places are looked up
+Each algorithm computes them itself (`Algorithm.tier_bytes`), for members whose places are looked up
 here. Control, acknowledgements and what is sent again are not counted.
 """
 
@@ -26,7 +26,7 @@ from weft.topo.clos import LINK_TIERS, Topology
 
 
 def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
-    """Return payload bytes of all of a run's operations by tier and direction (`LINK_TIERS`).
+    """Return the payload bytes of all of a run's operations by tier and direction (`LINK_TIERS`).
 
     Raises:
         InputError: nothing is known of the algorithm.
@@ -35,19 +35,20 @@ def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> d
 
 
 def tier_model_frame_bytes(network: Topology, scenario: Scenario, algorithm: str) -> dict[str, int]:
-    """Return the same as `tier_model_bytes`, with the headers of all data packets; frames without
-    FCS."""
+    """Return the same as `tier_model_bytes`, but with the headers of all data packets; frames count
+    without FCS."""
     return _tier_bytes(network, scenario, algorithm, frames=True)
 
 
 def asked_of(
     scenario: Scenario, algorithm: str, *, frames: bool, places: Places | None = None
 ) -> tuple[Algorithm, Task]:
-    """Return an algorithm of the scenario's collective, and what it is told of the operations.
+    """Return an algorithm of the scenario's collective, and the task that describes the operations
+    to it.
 
     Args:
         frames: whether the headers of all data packets count.
-        places: of ranks and servers; by default those of the scenario's first job.
+        places: the places of ranks and servers; by default those of the scenario's first job.
     """
     shards = np.asarray(scenario.shard_sizes, np.int64)
     default_bytes = min(BLOCK_BYTES, -(-int(shards.max()) // BLOCKS_PER_SHARD))
@@ -77,14 +78,14 @@ def asked_of(
 
 
 def member_hosts(scenario: Scenario, job: int = 0) -> list[int]:
-    """Return the hosts, by number, of a job's ranks and then of the servers."""
+    """Return the numbers of the hosts of a job's ranks, followed by those of the servers."""
     placement = scenario.placement
     return [*placement.jobs[job], *placement.servers]
 
 
 def places_of(network: Topology, hosts: Sequence[int] | None = None) -> Places:
-    """Return the places of members on these hosts, given by number; by default member m is on host
-    m."""
+    """Return the places of members on these hosts, which are given by number; by default member m
+    is on host m."""
     leaves = {switch.name: switch for switch in network.switches_of("leaf")}
     host = np.arange(len(network.hosts)) if hosts is None else np.asarray(hosts, np.int64)
     leaf = np.array([leaves[each.leaf].index for each in network.hosts], np.int64)
@@ -102,7 +103,7 @@ def _tier_bytes(
 def _each_tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> Iterator[TierBytes]:
-    """Yield the bytes of each job, of FSDP of each part of it."""
+    """Yield the bytes of each job; for FSDP, those of each part of it."""
     if scenario.collective == FSDP:
         for part in parts(scenario, algorithm):
             yield from _each_tier_bytes(network, part, part.algorithms[0], frames=frames)

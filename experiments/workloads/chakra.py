@@ -1,12 +1,13 @@
 """MLCommons Chakra's execution traces (``.et``), one file a rank: ``NAME.0.et``, ``NAME.1.et`` ...
 
-Of a rank's nodes, computation is a wait, ``COMM_SEND`` a flow to the rank whose ``COMM_RECV`` has
-the same source, destination and tag, and ``COMM_COLL`` a part of a collective of all ranks that
-have one of its process group (``pg_name``), done by the flows of an algorithm; the nth of a rank in
-its file belongs to the nth of the others. Sizes are as ASTRA-sim takes them: of an Allgather of
-what each rank has, of the others of the whole; 0 bytes count as 1. A node begins when all that it
-depends on is done: a wait that is over, a flow that is acknowledged at its source and has come at
-its destination, a collective whose part here is done. What the trace says of memory takes no time.
+A rank's nodes become the following. Computation is a wait. ``COMM_SEND`` is a flow to the rank
+whose ``COMM_RECV`` has the same source, destination and tag. ``COMM_COLL`` is a part of a
+collective of all ranks that have one of its process group (``pg_name``), done by the flows of an
+algorithm; a rank's nth part in its file belongs to the nth of the others. Sizes are as ASTRA-sim
+takes them: for an Allgather, what each rank has; for the others, the whole; 0 bytes count as 1. A
+node begins when all that it depends on is done: a wait is over, a flow is acknowledged at its
+source and has arrived at its destination, a collective's part here is done. Nodes about memory take
+no time.
 """
 
 import contextlib
@@ -40,11 +41,11 @@ MOST_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class _Node:
-    """A node of one rank's trace."""
+    """Hold a node of one rank's trace."""
 
     rank: int
     number: int
-    """Its id."""
+    """The node's id."""
     name: str
     kind: int
     before: tuple[int, ...]
@@ -56,7 +57,7 @@ class _Node:
         return InputError(f"{self.where}: node {self.number} {self.name[:60]!r}: {what}")
 
     def whole(self, name: str, most: int, default: int | None = None) -> int:
-        """Return an attribute that is a number."""
+        """Return an attribute that must be a whole number from 0 to ``most``. Raises InputError."""
         value = self.attributes.get(name, default)
         if not isinstance(value, int) or not 0 <= value <= most:
             raise self.error(f"{name} is {value!r}: a number from 0 to {most} is needed")
@@ -67,7 +68,7 @@ def trace_files(path: Path) -> list[Path]:
     """Return the files of all ranks, given that of rank 0.
 
     Raises:
-        InputError: it is not called like one.
+        InputError: the file does not have the name of such a file.
     """
     stem, dot, rank = path.name.removesuffix(".et").rpartition(".")
     refuse(
@@ -83,10 +84,10 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
     """Return the flows of the traces beside that of rank 0.
 
     Args:
-        algorithm: of Allreduces; other collectives take one like it.
+        algorithm: the algorithm of Allreduces; other collectives take one like it.
 
     Raises:
-        InputError: a file cannot be read or makes no sense: it and the node are named.
+        InputError: a file cannot be read or makes no sense; the message names it and the node.
     """
     traces = []
     for file in trace_files(path):
@@ -96,7 +97,7 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
 
 
 def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGraph:
-    """Read as `read_traces` does, of (name, bytes) of every rank's file."""
+    """Return the same as `read_traces`, given (name, bytes) of every rank's file."""
     ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
     builder = _Traces(ranks, algorithm).build()
     first = traces[0][0] if traces else "workload"
@@ -141,17 +142,18 @@ def _value(attribute: Any) -> int | str:
 
 
 class _Traces:
-    """All ranks' nodes, as they become tasks: each when all before it have, and collectives when
-    all ranks have come to them."""
+    """Turn all ranks' nodes into tasks: each when all before it have become tasks, and a collective
+    when all its ranks have come to it."""
 
     def __init__(self, ranks: Sequence[dict[int, _Node]], algorithm: str) -> None:
         self._ranks = ranks
         self._algorithm = algorithm
         self._builder = GraphBuilder()
         self._ended: dict[tuple[int, int], Events] = {}
-        """What says that a node is done, by rank and node."""
+        """The events which say that a node is done, by rank and node."""
         self._order: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
-        """Which may be taken, by rank and node, as all that they depend on has become tasks."""
+        """Says, by rank and node, which nodes may be taken because all that they depend on has
+        become tasks."""
         self._flows: dict[tuple[int, int, int], tuple[deque[_Node], deque[_Node]]] = {}
         """Sends and receives that have not met, by source, destination and tag."""
         self._collectives: dict[tuple[str, int], list[_Node]] = {}
@@ -160,7 +162,7 @@ class _Traces:
         self._place: dict[tuple[int, int], tuple[str, int]] = {}
         """The process group and the place in the file of every node that is such a part."""
         self._missing: dict[tuple[str, int], int] = {}
-        """How many ranks have not come to one."""
+        """How many ranks have not yet come to a collective."""
 
     def build(self) -> GraphBuilder:
         every = [node for nodes in self._ranks for node in nodes.values()]
@@ -274,7 +276,7 @@ class _Traces:
             self._end(node, done[node.rank])
 
     def _before(self, node: _Node) -> Events:
-        """Return what says that all that a node depends on is done."""
+        """Return the events which say that all that a node depends on is done."""
         events = (self._ended[node.rank, number] for number in node.before)
         return tuple(dict.fromkeys(event for each in events for event in each))
 

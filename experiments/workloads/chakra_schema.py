@@ -1,8 +1,8 @@
-"""Chakra's execution traces as protobuf messages: what of the schema a workload needs.
+"""Chakra's execution traces as protobuf messages: those parts of the schema that a workload needs.
 
 Names and numbers of fields are those of MLCommons' ``schema/protobuf/et_def.proto``. The message
-classes are made at run time, of descriptors in a pool of their own, so that no generated code is
-needed and none that is there is in the way. Fields that are not listed are skipped.
+classes are made at run time, from descriptors in a pool of their own, so that no generated code is
+needed, and generated code that is there does no harm. Fields that are not listed are skipped.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from google.protobuf.message import DecodeError, Message
 from weft.base.errors import InputError
 
 COMP, SEND, RECV, COLLECTIVE = 4, 5, 6, 7
-"""Types of nodes that take part; of the others, metadata, memory and invalid ones take no time."""
+"""The types of nodes that become tasks; others (metadata, memory, invalid) take no time."""
 COLLECTIVES = {
     0: "allreduce", 2: "allgather", 5: "broadcast", 6: "alltoall", 7: "reduce-scatter",
     8: "reduce-scatter", 9: "barrier",
@@ -72,11 +72,11 @@ MESSAGES = _messages()
 
 
 def read_nodes(data: bytes, name: str) -> Iterator[Any]:
-    """Return the nodes of a trace: messages, each behind its length as a varint, after the
-    metadata.
+    """Return the nodes of a trace, which are messages, each behind its length as a varint, after
+    the metadata.
 
     Raises:
-        InputError: the bytes are no trace; the place in the file is named.
+        InputError: the bytes are no trace; the message names the place in the file.
     """
     place, count = 0, 0
     while place < len(data):

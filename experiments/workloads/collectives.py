@@ -1,5 +1,6 @@
-"""Collectives as parts of a `FlowGraph`: the steps of `weft.experiments.theory.flow_steps`, each
-flow waiting for what its source has got in the steps before."""
+"""Collectives as parts of a `FlowGraph`: they are the steps of
+`weft.experiments.theory.flow_steps`, and each flow waits for what its source has received in the
+steps before."""
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -11,7 +12,7 @@ from weft.controller.flows import Flows
 from weft.experiments.theory.flow_steps import has_steps, steps_of
 
 Events = tuple[tuple[int, int], ...]
-"""What a rank's next task waits for."""
+"""The events that a rank's next task waits for."""
 
 
 def algorithm_for(collective: str, algorithm: str) -> str:
@@ -35,11 +36,11 @@ def add_collective(
     """Add one collective of a group of ranks.
 
     Args:
-        algorithm: as of `weft.experiments.theory.flow_steps`.
+        algorithm: an algorithm of `weft.experiments.theory.flow_steps`.
         group: the ranks, in order.
-        size_bytes: as `weft.experiments.theory.flow_steps.steps_of` has it.
-        after: by rank, what its part waits for.
-        root: its place in the group.
+        size_bytes: as `weft.experiments.theory.flow_steps.steps_of` takes it.
+        after: by rank, the events that its part waits for.
+        root: the root's place in the group.
 
     Returns:
         by rank, the events that say that its part is done.

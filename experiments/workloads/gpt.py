@@ -20,7 +20,7 @@ ELEMENT_BYTES = 2
 
 @dataclass(frozen=True)
 class Model:
-    """A GPT, and what of it a rank holds at a time."""
+    """Describe a GPT, and which part of it a rank holds at a time."""
 
     width: int
     layers: int
@@ -29,12 +29,12 @@ class Model:
 
     @property
     def activation_bytes(self) -> int:
-        """The bytes of a layer's output for a micro-batch, which a tensor group sums up."""
+        """Return the bytes of a layer's output for a micro-batch, which a tensor group sums up."""
         return self.width * self.sequence * self.micro_batch * ELEMENT_BYTES
 
     @property
     def gradient_bytes(self) -> int:
-        """The bytes of the gradients of a layer's 12 d^2 + 13 d parameters."""
+        """Return the bytes of the gradients of a layer's 12 d^2 + 13 d parameters."""
         return (12 * self.width + 13) * self.width * ELEMENT_BYTES
 
 
@@ -62,10 +62,10 @@ def training_step(
     """Return the flows of one step.
 
     Args:
-        tensor: ranks of a tensor group.
-        algorithm: of all Allreduces.
-        share: what of every size is sent: sizes are scaled to slow links.
-        layers: in place of the model's.
+        tensor: the number of ranks of a tensor group.
+        algorithm: the algorithm of all Allreduces.
+        share: which part of every size is sent: sizes are scaled to slow links.
+        layers: the number of layers, in place of the model's.
 
     Raises:
         InputError: the groups do not fit the ranks, or nothing would be sent.
@@ -90,7 +90,7 @@ def training_step(
 
 
 class _Step:
-    """A training step as it is put together."""
+    """Put a training step together."""
 
     def __init__(self, ranks: int, tensor: int, algorithm: str) -> None:
         self.builder = GraphBuilder()
@@ -100,7 +100,8 @@ class _Step:
         self._computed: dict[int, Events] = {}
         """The events that the next layer waits for, by rank."""
         self._reduced: dict[int, Events] = {}
-        """What the next gradients wait for besides, by rank: those before them, for the link."""
+        """By rank, the events that the next gradients also wait for: those of the gradients before
+        them, which use the same link."""
 
     def activations(self, size_bytes: int) -> None:
         """Add the Allreduces of all tensor groups in one layer of one pass."""

@@ -1,4 +1,4 @@
-"""The flows of what a scenario calls its workload."""
+"""Loading of the flows that a scenario calls its workload."""
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -14,14 +14,14 @@ from weft.experiments.workloads.gpt import MODELS, training_step
 from weft.experiments.workloads.matrix import read_matrix
 
 FILES = (".cm", ".et")
-"""What workload files end in: connection matrices of htsim, execution traces of Chakra."""
+"""The endings of workload files: connection matrices of htsim, execution traces of Chakra."""
 REAL_RATE_BPS = 400_000_000_000
 """The rate of the links that models' sizes, and those of files with a slowdown, are scaled from."""
 
 
 @dataclass(frozen=True)
 class WorkloadOptions:
-    """What is asked of a workload."""
+    """Hold what is asked of a workload."""
 
     workload: str
     """A file, or one of `MODELS`."""
@@ -30,18 +30,18 @@ class WorkloadOptions:
     ranks: int
     rate_bps: int
     slowdown: float | None = None
-    """How many times as long everything takes as on links of `REAL_RATE_BPS`; None: a file's sizes
-    and times are taken as they are."""
+    """How many times as long everything takes as on links of `REAL_RATE_BPS`; None means that a
+    file's sizes and times are taken as they are."""
     layers: int | None = None
     tensor: int = 1
     micro_batches: int = 1
 
 
 def algorithms_for(workload: str) -> tuple[str, ...]:
-    """Return the algorithms that make sense for a workload, that by default first.
+    """Return the algorithms that make sense for a workload; the default comes first.
 
     Raises:
-        InputError: it is neither a model nor a file of a kind that is known.
+        InputError: it is neither a model nor a file of a known kind.
     """
     if workload in MODELS:
         return flow_algorithms()[1:]
@@ -56,7 +56,7 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
 
 
 def graph_of(options: WorkloadOptions) -> FlowGraph:
-    """Return the flows of a workload, in numbers of ranks.
+    """Return the flows of a workload, by numbers of ranks.
 
     Raises:
         InputError: there is no such workload, its file makes no sense, or it needs more ranks.
@@ -106,6 +106,6 @@ def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> Flow
 
 
 def share(rate_bps: int, slowdown: float) -> float:
-    """Return what of its bytes is left of a workload that takes `slowdown` times as long at a rate
-    as at `REAL_RATE_BPS`."""
+    """Return which part of a workload's bytes is left if it takes `slowdown` times as long at a
+    rate as at `REAL_RATE_BPS`."""
     return slowdown * rate_bps / REAL_RATE_BPS

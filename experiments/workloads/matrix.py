@@ -18,7 +18,7 @@ from weft.base.units import shown
 
 HEADERS = ("Nodes", "Connections", "Triggers", "Failures")
 NUMBERS = ("id", "start", "size", "trigger", "send_done_trigger", "recv_done_trigger", "prio")
-"""What a connection may say, each with a number. ``prio`` changes nothing here."""
+"""The keys of a connection that have a number each. ``prio`` changes nothing here."""
 KINDS = ("oneshot", "multishot", "barrier")
 """The kinds of triggers. A flow is sent once, so that a multishot does what a oneshot does."""
 MAX_NUMBER = 1 << 60
@@ -29,7 +29,7 @@ MOST_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the file, for messages."""
+    """Hold a line of the file, for messages."""
 
     where: str
     text: str
@@ -52,16 +52,17 @@ class _Trigger:
     kind: str
     count: int
     fired_by: list[tuple[int, int]] = field(default_factory=list)
-    """(connection, event)."""
+    """(connection, event) pairs that fire the trigger."""
     starts: list[int] = field(default_factory=list)
-    """Connections."""
+    """The connections that the trigger starts."""
 
 
 def read_matrix(path: Path) -> FlowGraph:
     """Return the flows of a file, in the order of its connections; node n is rank n.
 
     Raises:
-        InputError: the file cannot be read, or a line makes no sense: its place and text are named.
+        InputError: the file cannot be read, or a line makes no sense; the message names the place
+            and shows the text.
     """
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         text = read_text(path, MOST_BYTES)
@@ -69,7 +70,7 @@ def read_matrix(path: Path) -> FlowGraph:
 
 
 def parse_matrix(text: str, name: str) -> FlowGraph:
-    """Read as `read_matrix` does, of a file's text."""
+    """Return the same as `read_matrix`, given a file's text."""
     headers: dict[str, tuple[_Line, int]] = {}
     connections: list[_Connection] = []
     triggers: dict[int, _Trigger] = {}

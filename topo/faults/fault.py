@@ -1,4 +1,4 @@
-"""What a fault is, and the line of text that asks for one; the kinds of faults by their names."""
+"""What a fault is, how a line of text asks for one, and the kinds of faults by their names."""
 
 import re
 from collections.abc import Iterable
@@ -14,31 +14,34 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class Fault:
-    """Something that goes wrong in a network on purpose.
+    """Describe something that goes wrong in a network on purpose.
 
-    The worlds carry out three: `LinkLoss`, `PacketFault` and `Outage`, and classes made of these.
+    The worlds carry out three classes: `LinkLoss`, `PacketFault` and `Outage`, and subclasses of
+    these.
     """
 
     carried_out = False
-    """Whether it is one of these."""
+    """Whether the worlds carry out faults of this class."""
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a kind of switch must have for it, in the words of `weft.topo.switch_kinds`."""
+        """Return what the fault needs of a kind of switch, in the words of
+        `weft.topo.switch_kinds`."""
         return ()
 
     @property
     def emulated_problem(self) -> str:
-        """What the emulated world's switches cannot do for it; empty if they can do everything."""
+        """Return what the emulated world's switches cannot do for the fault; empty if they can do
+        everything."""
         return ""
 
     def check(self, topology: Topology) -> None:
-        """Raise InputError unless it fits the topology."""
+        """Raise InputError unless the fault fits the topology."""
         raise NotImplementedError
 
     @staticmethod
     def parse(text: str) -> "Fault":
-        """Read one line, as `weft.topo.faults` has them.
+        """Read one line, which is written as `weft.topo.faults` says.
 
         Raises:
             InputError: the line makes no sense; the error says what is valid.
@@ -59,17 +62,18 @@ class Fault:
 
 
 class FaultKind(Protocol):
-    """A kind of faults, which makes a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other
-    packages bring theirs by the entry point ``weft.faults``.
+    """Make a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other packages bring kinds of
+    their own by the entry point ``weft.faults``.
 
-    A kind that the emulated world carries out, too, has a text ``emulated``: how its lines are
-    written there (`emulated_lines`). One that can last from the start has a text ``lasting``: what
-    it makes of a link, and how its line is written then (`lasting_lines`).
+    A kind that the emulated world can carry out, too, has a text ``emulated``, which says how its
+    lines are written there (`emulated_lines`). A kind that can last from the start has a text
+    ``lasting``, which says what it makes of a link, and how its line is written then
+    (`lasting_lines`).
     """
 
     @property
     def name(self) -> str:
-        """The ACTION of its lines."""
+        """Return the ACTION of the kind's lines."""
 
     def read(self, line: "Line") -> Fault:
         """Make the fault that a line asks for; raise InputError if the line makes no sense."""
@@ -89,22 +93,22 @@ def fault_kinds() -> dict[str, FaultKind]:
 
 
 def emulated_lines() -> list[str]:
-    """Return how lines of faults are written that the emulated world carries out, for help and
-    messages: ``LINK:loss=P``. Those of hosts are last."""
+    """Return, for help and messages, how the lines are written that the emulated world carries out:
+    ``LINK:loss=P``. The lines of hosts come last."""
     lines = [getattr(kind, "emulated", "") for kind in fault_kinds().values()]
     return sorted(filter(None, lines), key=lambda line: line.startswith("HOST"))
 
 
 def lasting_lines() -> list[str]:
-    """Return what links can be from the start on, each with a line that asks for it, for help and
-    messages: ``slow, like leaf0-spine1:slow,rate=0.25``."""
+    """Return, for help and messages, what links can be from the start on, each with a line that
+    asks for it: ``slow, like leaf0-spine1:slow,rate=0.25``."""
     return list(filter(None, (getattr(kind, "lasting", "") for kind in fault_kinds().values())))
 
 
 class Line:
-    """A line ``WHERE:ACTION=WHICH[,KEY=VALUE ...]`` in its parts, and the readers of values.
+    """Split a line ``WHERE:ACTION=WHICH[,KEY=VALUE ...]`` into its parts, and read its values.
 
-    The readers raise InputError, which shows the line.
+    All readers raise InputError, whose message shows the line.
     """
 
     def __init__(self, text: str) -> None:
@@ -120,7 +124,7 @@ class Line:
         return InputError(f"fault {self.text!r}: {problem}")
 
     def take_values(self, *allowed: str) -> dict[str, str]:
-        """Read the values by their keys."""
+        """Read the values and store them by their keys."""
         for key, equals, value in self._pairs:
             has_value = equals and value.strip()
             refuse(not has_value, f"{key.strip()!r} needs a value, KEY=VALUE", self.error)
@@ -131,7 +135,7 @@ class Line:
         return self.values
 
     def count(self, what: str, value: str) -> int:
-        """Read a number of packets, from 1."""
+        """Read a number of packets, which is 1 or more."""
         number = self.whole(what, value)
         refuse(number < 1, f"{what} {value} is out of range; packets count from 1", self.error)
         return number
@@ -143,7 +147,7 @@ class Line:
         return int(value)
 
     def part(self, key: str) -> float:
-        """Read a number above 0 and below 1, or as many per cent."""
+        """Read a number above 0 and below 1, or the same as a percentage."""
         value = self.values[key]
         found = re.fullmatch(r"([0-9]{0,4}(?:\.[0-9]{1,9})?)(%?)", value)
         part = float(found[1]) / (100 if found[2] else 1) if found and found[1] else 0.0
@@ -155,7 +159,7 @@ class Line:
         return part
 
     def duration_ns(self, key: str, default: str) -> int:
-        """Read a time, by default `default`, as ns."""
+        """Read a time and return it in ns; it is `default` if it is not given."""
         value = self.values.get(key, default)
         found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,9})?) *(ns|us|ms|s)", value)
         if value == "0":
@@ -167,7 +171,7 @@ class Line:
         return int(whole) * unit + int((fraction or "0").ljust(9, "0")) * unit // 1_000_000_000
 
     def optional_ns(self, key: str) -> int | None:
-        """Read a time as ns; None if it is not given."""
+        """Read a time and return it in ns; None if it is not given."""
         return self.duration_ns(key, "") if key in self.values else None
 
 
@@ -183,23 +187,26 @@ def not_understood(line: Line) -> InputError:
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return a message that says that a name is unknown, which known one is near, and which there
-    are."""
+    """Return a message that says that a name is unknown, which known name is near, and which names
+    there are."""
     names = list(known)
     return f"unknown {kind} {name!r}{did_you_mean(name, names)}; choose from {', '.join(names)}"
 
 
 @dataclass(frozen=True)
 class LinkLoss(Fault):
-    """A link by its text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``, and the
-    probability with which it loses a packet. The switches' fault tables lose it, in both worlds."""
+    """Let a link or a direction lose each packet with a probability.
+
+    The link is given by its text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``. In both
+    worlds the switches' fault tables lose the packets.
+    """
 
     carried_out = True
     link: str
     loss: float
 
     def check(self, topology: Topology) -> None:
-        """Raise InputError unless it fits the topology."""
+        """Raise InputError unless the fault fits the topology."""
         topology.select(self.link)
 
     def __str__(self) -> str:
@@ -207,7 +214,7 @@ class LinkLoss(Fault):
 
 
 class LossKind:
-    """``LINK:loss=P``."""
+    """Read lines ``LINK:loss=P``."""
 
     name = "loss"
     emulated = "LINK:loss=P"

@@ -1,4 +1,4 @@
-"""Outages: a link, a switch or a rank is gone, or a link is slow, for a while or for good."""
+"""Outages: for a while or for good, a link, a switch or a rank is gone, or a link is slow."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,12 +10,13 @@ from weft.topo.faults.packets import EVERYTHING, MATCH_KEYS, PacketMatch, read_m
 from weft.topo.network import FABRIC_TIERS, Direction, Host, Switch, Topology
 
 Rates = dict[tuple[str, str], int]
-"""Bit/s by direction, which its ends name."""
+"""Rates in bit/s by direction; a direction is given by its ends."""
 
 
 @dataclass(frozen=True)
 class Outage(Fault):
-    """Something is gone or slow, from ``at_ns`` on or once ``after`` packets matched."""
+    """Describe something that is gone or slow, from ``at_ns`` on or once ``after`` packets have
+    matched."""
 
     carried_out = True
     action: str
@@ -24,14 +25,14 @@ class Outage(Fault):
     after: int | None = None
     match: PacketMatch = EVERYTHING
     for_ns: int | None = None
-    """None means that it lasts for good."""
+    """How long it lasts; None means for good."""
     rate: float | None = None
     """The part of its rate that a slow link still carries, above 0 and below 1."""
     text: str = field(default="", compare=False)
 
     @property
     def kind(self) -> "OutageKind":
-        """The kind of outage that its action names."""
+        """Return the kind of outage that its action names."""
         kind = fault_kinds()[self.action]
         assert isinstance(kind, OutageKind)
         return kind
@@ -47,18 +48,18 @@ class Outage(Fault):
         return "" if self.after is None else "count packets that match"
 
     def check(self, topology: Topology) -> None:
-        """Raise InputError unless it fits the topology."""
+        """Raise InputError unless the outage fits the topology."""
         with blamed(self.kind, "check"):
             self.kind.check(self, topology)
         self.match.directions(topology)
 
     def down(self, topology: Topology) -> tuple[Direction, ...]:
-        """Return the directions of links that carry nothing while it lasts."""
+        """Return the directions of links that carry nothing while the outage lasts."""
         with blamed(self.kind, "down"):
             return tuple(self.kind.down(self, topology))
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
-        """Return the directions of links that it is about."""
+        """Return the directions of the links that the outage names."""
         if isinstance(topology.nodes.get(self.where), Switch):
             return tuple(item for item in topology.directions if self.where in item.ends)
         return PacketMatch(self.where).directions(topology)
@@ -68,7 +69,8 @@ class Outage(Fault):
 
 
 class OutageKind:
-    """A kind of outage: its grammar, its checks, and what it does to a network while it lasts."""
+    """Hold the grammar and the checks of a kind of outage, and what it does to a network while it
+    lasts."""
 
     name = ""
     needs: tuple[str, ...] = ()
@@ -89,21 +91,21 @@ class OutageKind:
         outage.directions(topology)
 
     def down(self, outage: Outage, topology: Topology) -> tuple[Direction, ...]:
-        """Return the directions of links that carry nothing while it lasts."""
+        """Return the directions of links that carry nothing while the outage lasts."""
         return ()
 
     def rates_bps(self, outage: Outage, topology: Topology) -> Rates:
-        """Return what directions of links carry while it lasts, where that is less than their
-        rate."""
+        """Return what directions of links carry while the outage lasts, where that is less than
+        their rate; bit/s."""
         return {}
 
     def killed(self, outage: Outage, topology: Topology) -> Host | None:
-        """Return the host whose rank is killed when it begins."""
+        """Return the host whose rank is killed when the outage begins, if any is."""
         return None
 
 
 class Fail(OutageKind):
-    """``fail``: a link, a direction of it or a switch carries nothing."""
+    """Let a link, one direction of it or a switch carry nothing (``fail``)."""
 
     name = "fail"
     emulated = "WHERE:fail,at=TIME[,for=TIME]"
@@ -146,7 +148,7 @@ class Fail(OutageKind):
 
 
 class Kill(Fail):
-    """``kill``: the rank of a host is gone for good."""
+    """End the rank of a host for good (``kill``)."""
 
     name = "kill"
     emulated = "HOST:kill,at=TIME"
@@ -177,7 +179,7 @@ class Kill(Fail):
 
 
 class Slow(OutageKind):
-    """``slow``: links between switches go on at a part of their rate."""
+    """Let links between switches go on at a part of their rate (``slow``)."""
 
     name = "slow"
     emulated = "WHERE:slow,rate=PART[,at=TIME][,for=TIME]"
@@ -224,7 +226,8 @@ register(*OUTAGE_KINDS)
 
 
 def slow_rates_bps(outages: Iterable[Outage], topology: Topology) -> Rates:
-    """Return what directions carry while these outages last: of several, the least."""
+    """Return the rates of directions, bit/s, while these outages last; where several meet, the
+    least."""
     found: Rates = {}
     for outage in outages:
         with blamed(outage.kind, "rates_bps"):

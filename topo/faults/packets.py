@@ -1,4 +1,5 @@
-"""Faults of single packets: which packet of which link is lost, doubled, damaged or late."""
+"""Faults of single packets: they say which packet of which link is lost, doubled, damaged
+or late."""
 
 from dataclasses import dataclass, field
 
@@ -38,7 +39,7 @@ MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 
 @dataclass(frozen=True)
 class PacketMatch:
-    """Which packets a fault is about: where they go, and what they are; None matches all."""
+    """Say which packets a fault is about, by where they go and what they are; None matches all."""
 
     where: str = "*"
     opcode: str = "any"
@@ -48,12 +49,12 @@ class PacketMatch:
 
     @property
     def opcodes(self) -> frozenset[int]:
-        """The opcodes that match."""
+        """Return the opcodes that match."""
         return OPCODE_KINDS[self.opcode] if self.opcode in OPCODE_KINDS else _named(self.opcode)
 
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
-        """Return the directions of links that it is about; raise InputError for an unknown link or
-        rank."""
+        """Return the directions of links that the match is about. Raises InputError for an unknown
+        link or rank."""
         for rank in (self.rank, self.to):
             if rank is not None:
                 topology.host(rank)
@@ -65,8 +66,8 @@ class PacketMatch:
 
 @dataclass(frozen=True)
 class PacketFault(Fault):
-    """Something happens to packets ``first`` to ``last``, from 1, of those that match: one of
-    `PACKET_ACTIONS`."""
+    """Do one of `PACKET_ACTIONS` to the packets ``first`` to ``last``, counted from 1, of those
+    that match."""
 
     carried_out = True
     action: str
@@ -82,7 +83,7 @@ class PacketFault(Fault):
         return "tell one packet from another"
 
     def check(self, topology: Topology) -> None:
-        """Raise InputError unless it fits the topology."""
+        """Raise InputError unless the fault fits the topology."""
         self.match.directions(topology)
 
     def __str__(self) -> str:
@@ -94,7 +95,7 @@ EVERYTHING = PacketMatch()
 
 
 def read_match(line: Line, where: str) -> PacketMatch:
-    """Read which packets a line is about, on the links of ``where``."""
+    """Read which packets on the links of ``where`` a line is about."""
     opcode = line.values.get("opcode", "any").lower()
     if opcode not in OPCODE_KINDS and not _named(opcode):
         known = (*OPCODE_KINDS, *(code.name.lower() for code in Opcode))
@@ -112,16 +113,18 @@ def _named(opcode: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class PacketKind:
-    """A kind of accident that befalls packets, which the simulated world's links carry out.
+    """Read lines of one kind of accident that befalls packets; the simulated world's links carry it
+    out.
 
-    Raises InputError for an action that they do not know.
+    Raises InputError for an action that these links do not know.
     """
 
     name: str
     default_by_ns: int | None = None
-    """How long a packet is delayed, or waits, if the line does not say; None: it takes no time."""
+    """How long a packet is delayed, or waits, if the line does not say; None if the kind takes no
+    time."""
     action: str = ""
-    """What happens to the packets, one of `PACKET_ACTIONS`; by default what it is called."""
+    """What happens to the packets, one of `PACKET_ACTIONS`; by default the kind's name."""
 
     def __post_init__(self) -> None:
         refuse(

@@ -1,5 +1,5 @@
-"""The outages of an operation as time goes on, and what a controller knows of them: the same
-machines in both worlds."""
+"""The schedule of an operation's outages, and what a controller knows of them; both worlds use
+these machines."""
 
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -13,31 +13,31 @@ from weft.topo.network import FABRIC_TIERS, Direction, Host, Topology
 
 
 class FaultyNetwork(Protocol):
-    """What outages are carried out on."""
+    """Be the network that a schedule carries outages out on."""
 
     @property
     def topology(self) -> Topology:
-        """The network that outages happen in."""
+        """Return the network that outages happen in."""
 
     def kill(self, host: Host) -> None:
-        """Let the rank of a host be gone."""
+        """End the rank of a host for good."""
 
     def lose(self, down: Sequence[Direction], known: Sequence[str]) -> None:
-        """Let exactly these directions lose everything, beside what else loses, and lead nothing
-        over the links of these names, which are known to have failed."""
+        """Let exactly these directions lose everything, besides what else is lost, and lead no
+        routes over the links of these names, which are known to have failed."""
 
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
-        """Let directions, by their ends, go on at these rates in bit/s."""
+        """Let directions, given by their ends, go on at these rates in bit/s."""
 
 
 class OutageSchedule:
-    """Carries out outages on a network. Times are ns of whoever drives it.
+    """Carry out outages on a network. Times are ns on the clock of whoever drives it.
 
     Args:
-        faults: those of them that are outages matter here.
-        started_ns: when the operation starts, from which the outages' times count.
-        notice_after_ns: how long after a link went down, or came back, that is known; None means
-            never. What `known_from_start` says is known already.
+        faults: only those that are outages matter here.
+        started_ns: when the operation starts; the outages' times count from then.
+        notice_after_ns: how long after a link went down, or came back, the controller knows it;
+            None means never. It knows from the start on what `known_from_start` returns.
     """
 
     def __init__(
@@ -67,12 +67,14 @@ class OutageSchedule:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next outage begins or ends, or becomes known."""
+        """Return when the next outage begins or ends, or becomes known; None if nothing is left to
+        happen."""
         times = (self._due[0][0] if self._due else None, self._notices.next_ns)
         return min((time_ns for time_ns in times if time_ns is not None), default=None)
 
     def go_on_to(self, now_ns: int) -> None:
-        """Begin and end all outages that are due, and let become known what is due."""
+        """Begin and end all outages that are due, and let the controller know what it is due to
+        know."""
         before = tuple(self._under_way)
         while self._due and self._due[0][0] <= now_ns:
             at_ns, _, outage, begins = heapq.heappop(self._due)
@@ -80,13 +82,14 @@ class OutageSchedule:
         self._carry_out(before, self._notices.take(now_ns))
 
     def begin(self, outage: Outage, now_ns: int) -> None:
-        """Begin an outage that packets have set off."""
+        """Begin an outage that packets have triggered."""
         before = tuple(self._under_way)
         self._apply(now_ns, outage, True)
         self._carry_out(before, False)
 
     def end(self) -> None:
-        """Bring all links back, as if nobody had noticed anything: the operation is over."""
+        """Bring all links back and forget which failures were known, since the operation is
+        over."""
         before, news = tuple(self._under_way), bool(self._notices.known)
         self._under_way.clear()
         self._notices = Notices(self._network.topology, None)
@@ -104,7 +107,11 @@ class OutageSchedule:
             self._push(at_ns + outage.for_ns, outage, False)
 
     def _carry_out(self, before: Sequence[Outage], news: bool) -> None:
-        """Let the network be as it is to be now; ``before`` were under way until now."""
+        """Bring the network into the state that the outages under way ask for.
+
+        ``before`` are the outages that were under way until now; ``news`` says that the controller
+        has learned something.
+        """
         topology = self._network.topology
         down = self._down(self._under_way)
         if news or down.keys() != self._down(before).keys():
@@ -121,21 +128,25 @@ class OutageSchedule:
 
 
 class Notices:
-    """What a controller knows of failed links, and since when.
+    """Tell what a controller knows of failed links, and since when.
 
-    It is a machine of virtual time: it is told of every outage's begin and end, and says when what
-    is known. A link between switches counts as failed while either direction of it carries nothing.
-    That it has failed, or is back, is known some time after, if it has lasted as long: what is over
-    sooner is never known. Slow links, lossy ones and those of hosts are no failures.
+    It is a machine in virtual time: it is told when every outage begins and ends, and says when
+    something becomes known. A link between switches counts as failed while either direction of it
+    carries nothing. That a link has failed, or is back, becomes known a fixed time later, and only
+    if that state has lasted all the while: shorter ones are never known. Slow links, lossy ones and
+    those of hosts do not count as failed.
 
-    Times are ns of whoever drives it.
+    Times are ns on the clock of whoever drives it.
     """
 
     def __init__(
         self, topology: Topology, after_ns: int | None, known: Collection[str] = ()
     ) -> None:
-        """Take ``after_ns``: how/ long a link is down, or up again, until it is known; None: never.
-        ``known``: names of links whose failure is known before it begins."""
+        """Start without any outage.
+
+        ``after_ns`` is how long a link is down, or up again, until that is known; None means never.
+        ``known`` names links whose failure is known before it begins.
+        """
         self._topology = topology
         self._after_ns = after_ns
         self._outages: dict[str, int] = {}
@@ -148,12 +159,12 @@ class Notices:
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The links that are known to have failed, by name, sorted."""
+        """Return the links that are known to have failed, by name, sorted."""
         return tuple(sorted(self._known))
 
     @property
     def next_ns(self) -> int | None:
-        """When something may come to be known."""
+        """Return when something may become known; None if nothing will."""
         return self._due[0][0] if self._due else None
 
     def changed(self, outage: Outage, begins: bool, now_ns: int) -> None:
@@ -168,7 +179,7 @@ class Notices:
                 heapq.heappush(self._due, (now_ns + self._after_ns, link))
 
     def take(self, now_ns: int) -> bool:
-        """Learn what is due by ``now_ns``; whether `known` has changed."""
+        """Learn what is due by ``now_ns``; return whether `known` has changed."""
         before = set(self._known)
         while self._due and self._due[0][0] <= now_ns:
             time_ns, link = heapq.heappop(self._due)
@@ -179,8 +190,8 @@ class Notices:
 
 
 def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
-    """Return the names of the links between switches that an outage takes away, wholly or one
-    way."""
+    """Return the names of the links between switches that an outage takes away, wholly or in one
+    direction."""
     names = (each.link.name for each in outage.down(topology) if each.tier in FABRIC_TIERS)
     return tuple(dict.fromkeys(names))
 
@@ -188,7 +199,8 @@ def links_of(outage: Outage, topology: Topology) -> tuple[str, ...]:
 def known_from_start(
     faults: Iterable[Fault], topology: Topology, after_ns: int | None
 ) -> tuple[str, ...]:
-    """Return the links that fail as the operation starts and are known to have failed at once."""
+    """Return the links that fail as the operation starts and whose failure is known at that
+    moment."""
     notices = Notices(topology, after_ns)
     for fault in faults:
         if isinstance(fault, Outage) and fault.at_ns == 0:

@@ -1,1 +1,1 @@
-"""The worlds that bring a network up: of real packets, and in virtual time."""
+"""The worlds that bring a network up: one with real packets, and one in virtual time."""

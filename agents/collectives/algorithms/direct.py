@@ -21,7 +21,7 @@ from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combi
 
 
 class Exchange:
-    """The blocks of an exchange in which rank r has a part for each rank d, of `parts[d]` bytes.
+    """An exchange numbers the blocks that rank r has for each rank d, of `parts[d]` bytes.
 
     At rank d the parts of all ranks follow each other in order of ranks, those of its own among
     them; their blocks are numbered through.
@@ -69,8 +69,8 @@ class Exchange:
 
 
 class DirectAlltoall(Pattern):
-    """Runs one rank's part: part d of its vector goes to rank d, where the parts of all ranks
-    follow each other.
+    """Write part d of this rank's vector to each rank d, where the parts of all ranks follow each
+    other.
 
     Args:
         buffer: this rank's vector; only read.
@@ -90,17 +90,20 @@ class DirectAlltoall(Pattern):
         output[rank * length : (rank + 1) * length] = buffer[start : start + length]
 
     def window(self, peer: int) -> int:
+        """Return 1: every peer writes the output."""
         return 1
 
     def begin(self) -> Iterable[Write]:
+        """Return the writes of every other rank's part of this rank's vector."""
         return self._exchange.writes([self._rank] * self._size, [0] * self._size)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a peer's part; nothing can be written because of it."""
         return self._exchange.own_span(self._exchange.place_of(peer, block))[1], ()
 
 
 class DirectGather(Pattern):
-    """One rank's part of many-to-one.
+    """Write this rank's shard to the root of a many-to-one.
 
     Args:
         buffer: on the root the gathered array, with its own shard in its place; elsewhere the
@@ -117,6 +120,7 @@ class DirectGather(Pattern):
         self.targets = (root,) if self._blocks.count(self._rank) and not at_root else ()
 
     def begin(self) -> Iterable[Write]:
+        """Yield the writes of this rank's shard to the root; the root itself writes nothing."""
         blocks = self._blocks.of(self._rank) if self.targets else range(0)
         for block in blocks:
             target, length = self._blocks.span(block)
@@ -124,6 +128,7 @@ class DirectGather(Pattern):
             yield Write(self._request.root, block, 0, offset, length, target)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a peer's shard; raises ProtocolError for another's."""
         require(block in self._blocks.of(peer), block)
         return self._blocks.span(block)[1], ()
 
@@ -161,13 +166,17 @@ class DirectAllreduce(Pattern):
         self.targets = tuple(self.expected)
 
     def window(self, peer: int) -> int:
+        """Return the staging memory, which all peers write."""
         return STAGING
 
     def begin(self) -> Iterable[Write]:
+        """Return the writes of every other rank's part of this rank's vector."""
         slots = [self._slot(self._rank, peer) for peer in range(self._size)]
         return self._exchange.writes(slots, [self._vector_bytes] * self._size)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a result, or of this rank's part, whose sum is sent once all have
+        come."""
         numbered_from = self._size * self._exchange.own
         if block >= numbered_from:
             return self._take_result(peer, block - numbered_from, block), ()
@@ -218,7 +227,7 @@ class DirectAllreduce(Pattern):
 
 
 class Direct(Algorithm):
-    """Everybody sends the part of another rank straight to that rank."""
+    """Every rank sends the part of each other rank straight to that rank."""
 
     name = "direct"
     collectives: tuple[str, ...] = ("allreduce", "alltoall", "many-to-one")
@@ -231,11 +240,13 @@ class Direct(Algorithm):
     }  # fmt: skip
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        """Return the root for the other ranks of many-to-one, else all other ranks."""
         if request.collective == "many-to-one" and rank != request.root:
             return {request.root}
         return set(range(size)) - {rank}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Yield the rounds in which every rank sends to every other what is that one's."""
         sizes = task.sizes
         if task.collective == "many-to-one":
             others = np.delete(np.arange(task.ranks, dtype=np.int64), task.root)
@@ -246,11 +257,12 @@ class Direct(Algorithm):
             yield from to_all(sizes)
 
     def steps(self, task: Task) -> Iterator[Transfers]:
+        """Yield all messages as one step, since every rank sends to all others at the same time."""
         return at_once(super().steps(task), task.ranks - 1)
 
 
 class LinearAllgather(Pattern):
-    """One rank's part.
+    """Write this rank's shard straight to all other ranks.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.
@@ -261,16 +273,19 @@ class LinearAllgather(Pattern):
         self.targets = self._others if self._blocks.of(self._rank) else ()
 
     def begin(self) -> Iterable[Write]:
+        """Return the writes of this rank's shard to all other ranks."""
         own = self._blocks.of(self._rank)
         return (self._write(peer, block) for peer in self.targets for block in own)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a peer's own shard; raises ProtocolError for another's."""
         require(block in self._blocks.of(peer), block)
         return self._blocks.span(block)[1], ()
 
 
 class Linear(Direct):
-    """The direct exchange of an Allgather: Thakur, Rabenseifner, Gropp, 2005."""
+    """Every rank of an Allgather sends its shard straight to every other (Thakur, Rabenseifner,
+    Gropp, 2005)."""
 
     name = "linear"
     collectives = ("allgather",)
@@ -281,6 +296,7 @@ class Linear(Direct):
     patterns: Mapping[str, type[Pattern]] = {"allgather": LinearAllgather}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Yield the rounds in which every rank sends its shard to every other."""
         return to_all(task.sizes)
 
     def least_bytes(self, task: Task) -> int:

@@ -31,7 +31,7 @@ AHEAD_PER_LEVEL = 3
 
 @dataclass(frozen=True)
 class TreePlace:
-    """A rank's place in the tree of one half: parent and children as ranks."""
+    """A place is where a rank stands in the tree of one half; parent and children are ranks."""
 
     parent: int | None
     children: Sequence[int]
@@ -87,9 +87,11 @@ class DoubleBinaryTreeAllreduce(Pattern):
         self.targets = tuple(self.expected)
 
     def window(self, peer: int) -> int:
+        """Return the staging memory for the child whose sums wait there, else the output."""
         return STAGING if peer == self._staged else OUTPUT
 
     def begin(self) -> Iterable[Write]:
+        """Yield the first writes of a leaf, which go up its tree."""
         leaves = [tree for tree in self._trees if not tree.children and tree.parent is not None]
         for place in range(self._ahead):
             for tree in leaves:
@@ -97,6 +99,7 @@ class DoubleBinaryTreeAllreduce(Pattern):
                     yield self._up(tree, tree.blocks[place])
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a child's sum or of the result, and pass on what that completes."""
         kind, place = divmod(block, self._blocks.total)
         tree = self._trees[place in self._trees[1].blocks]
         length = self._blocks.span(place)[1]
@@ -190,6 +193,7 @@ class DoubleBinaryTree(Algorithm):
     patterns: Mapping[str, type[Pattern]] = {"allreduce": DoubleBinaryTreeAllreduce}
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        """Return the parents and children of a rank in both trees."""
         links = [double_binary_tree(tree, rank, size) for tree in (0, 1)]
         return {
             peer for parent, children in links for peer in (parent, *children) if peer is not None
@@ -202,6 +206,7 @@ class DoubleBinaryTree(Algorithm):
         return places, (places + 1) % ranks if ranks % 2 else ranks - 1 - places
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Yield the messages of each half up its tree, and down again."""
         halves = task.sizing(even_parts(task.vector_bytes, 2, task.item_bytes))
         parents = in_order_parents(task.ranks)
         below = np.flatnonzero(parents != np.arange(task.ranks))
@@ -232,11 +237,13 @@ class DoubleBinaryTree(Algorithm):
             yield Transfers(destination, source, size_bytes)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
+        """Return the order in which the tree of the half `place` adds."""
         trees = (double_binary_tree(place, rank, size)[0] for rank in range(size))
         root = next(rank for rank, parent in enumerate(trees) if parent is None)
         return _subtree(place, root, size)
 
     def sum_spans(self, request: Request, size: int) -> Sequence[int]:
+        """Return the ends of the two halves, which different trees add."""
         elements = sum(request.elements(size))
         return [-(-elements // 2), elements]
 

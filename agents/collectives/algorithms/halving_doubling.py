@@ -29,9 +29,9 @@ WHOLE = 1 << 30
 
 @dataclass(frozen=True)
 class VectorArea:
-    """Where blocks from a peer arrive: block b at its place in the vector plus `shift` bytes, with
-    the number b + `number_shift`. `stage` counts the areas that are added before; `WHOLE` if what
-    arrives is the result."""
+    """An area is where blocks from a peer arrive: block b at its place in the vector plus `shift`
+    bytes, with the number b + `number_shift`. `stage` counts the areas that are added before; it is
+    `WHOLE` if what arrives is the result."""
 
     peer: int
     blocks: range
@@ -42,7 +42,7 @@ class VectorArea:
 
 @dataclass(frozen=True)
 class BlockSend:
-    """One block to be sent to an area of a peer, once it has reached a stage."""
+    """A block is sent to an area of a peer once it has reached a stage."""
 
     peer: int
     block: int
@@ -90,9 +90,11 @@ class HalvingDoublingAllreduce(Pattern):
         self.targets = {send.peer for send in self._program}
 
     def window(self, peer: int) -> int:
+        """Return the output for a rank that is folded away, else the staging memory."""
         return OUTPUT if self._place is None else STAGING
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block into the area of its peer and number, and return what can be sent now."""
         for area in self._areas:
             place = block - area.number_shift
             if area.peer == peer and place in area.blocks:
@@ -201,7 +203,8 @@ class HalvingDoublingAllreduce(Pattern):
 
 
 class HalvingDoubling(Folded):
-    """Rabenseifner's algorithm, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
+    """An Allreduce halves and doubles recursively, by Rabenseifner's algorithm (Thakur,
+    Rabenseifner, Gropp, 2005)."""
 
     name = "halving-doubling"
     collectives = ("allreduce",)
@@ -230,6 +233,7 @@ class HalvingDoubling(Folded):
             yield Transfers(odds, evens, whole)
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
+        """Return the order of recursive halving, which is the same for all elements."""
         return halving_order(size)
 
 

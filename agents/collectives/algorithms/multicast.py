@@ -56,7 +56,7 @@ MULTICAST_RUN = "own chunks to leave"
 
 
 class MulticastOperation(Operation):
-    """One rank's part of a multicast Broadcast or Allgather; see the module.
+    """Carry out one rank's part of a multicast Broadcast or Allgather; see the module.
 
     Args:
         region: the buffer of all shards; this rank's own is in its place.
@@ -94,12 +94,15 @@ class MulticastOperation(Operation):
         self._cutoff_check_ns: int | None = None
 
     def start(self, now_ns: int) -> None:
+        """Enter the barrier and tell the first peers so."""
         self._clock.enter("barrier", now_ns)
         self._communicator.turns.append(self._request.number)
         self._send_tokens(POSTED, self._barriers[POSTED].enter())
         self._pass_barriers(now_ns)
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
+        """Take a barrier token, the turn of this rank in its chain, or a message of the fetch
+        ring."""
         if message.kind is Kind.TOKEN and self._is_due(peer, message):
             self._send_tokens(message.stage, self._barriers[message.stage].hear(message.round))
             self._pass_barriers(now_ns)
@@ -116,9 +119,12 @@ class MulticastOperation(Operation):
         return token.stage in (POSTED, ARMED) and token.round < rounds(size) and peer == sender
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """Raise ProtocolError: no rank writes by RDMA WRITE in a multicast operation."""
         raise ProtocolError("an RDMA WRITE in a multicast operation")
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that a post is complete: own chunks are sent, or an RDMA READ has fetched
+        some."""
         self._posts.completed(ticket)
         if ticket.what == MULTICAST_RUN:
             self._runs_left -= 1
@@ -128,6 +134,7 @@ class MulticastOperation(Operation):
             self._fetch.completed(ticket)
 
     def advance(self, now_ns: int) -> None:
+        """Go on to the next phase when the present one is over, or when the cutoff is reached."""
         if self._clock.phase == "barrier":
             self._pass_barriers(now_ns)
         if self._clock.phase in ("start", "barrier", "done"):
@@ -159,6 +166,7 @@ class MulticastOperation(Operation):
             self._clock.enter("done", now_ns)
 
     def deadline(self) -> int | None:
+        """Return when the cutoff is checked next, or None outside the data phase."""
         waiting = self._clock.phase == "data" and self._subgroups.missing
         check_ns = self._cutoff_check_ns if waiting else None
         if self._clock.phase == "barrier" or not self._waits_to_send:
@@ -171,9 +179,11 @@ class MulticastOperation(Operation):
 
     @property
     def attentive(self) -> bool:
+        """Return whether a peer waits for shards that single chunks may complete."""
         return self._fetch.asked
 
     def waits_on(self) -> set[int]:
+        """Return the ranks whose tokens, chunks or answers this rank waits for."""
         if self._communicator.size == 1:
             return set()
         if self._clock.phase == "barrier":
@@ -187,6 +197,7 @@ class MulticastOperation(Operation):
         return set() if over else {self._communicator.previous}
 
     def waiting_for(self) -> str:
+        """Return the barrier token, data or handshake that the phase waits for, and from whom."""
         name = self._communicator.name
         if self._clock.phase == "barrier":
             stage = ARMED if self._barriers[POSTED].done else POSTED
@@ -208,10 +219,12 @@ class MulticastOperation(Operation):
         return self._posts.describe()
 
     def close(self) -> None:
+        """Detach the sinks and let the next operation expect multicast."""
         self._subgroups.detach()
         self._expect_no_more()
 
     def report(self, now_ns: int) -> OperationReport:
+        """Return the times of the phases and the counts of bytes by multicast and by fetching."""
         others = sum(self._shards) - self._shards[self._communicator.rank]
         return OperationReport(
             phases_ns=self._clock.durations(now_ns),
@@ -331,8 +344,8 @@ class MulticastOperation(Operation):
 
 
 class Multicast(Algorithm):
-    """Reliable multicast, as in SC24, "Network-Offloaded Bandwidth-Optimal Broadcast and Allgather"
-    (arXiv 2408.13356)."""
+    """Every rank multicasts its shard, and missing chunks are fetched (SC24, "Network-Offloaded
+    Bandwidth-Optimal Broadcast and Allgather", arXiv 2408.13356)."""
 
     name = "multicast"
     collectives = ("allgather", "broadcast")
@@ -347,6 +360,7 @@ class Multicast(Algorithm):
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
         register: Register,
     ) -> Operation:  # fmt: skip
+        """Return a `MulticastOperation` on the registered buffer."""
         try:
             return MulticastOperation(communicator, request, register(data))
         except TransportMisuse as error:
@@ -354,14 +368,17 @@ class Multicast(Algorithm):
             raise InputError(f"{name}: {error}") from error
 
     def frames(self, task: Task) -> Sizing:
+        """Return the `Sizing` of frames that carry a chunk, or a part of one, each."""
         packet_bytes = min(task.chunk_bytes, task.packet_bytes)
         return lambda size_bytes: frame_bytes(size_bytes, packet_bytes, UD_OVERHEAD_BYTES)
 
     def host_bytes(self, task: Task) -> IntArray:
+        """Return what every rank's link carries: its own shard up, and all others' down."""
         sizes = task.sizes
         return np.stack([sizes, sizes.sum() - sizes])
 
     def tier_bytes(self, task: Task) -> TierBytes:
+        """Return the bytes on the links of the multicast trees of all shards."""
         return task.members.multicast_bytes(task.sizes).times(task.operations)
 
     def least_bytes(self, task: Task) -> int:

@@ -29,7 +29,8 @@ from weft.base.errors import ProtocolError, RunError, refuse
 
 @dataclass
 class _Server:
-    """What a rank and one of its servers have to do with each other."""
+    """A rank keeps one of these for each of its servers, with what is still to be sent and
+    answered."""
 
     member: int
     chunks: list[int]
@@ -46,12 +47,12 @@ class _Server:
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to be sent to it or to come from it."""
+        """Return whether there is something to be sent to it or to come from it."""
         return bool(self.missing) or self.next < len(self.chunks)
 
 
 class OptcastOperation(Operation):
-    """One rank's part; see the module.
+    """Carry out one rank's part of a reduction on servers; see the module.
 
     Args:
         data: this rank's vector, uint8[bytes]; only read.
@@ -109,6 +110,7 @@ class OptcastOperation(Operation):
         return self._plan.gets(chunk, self._communicator.rank, self._communicator.rank + 1)
 
     def start(self, now_ns: int) -> None:
+        """Open the operation at every server that this rank sends to."""
         self._clock.enter("barrier", now_ns)
         message = Control(
             Kind.OPEN, self._number, address=self._result.address, rkey=self._result.rkey,
@@ -118,6 +120,8 @@ class OptcastOperation(Operation):
             self._posts.send(member, message)
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
+        """Take a server's answer to OPEN: that it admits the operation, refuses it, or waits for
+        another."""
         server = self._servers.get(peer)
         if server is None or message.kind not in (Kind.REFUSE, Kind.WAITING, Kind.ADMIT):
             raise ProtocolError(f"{message.kind.name}, which does not belong to this algorithm")
@@ -139,6 +143,7 @@ class OptcastOperation(Operation):
         self._post_writes()
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
+        """Take a result, or an empty answer, which frees the slot of its chunk."""
         server = self._servers.get(peer)
         if server is None or block not in server.unanswered:
             raise ProtocolError(f"an RDMA WRITE announced chunk {block}, which is not due")
@@ -155,21 +160,25 @@ class OptcastOperation(Operation):
         self._post_writes()
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that an RDMA WRITE or a control message is complete."""
         self._posts.completed(ticket)
         if isinstance(ticket.detail, WrittenBytes):
             self._post_writes()
 
     def advance(self, now_ns: int) -> None:
+        """Write the chunks for which servers have room."""
         self._post_writes()  # others' may have made room
         if not (self.done or self._posts.outstanding or any(each.busy for each in self._turns)):
             self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
+        """Return the servers that have not admitted the operation or still owe answers."""
         return {
             member for member, each in self._servers.items() if each.window is None or each.busy
         }
 
     def waiting_for(self) -> str:
+        """Return which servers have not answered, or which post is not acknowledged."""
         waiting = sorted(self.waits_on())
         if not waiting:
             return self._posts.describe()
@@ -216,7 +225,7 @@ class OptcastOperation(Operation):
 
 
 class OptcastAlgorithm(Algorithm):
-    """Reductions on servers, as Optcast does them."""
+    """Reduction servers combine what the ranks send them, as in Optcast."""
 
     name = "optcast"
     collectives = ("reduce-scatter", "allreduce")
@@ -230,13 +239,16 @@ class OptcastAlgorithm(Algorithm):
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,
         register: Register,
     ) -> Operation:  # fmt: skip
+        """Return an `OptcastOperation`."""
         assert result is not None
         return OptcastOperation(communicator, request, data, result, register)
 
     def least_bytes(self, task: Task) -> int:
+        """Return the bound of the model (`optcast_model.Optcast`)."""
         return Optcast(task).bound_bytes()
 
     def tier_bytes(self, task: Task) -> TierBytes:
+        """Return the bytes of the messages between ranks and servers by shortest ways."""
         return task.members.unicast_bytes(Optcast(task).rounds())
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:

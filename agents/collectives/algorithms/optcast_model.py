@@ -26,13 +26,13 @@ Edge = tuple[int, int]
 
 @dataclass(frozen=True, eq=False)
 class Optcast:
-    """How the ranks of a task use its servers."""
+    """The model says which servers the ranks of a task use, and for how many bytes."""
 
     task: Task
 
     @property
     def pieces(self) -> int:
-        """How many there are of a request."""
+        """Return how many pieces a request is cut into."""
         return self.task.split or self.task.servers
 
     @property
@@ -41,7 +41,7 @@ class Optcast:
 
     @cached_property
     def _parts(self) -> IntArray:
-        """The bytes of each piece of each shard, int64 [shards, pieces].
+        """Return the bytes of each piece of each shard, int64 [shards, pieces].
 
         An Allreduce's vector is one shard. Piece i of a Reduce-Scatter's shard r is dealt as piece
         i + r, so that short shards go to different servers.
@@ -56,17 +56,17 @@ class Optcast:
 
     @property
     def _group(self) -> int:
-        """The ranks of a group: F, or all."""
+        """Return how many ranks a group has: F, or all ranks."""
         return self.task.fan_in or self.task.ranks
 
     @property
     def _groups(self) -> int:
-        """The number of groups of ranks, G."""
+        """Return the number of groups of ranks, G."""
         return -(-self.task.ranks // self._group)
 
     @property
     def levels(self) -> int:
-        """How many servers are between a rank and the root, the root included."""
+        """Return how many servers are between a rank and the root, the root included."""
         levels, nodes = 1, self._groups
         while nodes > 1:
             levels, nodes = levels + 1, -(-nodes // self.task.fan_in)

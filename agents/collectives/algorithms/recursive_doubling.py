@@ -18,18 +18,18 @@ from weft.agents.collectives.unicast import Pattern, Write, require, summed
 
 @dataclass(frozen=True)
 class Folding:
-    """How P ranks become Q = 2^q places."""
+    """A folding maps P ranks to Q = 2^q places."""
 
     size: int
 
     @property
     def rounds(self) -> int:
-        """The number of rounds between the ranks that take part, q."""
+        """Return the number of rounds between the ranks that take part, q."""
         return self.size.bit_length() - 1
 
     @property
     def pairs(self) -> int:
-        """How many ranks leave their part to their neighbour, rem."""
+        """Return how many ranks leave their part to their neighbour, rem."""
         return self.size - (1 << self.rounds)
 
     def place(self, rank: int) -> int | None:
@@ -54,7 +54,7 @@ class Folding:
 
 
 class RecursiveDoublingAllgather(Pattern):
-    """In round k a rank exchanges all that it has with the one 2^k places away.
+    """Exchange, in each round k, all that this rank has with the rank 2^k places away.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.
@@ -90,6 +90,7 @@ class RecursiveDoublingAllgather(Pattern):
         """Steps whose sending has begun."""
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a step, and return what can be sent now."""
         require(block < self._blocks.total, block)
         step = self._step_of.get(self._blocks.part_of(block), -1)
         require(step >= 0 and self._steps[step][0] == peer, block)
@@ -112,7 +113,8 @@ class RecursiveDoublingAllgather(Pattern):
 
 
 class Folded(Algorithm):
-    """The rounds between the places of a power of two, with another partner in each."""
+    """A folded algorithm has rounds between the places of a power of two, with another partner in
+    each."""
 
     in_rounds = True
 
@@ -127,7 +129,7 @@ class Folded(Algorithm):
 
 
 class Recursive(Folded):
-    """One in which a round begins when all that comes in the rounds before is there."""
+    """A recursive algorithm begins a round when all that comes in the rounds before is there."""
 
     def least_bytes(self, task: Task) -> int:
         """Return the critical path of one operation, or what the fullest link carries of all."""
@@ -135,7 +137,8 @@ class Recursive(Folded):
 
 
 class RecursiveDoubling(Recursive):
-    """Recursive doubling, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
+    """An Allgather doubles what each rank has in every round (Thakur, Rabenseifner, Gropp,
+    2005)."""
 
     name = "recursive-doubling"
     collectives = ("allgather",)

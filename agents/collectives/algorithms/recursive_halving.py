@@ -25,8 +25,8 @@ BUFFER, STAGING, OUTPUT = range(3)
 
 @dataclass(frozen=True)
 class PartArea:
-    """Where a peer's part arrives: bytes [begin, end) of the contribution, at `offset` of the
-    memory that the peer writes, in blocks numbered from `first` on."""
+    """An area is where a peer's part arrives: bytes [begin, end) of the contribution, at `offset`
+    of the memory that the peer writes, in blocks numbered from `first` on."""
 
     peer: int
     begin: int
@@ -43,7 +43,7 @@ class PartArea:
 
 @dataclass(frozen=True)
 class PartSend:
-    """Bytes [begin, end) of the sum so far go to a peer."""
+    """Bytes [begin, end) of the sum so far are sent to a peer."""
 
     peer: int
     begin: int
@@ -51,9 +51,8 @@ class PartSend:
 
 
 class RecursiveHalvingReduceScatter(Pattern):
-    """Runs one rank's part: in each round k, from q - 1 down to 0, it sends the rank 2^k places
-    away the half of its range that it does not keep, and adds what it receives for the half that it
-    keeps.
+    """Send, in each round k from q - 1 down to 0, the half of this rank's range that it does not
+    keep to the rank 2^k places away, and add what it receives for the half that it keeps.
 
     The order of summation depends on P alone. Half types are added in their own type, that of the
     wire.
@@ -85,9 +84,11 @@ class RecursiveHalvingReduceScatter(Pattern):
         }
 
     def window(self, peer: int) -> int:
+        """Return the output for a rank that is folded away, else the staging memory."""
         return OUTPUT if self._place is None else STAGING
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block into the area of its peer, and return what can be sent now."""
         for index, area in enumerate(self._areas):
             if area.peer == peer:
                 place = block - area.first
@@ -180,7 +181,8 @@ def halving_order(size: int) -> Order:
 
 
 class RecursiveHalving(Recursive):
-    """Recursive halving, as Thakur, Rabenseifner and Gropp, 2005, describe it."""
+    """A Reduce-Scatter halves what each rank sums in every round (Thakur, Rabenseifner, Gropp,
+    2005)."""
 
     name = "recursive-halving"
     collectives = ("reduce-scatter",)
@@ -204,6 +206,7 @@ class RecursiveHalving(Recursive):
             yield Transfers(odds, evens, sizing(sizes[evens]))
 
     def sum_order(self, request: Request, size: int, place: int) -> Order:
+        """Return the order of recursive halving, which is the same for all elements."""
         return halving_order(size)
 
 

@@ -33,9 +33,11 @@ class RingAllgather(Pattern):
         self.targets = (self._next,) if sends else ()
 
     def begin(self) -> Iterable[Write]:
+        """Return the writes of this rank's shard to the next rank."""
         return self._pass_on(self._blocks.of(self._rank)) if self.targets else ()
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block, and return its write to the next rank unless its way ends here."""
         require(block < self._blocks.total, block)
         source = self._blocks.part_of(block)
         require(source != self._rank, block)
@@ -86,13 +88,17 @@ class RingReduction(Pattern):
         self.targets = (self._next,) if size > 1 and outgoing else ()
 
     def window(self, peer: int) -> int:
+        """Return 1: the rank before this one writes memory 1."""
         return 1
 
     def begin(self) -> Iterable[Write]:
+        """Return the writes of the part whose sum begins at this rank."""
         blocks = self._blocks.of(self._previous) if self.targets else ()
         return (self._write(self._next, block) for block in blocks)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block of a sum, to which this rank's own part is added, or of a result; pass it
+        on."""
         whole, place = divmod(block, self._total)
         require(whole <= self._gathers, block)
         part = self._blocks.part_of(place)
@@ -116,8 +122,9 @@ class RingReduction(Pattern):
 
 
 class Ring(Algorithm):
-    """The ring of Thakur, Rabenseifner, Gropp, "Optimization of Collective Communication Operations
-    in MPICH", 2005; for Allreduce, that of Patarasuk, Yuan, 2009."""
+    """Every rank passes on to the next rank what comes from the one before it (Thakur,
+    Rabenseifner, Gropp, "Optimization of Collective Communication Operations in MPICH", 2005; for
+    Allreduce, Patarasuk, Yuan, 2009)."""
 
     name = "ring"
     collectives = ("allgather", "reduce-scatter", "allreduce")
@@ -146,12 +153,14 @@ class Ring(Algorithm):
             yield Transfers(ranks, np.roll(ranks, -1), sizes.sum() - np.roll(sizes, lag - 1))
 
     def steps(self, task: Task) -> Iterator[Transfers]:
+        """Yield P - 1 steps, in each of which every rank sends one shard to the next rank."""
         ranks = np.arange(task.ranks, dtype=np.int64)
         for lag in self.lags[task.collective]:
             for step in range(task.ranks - 1):
                 yield Transfers(ranks, np.roll(ranks, -1), np.roll(task.shards, step + lag))
 
     def counted_steps(self, task: Task) -> Iterator[tuple[Transfers, int]]:
+        """Yield the first step with the number of all, where all steps are alike."""
         steps = self.steps(task)
         if task.ranks > 1 and np.all(task.shards == task.shards[0]):
             yield next(steps), (task.ranks - 1) * len(self.lags[task.collective])
@@ -172,6 +181,7 @@ class Ring(Algorithm):
         return tuple((place + 1 + step) % size for step in range(size))
 
     def sum_spans(self, request: Request, size: int) -> Sequence[int]:
+        """Return where the ranks' parts end."""
         return list(np.cumsum(request.elements(size)))
 
 

@@ -50,7 +50,7 @@ _KINDS = {
 
 
 class SwitchOperation(Operation):
-    """One rank's part of a collective in switches; see the module.
+    """Carry out one rank's part of a reduction in switches; see the module.
 
     Args:
         data: the rank's vector, or its part of all ranks' results; only read.
@@ -77,6 +77,7 @@ class SwitchOperation(Operation):
         self._reduction: Reduction | None = None
 
     def start(self, now_ns: int) -> None:
+        """Post the reduction to the aggregation queue pair."""
         self._clock.enter("data", now_ns)
         request = self._request
         kind, dtype = _KINDS[request.dtype]
@@ -89,6 +90,7 @@ class SwitchOperation(Operation):
         )  # fmt: skip
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
+        """Take note that the reduction is complete."""
         self._clock.enter("done", now_ns)
 
     def waits_on(self) -> set[int]:
@@ -99,6 +101,7 @@ class SwitchOperation(Operation):
         return {self._communicator.next, self._communicator.previous} - {self._communicator.rank}
 
     def waiting_for(self) -> str:
+        """Return how many results of the switches are outstanding."""
         if self._reduction is None:
             return "nothing"
         return (
@@ -107,10 +110,12 @@ class SwitchOperation(Operation):
         )
 
     def close(self) -> None:
+        """Stop the aggregation queue pair if the reduction is not complete."""
         if not self.done:
             self._pair.stop("an operation was given up")
 
     def report(self, now_ns: int) -> OperationReport:
+        """Return the report with the number of blocks that saturated."""
         report = super().report(now_ns)
         reduction = self._reduction
         if reduction is not None:

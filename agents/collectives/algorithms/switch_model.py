@@ -21,7 +21,8 @@ VALUE_BYTES = 4
 
 @dataclass(frozen=True)
 class SwitchTraffic:
-    """Bytes of one operation, by the rank that owns a part of the result, int64 [owners].
+    """The traffic of one operation is counted in bytes, by the rank that owns a part of the result,
+    int64 [owners].
 
     Of an Allreduce all ranks own everything: there is one part.
     """

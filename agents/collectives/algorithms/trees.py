@@ -98,7 +98,7 @@ def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, 
 
 
 class TreeBroadcast(Pattern):
-    """One rank's part.
+    """Pass on each block that comes from the parent to the children.
 
     Args:
         buffer: of the whole message; on the root it is filled.
@@ -112,6 +112,7 @@ class TreeBroadcast(Pattern):
         self.targets = [(child + root) % size for child in children] if total else ()
 
     def begin(self) -> Iterable[Write]:
+        """Return the root's writes to its children; other ranks begin with nothing."""
         blocks = self._blocks.of(self._request.root)
         if not self._root:
             return ()
@@ -121,6 +122,7 @@ class TreeBroadcast(Pattern):
         return (self._write(child, block) for block in blocks for child in self.targets)
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
+        """Take a block from the parent, and return its writes to the children."""
         require(block < self._blocks.total, block)
         return self._blocks.span(block)[1], (self._write(child, block) for child in self.targets)
 
@@ -137,11 +139,13 @@ class Tree(Algorithm):
         raise NotImplementedError
 
     def partners(self, request: Request, rank: int, size: int) -> set[int]:
+        """Return the parent and the children of a rank."""
         parent, children = place_in_tree(request, (rank - request.root) % size, size)
         places = children if parent is None else [parent, *children]
         return {(place + request.root) % size for place in places}
 
     def rounds(self, task: Task) -> Iterator[Transfers]:
+        """Yield one round in which every place but the root gets the message from its parent."""
         places = np.arange(1, task.ranks, dtype=np.int64)
         yield self._down(task, places, task.sizing(task.shards[task.root : task.root + 1])[0])
 
@@ -171,8 +175,8 @@ def depths(parents: IntArray) -> IntArray:
 
 
 class KNomial(Tree):
-    """A place's parent is the place without its lowest digit to base k that is not 0, so that the
-    root has a child for each value that one digit can have."""
+    """The parent of a place is the place without its lowest digit to base k that is not 0, so that
+    the root has a child for each value that one digit can have."""
 
     name = "k-nomial"
     position: Mapping[str, int] = {"broadcast": 1}
@@ -180,6 +184,7 @@ class KNomial(Tree):
     heeds = frozenset({"block", "radix"})
 
     def parents(self, ranks: int, radix: int) -> IntArray:
+        """Return the places without their lowest digit to base `radix` that is not 0."""
         places: IntArray = np.arange(1, ranks, dtype=np.int64)
         parents: IntArray = places.copy()
         weight = 1
@@ -199,13 +204,14 @@ class KNomial(Tree):
 
 
 class BinaryTree(Tree):
-    """The complete tree in order of levels."""
+    """The places of a complete binary tree are numbered level by level."""
 
     name = "binary-tree"
     position: Mapping[str, int] = {"broadcast": 2}
     colours = ("#cc79a7", "#e09cc2")
 
     def parents(self, ranks: int, radix: int) -> IntArray:
+        """Return (v - 1) // 2 of each place v."""
         places: IntArray = np.arange(1, ranks, dtype=np.int64)
         return (places - 1) // 2
 
@@ -229,13 +235,14 @@ class BinaryTree(Tree):
 
 
 class PipelinedRing(Tree):
-    """A chain around the ring."""
+    """Every rank passes on the message to the next rank, so that the tree is a chain."""
 
     name = "pipelined-ring"
     position: Mapping[str, int] = {"broadcast": 3}
     colours = ("#009e73", "#3fc79e")
 
     def parents(self, ranks: int, radix: int) -> IntArray:
+        """Return the place before each place."""
         return np.arange(ranks - 1, dtype=np.int64)
 
     def least_bytes(self, task: Task) -> int:

@@ -147,7 +147,7 @@ def load_swapped(address: int, count: int, to: Integers) -> None:
 
 @internal
 def add_saturating(to: Integers, other: Integers, count: int) -> bool:
-    """Add integers; one that leaves the range stays at its end. Whether one did."""
+    """Add integers, and return whether a sum left the range; one that does stays at its end."""
     saturated = 0
     for index in range(count):
         total = np.int64(to[index]) + np.int64(other[index])

@@ -1,7 +1,7 @@
-"""Paths that the transport chooses by what it hears of them: REPS and PLB.
+"""REPS and PLB: the transport chooses paths by what it learns of them.
 
-The transport changes source ports, which the switches hash. It reacts to marks of queues, which
-only a run has.
+It changes source ports, which the switches hash. It reacts to marks from queues, which only a run
+has.
 """
 
 from weft.experiments.paths.scheme import PathScheme

@@ -1,4 +1,5 @@
-"""By destination: a fixed way to each host, so that flows to different hosts keep apart."""
+"""Routing by destination: each host is reached by a fixed way, so that flows to different hosts
+keep apart."""
 
 from weft.analysis.link_loads import LinkLoads, destination_loads
 from weft.analysis.uniform_loads import uniform_destination
@@ -7,7 +8,7 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Destination(PathScheme):
-    """Paths go by destination (D-Mod-K); see `weft.controller.features.routes`."""
+    """Route by destination (D-Mod-K); see `weft.controller.features.routes`."""
 
     name = "destination"
     position = 1
@@ -17,11 +18,13 @@ class Destination(PathScheme):
     marks = False
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
+        """See `PathScheme.loads`."""
         return destination_loads(situation.paths, flows), len(flows)
 
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
     ) -> tuple[LinkLoads, int]:
+        """See `PathScheme.uniform_loads`. No path is drawn here, so the loads are exact."""
         paths = situation.paths
         return uniform_destination(paths, size_bytes), paths.hosts * (paths.hosts - 1)
 

@@ -1,10 +1,10 @@
-"""ECMP: a flow's path is by a hash of addresses and source port (RFC 2992)."""
+"""ECMP: a hash of a flow's addresses and source port chooses its path (RFC 2992)."""
 
 from weft.experiments.paths.scheme import PathScheme
 
 
 class Ecmp(PathScheme):
-    """Each whole flow has one path, so no marks are needed."""
+    """Give each whole flow one path, so that no marks are needed."""
 
     name = "ecmp"
     position = 0
@@ -14,7 +14,7 @@ class Ecmp(PathScheme):
     marks = False
 
     def in_pieces(self, name: str, lanes: int) -> PathScheme:
-        """Return the scheme that cuts a flow into pieces, each with a hash of its own."""
+        """Return the scheme that cuts a flow into so many pieces, each with a hash of its own."""
         return PathScheme(name=name, colour="#e69f00", lanes=lanes)
 
 

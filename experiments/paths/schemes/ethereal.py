@@ -1,4 +1,5 @@
-"""Ethereal: single-path pieces of flows that load all paths alike (arXiv 2407.00550)."""
+"""Ethereal: it cuts flows into pieces, each on a single path, that load all paths alike (arXiv
+2407.00550)."""
 
 from collections.abc import Collection
 
@@ -12,7 +13,7 @@ from weft.topo.network import Topology
 
 
 class Ethereal(PathScheme):
-    """Computes paths from the flows of each step; switches pin them, or source ports hash to
+    """Compute paths from the flows of each step; switches pin them, or source ports hash to
     them."""
 
     def pieces(
@@ -23,11 +24,15 @@ class Ethereal(PathScheme):
         without: Collection[str] = (),
         unit_bytes: int = 1,
     ) -> Pieces:
+        """See `PathScheme.pieces`, and `weft.controller.ethereal.ethereal` for how flows
+        are cut."""
         return ethereal(network, flows, seed, without, unit_bytes)
 
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
     ) -> tuple[LinkLoads, int]:
+        """See `PathScheme.uniform_loads`. Loads are exact if paths are pinned; with source ports,
+        paths are drawn."""
         if self.assigned == "ports":
             return super().uniform_loads(situation, size_bytes, step)
         paths, unit_bytes = situation.paths, situation.unit_bytes

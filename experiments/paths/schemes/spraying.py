@@ -1,4 +1,4 @@
-"""Spraying: the switches send every packet by another path, at random or in turn."""
+"""Spraying: the switches send every packet along another path, at random or in turn."""
 
 from weft.analysis.link_loads import LinkLoads, spray_loads
 from weft.analysis.uniform_loads import uniform_spray
@@ -7,17 +7,20 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Spraying(PathScheme):
-    """Every packet takes another path. Analysis takes it as ideal: every path has as many bytes."""
+    """Send every packet along another path. Analysis takes spraying as ideal: every path has as
+    many bytes."""
 
     reorders = True
     ideal = True
 
     def loads(self, situation: Situation, flows: Flows) -> tuple[LinkLoads, int]:
+        """See `PathScheme.loads`. The loads are those of ideal spraying."""
         return spray_loads(situation.paths, flows), len(flows)
 
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
     ) -> tuple[LinkLoads, int]:
+        """See `PathScheme.uniform_loads`. The loads are those of ideal spraying."""
         paths = situation.paths
         return uniform_spray(paths, size_bytes), paths.hosts * (paths.hosts - 1)
 

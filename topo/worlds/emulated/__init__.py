@@ -1,1 +1,2 @@
-"""Real packets: Mininet's namespaces, veth pairs, and processes that are switches and hosts."""
+"""The world of real packets: Mininet's namespaces, veth pairs, and processes that are switches and
+hosts."""

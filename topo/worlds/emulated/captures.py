@@ -1,4 +1,5 @@
-"""Capture every packet at every link end of a run: one tcpdump each, in its end's namespace."""
+"""Captures of every packet at every link end of a run: one tcpdump for each, in the end's
+namespace."""
 
 import os
 import re
@@ -24,7 +25,7 @@ LARGEST_BUFFER_KIB = 16 * 1024
 READY_DEADLINE_S = 60.0
 """The longest time from one tcpdump that listens to the next."""
 DRAIN_DEADLINE_S = 60.0
-"""In which no tcpdump writes anything that it has received."""
+"""How long tcpdumps may take in which none writes anything that it has received."""
 
 # Without -Z root tcpdump changes its user, and so would no longer die with its run.
 CRASH_HINT = (
@@ -43,26 +44,26 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """One capture file: what was written to it, and what was lost."""
+    """Tell what was written to one capture file, and what was lost."""
 
     path: Path
     end: str
     """The link end, for example ``leaf0 towards spine1``."""
     packets: int
-    """That are whole in the file."""
+    """How many packets are whole in the file."""
     lost: int
     cut: bool = False
-    """Whether the file ends before what was to be written to it."""
+    """Whether the file ends before all that was to be written to it."""
 
 
 def capture_path(folder: Path, direction: Direction) -> Path:
-    """Return the file of the link end that a direction leaves from."""
+    """Return the file of the link end that a direction leaves."""
     node, neighbour = direction.ends
     return folder.absolute() / f"{node}-{neighbour}.pcap"
 
 
 def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[CaptureResult]:
-    """Return what the switch process says of its captures at the ends of patch links."""
+    """Return what the switch process reports of its captures at the ends of patch links."""
     found = {Path(each["path"]).stem: each for each in answer.get("captures", ())}
     return [
         CaptureResult(
@@ -181,8 +182,8 @@ class LinkCaptures:
 
 
 def packets_in(path: Path) -> int:
-    """Return how many whole packets there are in a capture file; none in a file that cannot be
-    read."""
+    """Return how many whole packets there are in a capture file; 0 for a file that cannot
+    be read."""
     count = 0
     with suppress(OSError), open(path, "rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size

@@ -1,4 +1,4 @@
-"""Remove what killed runs left behind, and only that.
+"""Clean-up: it removes what killed runs left behind, and only that.
 
 A run is dead when the process on record as its runner no longer runs. Its processes are those on
 its record whose start time still matches, and those of this user whose environment carries its id;
@@ -6,8 +6,8 @@ nothing is ever chosen by a process's name. Network namespaces and the links in 
 last process in them.
 
 A record that another user may have written is not believed: nothing that it names is killed, and
-its folder stays, since nobody can say whether its run is up. Nor is the environment of another
-user's process: any process may put a run's id there.
+its folder stays, since nobody can say whether its run is up. The environment of another user's
+process is not believed either: any process may put a run's id there.
 """
 
 import os
@@ -32,15 +32,16 @@ from weft.topo.worlds.emulated.runs import (
 KILL_DEADLINE_S = 60.0
 
 _RUN_FOLDER = re.compile(r"[0-9a-f]{6}|\.[0-9a-f]{6}\.\d+")
-"""What a run calls its folder; with a dot and its runner's process id while it makes it."""
+"""The name of a run's folder; while the runner is making the folder, a dot stands before it and the
+runner's process id behind it."""
 
 
 def clean(root: Path = RUNS) -> list[str]:
     """Kill the processes and delete the folders of runs whose runner is dead.
 
     Returns a line for each thing removed; an empty list if there was nothing to do. Runs whose
-    runner lives are not touched. Raises MachineError, with all that was removed, if something is
-    left that this user may not remove, or that is not believed.
+    runner lives are not touched. Raises MachineError, whose message has all that was removed, if
+    something is left that this user may not remove or whose record is not believed.
     """
     folders = _run_folders(root)
     dead, unreadable, problems = [], [], []
@@ -77,8 +78,8 @@ def clean(root: Path = RUNS) -> list[str]:
 
 
 def _run_folders(root: Path) -> list[Path]:
-    """Return what in a folder of runs has a run's name; raise MachineError if nothing there can be
-    believed."""
+    """Return those entries of a folder of runs that have a run's name. Raises MachineError if
+    nothing there can be believed."""
     try:
         found = [
             path
@@ -106,7 +107,7 @@ def _listed(folders: list[Path]) -> str:
 
 def _is_dead(folder: Path) -> bool:
     """Return whether a run is dead. A folder without a record yet belongs to a live run if the
-    process that makes it still runs."""
+    process that is making it still runs."""
     runner, _ = read_record(folder)
     if runner is not None:
         return not runner.is_alive()
@@ -120,7 +121,8 @@ def _run_id(folder: Path) -> str:
 
 
 def _clean_run(folder: Path) -> list[str]:
-    """Kill what is left of a dead run and delete its folder; a line for each thing that is gone."""
+    """Kill what is left of a dead run and delete its folder; return a line for each thing that is
+    gone."""
     run_id = _run_id(folder)
     _, recorded = read_record(folder)
     alive = {process.pid: process for process in recorded if process.is_alive()}
@@ -139,13 +141,14 @@ def _clean_run(folder: Path) -> list[str]:
 
 
 def marked_processes(run_id: str) -> list[Process]:
-    """Return the processes of this user that carry a run's id in their environment, but for the
+    """Return the processes of this user that carry a run's id in their environment, except the
     calling one."""
     return [process for process, users in _marked(run_id) if users == {os.geteuid()}]
 
 
 def _foreign_claimants(run_id: str) -> Iterator[str]:
-    """Return a line for each process that carries a run's id and is not this user's alone."""
+    """Return a line for each process that carries a run's id and does not belong to this user
+    alone."""
     for process, users in _marked(run_id):
         if others := users - {os.geteuid()}:
             yield (
@@ -155,8 +158,11 @@ def _foreign_claimants(run_id: str) -> Iterator[str]:
 
 
 def _marked(run_id: str) -> Iterator[tuple[Process, set[int]]]:
-    """Return the processes that carry a run's id, each with the users that it runs as: a program
-    that is set-uid root has the environment, and the real user, of whoever started it."""
+    """Return the processes that carry a run's id, each with the users that it runs as.
+
+    There may be several users: a set-uid root program has the environment and the real user of
+    whoever started it.
+    """
     mark = f"{RUN_VARIABLE}={run_id}".encode()
     for entry in os.listdir("/proc"):
         if not entry.isdigit() or int(entry) == os.getpid():
@@ -175,9 +181,10 @@ def _marked(run_id: str) -> Iterator[tuple[Process, set[int]]]:
 
 
 def kill_all(processes: Iterable[Process], deadline_s: float = KILL_DEADLINE_S) -> None:
-    """Kill processes, by SIGKILL, that are still the ones on record, and wait until they are gone.
+    """Kill by SIGKILL those processes that are still the ones on record, and wait until they are
+    gone.
 
-    Those that this user may not kill are passed over.
+    Processes that this user may not kill are passed over.
     """
     waiting = [process for process in processes if process.is_alive()]
     forbidden: list[Process] = []

@@ -1,4 +1,5 @@
-"""What this machine can do: tools, kernel features, processors; what to install for the rest."""
+"""What this machine can do: its tools, kernel features and processors, and what to install for the
+rest."""
 
 import importlib.util
 import os
@@ -27,7 +28,7 @@ P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Va
 
 @dataclass(frozen=True)
 class Tool:
-    """A program (or Python package) from outside that Weft calls."""
+    """Name a program or Python package from outside that Weft calls."""
 
     name: str
     purpose: str
@@ -51,7 +52,7 @@ TOOLS = (
 
 @dataclass(frozen=True)
 class ToolFact:
-    """What was found of a tool: its path and version, or None."""
+    """Tell what was found of a tool: its path and version, or None."""
 
     tool: Tool
     path: str | None
@@ -60,7 +61,8 @@ class ToolFact:
 
 @dataclass(frozen=True)
 class KernelFeature:
-    """A kernel feature that was tried: whether it works, and the kernel's words if it does not."""
+    """Tell whether a kernel feature worked when it was tried, and what the kernel said if it did
+    not."""
 
     name: str
     works: bool
@@ -70,7 +72,7 @@ class KernelFeature:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """What ``weft doctor`` shows."""
+    """Hold what ``weft doctor`` shows."""
 
     cores: int
     """Processors that this process may use."""
@@ -81,11 +83,12 @@ class MachineFacts:
     """Where Python finds Mininet; None if it does not."""
     tools: tuple[ToolFact, ...]
     features: tuple[KernelFeature, ...]
-    """Empty without root, as nothing can be tried."""
+    """The kernel features that were tried; empty without root, as nothing can be tried then."""
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """One line for each thing that the emulated world cannot do without and has not got."""
+        """Return one line for each thing that the emulated world needs and this machine does not
+        have."""
         others = {
             "root: namespaces and links need it; use sudo": not self.root,
             "Mininet's Python package; apt-get install mininet": self.mininet is None,
@@ -106,8 +109,8 @@ class MachineFacts:
 
     @property
     def optional_missing(self) -> tuple[str, ...]:
-        """One line for each tool that only some options need, and for each kernel feature that Weft
-        does without where it has to."""
+        """Return one line for each missing tool that only some options need, and for each missing
+        kernel feature that Weft can do without."""
         return tuple(
             f"{feature.name}: commands that a testbed's user hides may outlive it; {feature.reason}"
             for feature in self.features
@@ -121,7 +124,7 @@ class MachineFacts:
 
     @property
     def apt_command(self) -> str | None:
-        """The one command that installs what Debian and Ubuntu have of the missing tools."""
+        """Return the one command that installs those missing tools that Debian and Ubuntu have."""
         packages = {
             *(fact.tool.package for fact in self.tools if fact.path is None and fact.tool.package),
             *(["mininet"] if self.mininet is None else []),
@@ -130,7 +133,7 @@ class MachineFacts:
 
 
 def machine_facts() -> MachineFacts:
-    """Look at the machine; nothing on it is changed."""
+    """Look at the machine without changing anything on it."""
     root = os.geteuid() == 0
     mininet = importlib.util.find_spec("mininet")
     return MachineFacts(
@@ -193,7 +196,7 @@ def check_machine(*, captures: bool = False) -> None:
 
 
 def probe_features() -> tuple[KernelFeature, ...]:
-    """Try what the emulated world needs of the kernel, in a namespace that goes at once."""
+    """Try what the emulated world needs of the kernel, in a namespace that ends at once."""
     features: list[KernelFeature] = []
 
     def attempt(name: str, work: Callable[[], None], required: bool = True) -> None:
@@ -223,18 +226,18 @@ def probe_features() -> tuple[KernelFeature, ...]:
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Clock ticks that some processors together have spent since boot (/proc/stat)."""
+    """Count the clock ticks that some processors together have spent since boot (/proc/stat)."""
 
     busy: int
-    """Everything but idle, waiting for discs, and steal."""
+    """All time but that spent idle, waiting for discs, or stolen."""
     steal: int
-    """Wanted by this virtual machine and given to another."""
+    """Time that this virtual machine wanted and another one got."""
     total: int
 
 
 @dataclass(frozen=True)
 class CpuUse:
-    """Shares of the processors' time over an interval, each 0 to 1."""
+    """Hold shares of the processors' time over an interval, each from 0 to 1."""
 
     busy: float
     steal: float
@@ -243,10 +246,11 @@ class CpuUse:
 def read_cpu_times(
     path: Path = Path("/proc/stat"), processors: Collection[int] | None = None
 ) -> CpuTimes:
-    """Return the processors' times so far; take one before and one after, and see :func:`cpu_use`.
+    """Return the processors' times so far; `cpu_use` compares two readings, one before and one
+    after.
 
-    ``processors``: numbers; by default those that this process may run on, as a container or
-    taskset may leave it a few of many.
+    ``processors`` are numbers; by default those that this process may run on, which in a container
+    or under taskset may be a few of many.
     """
     names = {f"cpu{number}" for number in processors or os.sched_getaffinity(0)}
     all_together, *rows = [line.split()[:9] for line in path.read_text().splitlines() if line]

@@ -1,8 +1,9 @@
-"""The one module that touches Mininet: nodes whose shells belong to a run, links made in a batch.
+"""The one module that touches Mininet: its nodes' shells belong to a run, and its links are made in
+a batch.
 
-Mininet keeps nodes, interfaces and links, and gives each node a shell in its namespace, so that
-its own command line and scripts work on the network. What it would do to the machine itself
-(raised sysctls, interfaces looked for among the machine's own) is bypassed.
+Mininet keeps nodes, interfaces and links, and gives each node a shell in its namespace, so that its
+own command line and scripts work on the network. What it would do to the machine itself (raise
+sysctls, look for interfaces among the machine's own) is bypassed.
 """
 
 import os
@@ -27,20 +28,21 @@ from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
 SHELL_CHECK_MS = 500
-"""Between two looks at whether a shell that says nothing still runs."""
+"""The time between two looks at whether a shell that prints nothing still runs."""
 STATUS_DEADLINE_S = 5.0
-"""For a shell that holds its namespace no longer to have ended."""
+"""How long a shell that no longer holds its namespace may take to end."""
 FILES_PER_NODE = 4
 OTHER_FILES = 512
-"""Open files of the runner: a terminal's two ends and pipes for each node, and everything else."""
+"""The runner may open `FILES_PER_NODE` files for each node (a terminal's two ends and pipes) and
+`OTHER_FILES` for everything else."""
 
 
 @contextmanager
 def _distutils_for_mininet() -> Iterator[None]:
-    """Lend Mininet 2.3 the one name it takes from distutils, which Python 3.12 has no more.
+    """Lend Mininet 2.3 the one name that it takes from distutils, which Python 3.12 no longer has.
 
-    Mininet compares Open vSwitch's versions with it, and nothing here uses Open vSwitch. What is
-    lent is taken away again, so that nobody else takes it for distutils.
+    Mininet compares Open vSwitch's versions with it, and nothing here uses Open vSwitch. The name
+    is taken away again afterwards, so that nobody else takes it for distutils.
     """
     if sys.version_info < (3, 12) or "distutils" in sys.modules:
         yield
@@ -70,7 +72,7 @@ except ImportError as error:
 
 
 class RunNode(Node):
-    """A Mininet node with a namespace of its own, whose processes end with the run."""
+    """Be a Mininet node that has a namespace of its own and whose processes end with the run."""
 
     isSetup = True
 
@@ -82,15 +84,15 @@ class RunNode(Node):
         return run.start(lambda: super(RunNode, self)._popen(cmd, **params), what)
 
     def entry(self) -> list[str]:
-        """Return what lets the shell, which has namespaces of its own, see the /proc of the run's
-        PID namespace; what the shell is to run, and commands beside it, see that already."""
+        """Return the command that lets the shell, which has namespaces of its own, see the /proc of
+        the run's PID namespace; what the shell runs, and commands beside it, see that already."""
         run: RunRecord = self.params["run"]
         if self.shell or run.pid_namespace is None:
             return []
         return ["mnexec", "-a", str(run.pid_namespace.pid)]
 
     def read(self, size: int = 1024) -> str:
-        """Return what the shell has printed, once it has printed something; raise RunError if it
+        """Return what the shell has printed, once it has printed something. Raises RunError if it
         has ended."""
         said = select.poll()
         said.register(self.stdout, select.POLLIN)
@@ -109,7 +111,7 @@ class RunNode(Node):
             )
 
     def check_namespace(self) -> None:
-        """Raise RunError if the namespace is gone that the shell has been holding."""
+        """Raise RunError if the namespace that the shell has been holding is gone."""
         if os.path.exists(f"/proc/{self.pid}/ns/net"):
             return
         try:  # what it held goes some time before its status is known
@@ -120,14 +122,16 @@ class RunNode(Node):
 
 
 class SwitchNode(RunNode, Switch):
-    """A P4 switch's Mininet node: it shares the run's namespace, and opens a shell at first use."""
+    """Be a P4 switch's Mininet node, which shares the run's namespace and opens a shell at its
+    first use."""
 
     def startShell(self, mnopts: str | None = None) -> None:
         """Note the namespace only; see :meth:`open_shell`."""
         self.pid = self.params["namespace_pid"]
 
     def entry(self) -> list[str]:
-        """Return nothing: the run's namespaces are entered, and all that they show."""
+        """Return nothing: a switch's shell enters the run's namespaces, and so sees all that they
+        show."""
         return []
 
     def open_shell(self) -> None:
@@ -147,19 +151,19 @@ class SwitchNode(RunNode, Switch):
 
 
 class MadeInterface(Intf):
-    """An interface that is configured already: Mininet only keeps account of it."""
+    """Be an interface that is configured already, so that Mininet only keeps account of it."""
 
     def config(self, **_parameters: Any) -> dict[str, Any]:
-        """Do nothing: nothing is left to configure."""
+        """Do nothing, since nothing is left to configure."""
         return {}
 
 
 class MadeLink(Link):
-    """A link whose veth pair has been created already."""
+    """Be a link whose veth pair has been created already."""
 
     @classmethod
     def makeIntfPair(cls, *_arguments: Any, **_parameters: Any) -> None:
-        """Do nothing: nothing is left to make."""
+        """Do nothing, since nothing is left to make."""
 
 
 REFUSED = {
@@ -168,12 +172,12 @@ REFUSED = {
     "wait": "waits for OpenFlow; the switches here are connected",
     "iperfudp": "is not here; try 'HOST iperf -s -u &' and 'HOST iperf -u -c HOST'",
 }
-"""Mininet's commands that are not for this network, and why."""
+"""Mininet's commands that are refused at this prompt, each with the reason."""
 
 
 def check_command(node: str, command: str) -> None:
-    """Raise InputError for a command that a shell would not take as it is: it would wait for its
-    other half, and nobody could end that from a file of commands."""
+    """Raise InputError for a command that is no whole one for a shell: the shell would wait for its
+    other half, and a file of commands has nobody who could end that."""
     told = run_tool(["bash", "-n", "-c", command], environment={**os.environ, "LC_ALL": "C"})
     if told.returncode:
         first, *_ = [*told.stderr.strip().splitlines(), last_words(told)]
@@ -182,9 +186,9 @@ def check_command(node: str, command: str) -> None:
 
 
 class CommandLine(CLI):
-    """Mininet's prompt without what would reach beyond the run: commands that kill by name, open
-    windows, or speak to other kinds of switch. Whatever goes wrong in a command ends that alone.
-    """
+    """Be Mininet's prompt without the commands that would reach beyond the run: those that kill by
+    name, open windows, or speak to other kinds of switch. Whatever goes wrong in a command ends
+    only that command."""
 
     prompt = "weft> "
     helpStr = (
@@ -196,8 +200,12 @@ class CommandLine(CLI):
     )
 
     def __init__(self, network: Any, stdin: TextIO, check: Callable[[], None]) -> None:
-        """Read commands from a file or a terminal until it ends, or `check` raises RunError: while
-        a line is waited for, in a command, or behind it. Call in the main thread."""
+        """Read commands from a file or a terminal until the input ends, or until `check` raises
+        RunError.
+
+        `check` is called while a line is waited for, during a command, and after it. Call this in
+        the main thread.
+        """
         self._check = check
         lg.handlers[0].setStream(sys.stdout)  # where everything else of the prompt goes
         lg.propagate = False  # and nowhere else, whoever gives the root logger a handler
@@ -210,26 +218,29 @@ class CommandLine(CLI):
             raise
 
     def get_names(self) -> list[str]:
-        """Return what help and completion tell of: all but what is refused."""
+        """Return the names that help and completion offer: all except those of refused commands."""
         return [name for name in super().get_names() if name.removeprefix("do_") not in REFUSED]
 
     def completenames(self, text: str, *_ignored: Any) -> list[str]:
-        """Return the commands and nodes that begin so."""
+        """Return the commands and nodes that begin with the text."""
         return [*super().completenames(text), *self.completedefault(text)]
 
     def completedefault(self, text: str, *_ignored: Any) -> list[str]:
-        """Return the nodes that begin so."""
+        """Return the nodes that begin with the text."""
         return [node.name for node in self.mn.values() if node.name.startswith(text)]
 
     def precmd(self, line: str) -> str:
-        """Show what was read, where nobody typed it."""
+        """Show the line that was read, if nobody typed it."""
         if not self.isatty() and line != "EOF":
             print(line, flush=True)
         return line
 
     def onecmd(self, line: str) -> Any:
-        """Run one line; what goes wrong is said, and the next one read, unless the network is
-        broken. # starts a comment."""
+        """Run one line; a line that starts with # is a comment.
+
+        If the command fails, the failure is shown and the next line is read, unless the network is
+        broken.
+        """
         if line.lstrip().startswith("#"):
             return None
         try:
@@ -251,7 +262,7 @@ class CommandLine(CLI):
         return stop
 
     def default(self, line: str) -> None:
-        """Run a command on the node that the line begins with."""
+        """Run a command on the node whose name the line begins with."""
         name, command, line = self.parseline(line)
         refuse(
             name not in self.mn,
@@ -267,13 +278,13 @@ class CommandLine(CLI):
         self.waitForNode(node)
 
     def _address(self, word: str) -> str:
-        """Return a host's address for its name; all else as it is."""
+        """Return a host's address for its name, and any other word as it is."""
         interface = self.mn[word].defaultIntf() if word in self.mn and self.mn[word].intfs else None
         return (interface and interface.updateIP()) or word
 
     def waitForNode(self, node: Any) -> None:
-        """Show what a node's command prints until it ends. What is typed meanwhile goes to it; but
-        a file's lines are commands for the prompt."""
+        """Show what a node's command prints until it ends. What is typed meanwhile goes to the
+        command, but the lines of a file are commands for the prompt."""
         said = select.poll()
         said.register(node.stdout, select.POLLIN)
         typed = self.stdin.fileno() if self.isatty() else None
@@ -306,10 +317,12 @@ class CommandLine(CLI):
 
 
 class MininetNetwork:
-    """A Mininet network under a run: typed access to the little of it that the world needs."""
+    """Hold a Mininet network under a run, and give typed access to the little of it that the world
+    needs."""
 
     def __init__(self, run: RunRecord, nodes: int) -> None:
-        """Prepare for so many nodes with shells; only this process's own limits are raised."""
+        """Prepare for so many nodes with shells; nothing but this process's own limits is
+        raised."""
         Mininet.inited = True  # its initialisation raises limits and sysctls of the machine
         _allow_files(nodes * FILES_PER_NODE + OTHER_FILES)
         self._run = run
@@ -317,16 +330,16 @@ class MininetNetwork:
         self._holder: Any = None
 
     def add_run_namespace(self) -> int:
-        """Make the namespace of the switches; returns the id of a process that holds it."""
+        """Make the namespace of the switches; return the id of a process that holds it."""
         self._holder = RunNode("switches", run=self._run)
         return int(self._holder.pid)
 
     def add_host(self, name: str) -> int:
-        """Make a host in a namespace of its own; returns the id of a process that holds it."""
+        """Make a host in a namespace of its own; return the id of a process that holds it."""
         return int(self.net.addHost(name, cls=RunNode, run=self._run).pid)
 
     def check_namespaces(self) -> None:
-        """Raise RunError, naming it, if a shell that holds a namespace has ended."""
+        """Raise RunError, which names the shell, if a shell that holds a namespace has ended."""
         for node in [*filter(None, [self._holder]), *self.net.hosts]:
             node.check_namespace()
 
@@ -342,7 +355,7 @@ class MininetNetwork:
         )
 
     def add_link(self, a: str, b: str, ports: tuple[int, int], names: tuple[str, str]) -> None:
-        """Note a link that has been made, by its ends' nodes, ports and interface names."""
+        """Note a link that has been made, by the nodes, ports and interface names of its ends."""
         self.net.addLink(
             a, b, port1=ports[0], port2=ports[1], intfName1=names[0], intfName2=names[1]
         )
@@ -353,7 +366,7 @@ class MininetNetwork:
         interface.ip, interface.prefixLen, interface.mac = ip, 24, mac
 
     def stop(self) -> None:
-        """End all shells. The namespaces go with the last process in them, the links with them."""
+        """End all shells. The namespaces end with the last process in them, and so do the links."""
         nodes = [*self.net.hosts, *self.net.switches, *filter(None, [self._holder])]
         for node in nodes:
             if node.shell and node.shell.poll() is None:
@@ -374,7 +387,7 @@ def _take_keys_as_they_come(terminal: int) -> None:
 
 
 def _allow_files(number: int) -> None:
-    """Let this process open so many files, and no more, as mnexec goes through all of them."""
+    """Let this process open so many files and no more, since mnexec goes through all of them."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != resource.RLIM_INFINITY and soft < number:
         wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)

@@ -1,5 +1,5 @@
-"""Work inside another process's network namespace: run a function there, or many ip and tc commands
-at once, and read its interfaces."""
+"""Work inside another process's network namespace: functions, many ip and tc commands at once, and
+counters of interfaces."""
 
 import array
 import ctypes
@@ -41,11 +41,11 @@ _FAILED_LINE = re.compile(r"Command failed -:(\d+)")
 def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
     """Run ``work`` in the network namespace of a process and return its result.
 
-    It runs in a thread of its own, which ends with it: the caller's thread never leaves its own
-    namespace. Sockets opened in ``work`` stay in that namespace, as do commands started there;
-    long-lived processes must not be started so, as they would be taken for orphans when the
-    thread ends (PR_SET_PDEATHSIG). ``/sys`` stays the caller's. Errors of ``work`` are raised
-    here; OSError if the namespace cannot be entered.
+    It runs in a thread of its own, which ends with it, so that the caller's thread never leaves its
+    own namespace. Sockets opened in ``work`` stay in that namespace, and so do commands started
+    there. Long-lived processes must not be started so: they would be killed as orphans when the
+    thread ends (PR_SET_PDEATHSIG). ``/sys`` stays the caller's. Errors of ``work`` are raised here;
+    OSError is raised if the namespace cannot be entered.
     """
 
     def enter_and_work() -> Result:
@@ -59,7 +59,7 @@ def in_namespace(pid: int, work: Callable[[], Result]) -> Result:
 def in_thread(work: Callable[[], Result]) -> Result:
     """Run ``work`` in a thread of its own, which ends with it, and return its result.
 
-    The thread is a daemon: where it hangs, Ctrl-C still ends the process.
+    The thread is a daemon: if it hangs, Ctrl-C still ends the process.
     """
     outcome: Future[Result] = Future()
 
@@ -74,17 +74,18 @@ def in_thread(work: Callable[[], Result]) -> Result:
 
 
 def check_call(result: int, what: str = "") -> None:
-    """Raise OSError, with the reason behind ``what``, unless a call of libc returned 0."""
+    """Raise OSError, which says why ``what`` failed, unless a call of libc returned 0."""
     if result != 0:
         number = ctypes.get_errno()
         raise OSError(number, f"{what}{os.strerror(number)}")
 
 
 def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
-    """Set ``net.*`` parameters of the calling thread's namespace; those it has not are passed over.
+    """Set ``net.*`` parameters of the calling thread's namespace; parameters that it does not have
+    are passed over.
 
-    To be called through :func:`in_namespace`: what ``/proc/sys/net`` shows is the namespace of
-    the thread that opens it. Raises MachineError if they may not be set.
+    Call it through :func:`in_namespace`, since ``/proc/sys/net`` shows the namespace of the thread
+    that opens it. Raises MachineError if they may not be set.
     """
     for name, value in settings:
         path = Path("/proc/sys", *name.split("."))
@@ -101,8 +102,8 @@ def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
 def turn_offloads_off(interfaces: Iterable[str]) -> None:
     """Turn checksum and segmentation offloads off, in the calling thread's namespace.
 
-    So every packet on a link is the packet that a wire would carry: no frame above the MTU, no
-    checksum left blank. Raises MachineError if the kernel refuses.
+    Then every packet on a link is the packet that a wire would carry: no frame is above the MTU,
+    and no checksum is left blank. Raises MachineError if the kernel refuses.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         for interface in interfaces:
@@ -122,8 +123,8 @@ def turn_offloads_off(interfaces: Iterable[str]) -> None:
 def read_counters(pid: int) -> dict[str, dict[str, int]]:
     """Return what the kernel counted at every interface in a process's network namespace.
 
-    By interface: ``rx_packets``, ``rx_bytes``, ``tx_packets`` and ``tx_bytes`` since the interface
-    was made, as Ethernet frames without FCS.
+    The result has, by interface, ``rx_packets``, ``rx_bytes``, ``tx_packets`` and ``tx_bytes``
+    since the interface was made; bytes are those of Ethernet frames without FCS.
     """
     lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
     rows = (line.partition(":") for line in lines)
@@ -140,10 +141,10 @@ def read_counters(pid: int) -> dict[str, dict[str, int]]:
 
 
 def run_batch(tool: str, lines: Sequence[str]) -> None:
-    """Hand lines to ``ip -batch`` or ``tc -batch``; nothing to do if there are none.
+    """Hand lines to ``ip -batch`` or ``tc -batch``; do nothing if there are none.
 
-    Raises MachineError that shows the line that failed and what the tool said of it; RunError if
-    the tool was killed.
+    Raises MachineError, which shows the line that failed and what the tool said of it, and RunError
+    if the tool was killed.
     """
     if not lines:
         return
@@ -164,7 +165,8 @@ class _Queue(msgspec.Struct):
 
 
 def queue_drops() -> dict[str, int]:
-    """Return packets dropped by the root queue of every interface that has a tbf, by interface.
+    """Return, by interface, the packets that its root queue dropped, for every interface that has a
+    tbf.
 
     Raises MachineError if tc cannot tell, RunError if it was killed.
     """

@@ -1,9 +1,9 @@
-"""Faults by name in the emulated world: what its switches and processes can do of them.
+"""Faults by name in the emulated world, as far as its switches and processes can carry them out.
 
-A switch can lose everything on a link, from a moment on or for a while (its fault tables, over
-P4Runtime), the built-in one can send more slowly (its own socket), and a rank's process can be
-killed. A switch cannot tell one packet from another. Links that are known to have failed get no
-routes: the same plan, changed once more.
+A switch can lose everything on a link, from a moment on or for a while (by its fault tables, over
+P4Runtime); the built-in one can also send more slowly (by its own socket); and a rank's process can
+be killed. A switch cannot tell one packet from another. Links that are known to have failed get no
+routes: the plan is changed once more for that.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ from weft.topo.network import Direction, Host, Topology
 
 
 def check_emulated(fault: Fault) -> None:
-    """Raise InputError for what the emulated world's switches cannot do."""
+    """Raise InputError for faults that the emulated world's switches cannot carry out."""
     refuse(
         fault.emulated_problem,
         f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
@@ -32,7 +32,8 @@ def check_emulated(fault: Fault) -> None:
 
 @dataclass(frozen=True)
 class Network:
-    """What outages are carried out on: see `weft.topo.faults.schedule.FaultyNetwork`."""
+    """Be the network that outages are carried out on; see
+    `weft.topo.faults.schedule.FaultyNetwork`."""
 
     topology: Topology
     plan: Callable[[Sequence[str], Sequence[str]], None]
@@ -44,7 +45,7 @@ class Network:
     """The ranks' processes, by host."""
 
     def kill(self, host: Host) -> None:
-        """Kill the rank's process, if it is still there."""
+        """Kill the rank's process, if it still runs."""
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pids[host.rank], signal.SIGKILL)
 
@@ -54,23 +55,28 @@ class Network:
 
 
 class Outages:
-    """Carries out the outages of a scenario while an operation runs, in a thread of its own.
+    """Carry out the outages of a scenario while an operation runs, in a thread of its own.
 
-    What is to be so from the start is so a little before it. What begins late, as the machine was
-    busy, puts off all that follows: an outage lasts as long as asked.
+    Outages that begin with the operation are carried out a little before it starts. An outage that
+    begins late because the machine was busy puts off all that follow, so that each lasts as long as
+    asked.
     """
 
     def __init__(
         self, faults: Sequence[Fault], network: Network, notice_after_ns: int | None = None
     ) -> None:
-        """Take ``notice_after_ns``: how/ long after a link went down, or came back, the controller
-        knows it; None: never. What it knows from the start on, its plan has without this."""
+        """Prepare the outages; they begin with `begin`.
+
+        ``notice_after_ns`` is how long after a link went down, or came back, the controller knows
+        it; None means never. What the controller knows from the start on, its plan already leaves
+        out.
+        """
         self._stop = threading.Event()
         self._schedule = OutageSchedule(network, faults, 0, notice_after_ns)
         self._thread: threading.Thread | None = None
 
     def begin(self, start_ns: int) -> None:
-        """Take note that the operation starts at that time of CLOCK_MONOTONIC."""
+        """Take note that the operation starts at this time of CLOCK_MONOTONIC."""
         if self._schedule.next_ns is not None:
             self._thread = threading.Thread(target=self._run, args=(start_ns,), daemon=True)
             self._thread.start()
@@ -86,11 +92,13 @@ class Outages:
                 self.go_on_to(due_ns)
 
     def go_on_to(self, due_ns: int) -> None:
-        """Carry out all that is due at a time after the start, and let become known what is due."""
+        """Carry out all that is due at this time after the start, and let the controller know what
+        it is due to know."""
         self._schedule.go_on_to(due_ns)
 
     def end(self) -> None:
-        """Bring all links back, as if nobody had noticed anything: the operation is over."""
+        """Bring all links back and forget which failures were known, since the operation is
+        over."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()

@@ -1,10 +1,10 @@
 """A PID namespace for each run: when its first process ends, the kernel kills all the others.
 
-A run's commands may leave everything behind by which it knows them: their environment, their
-session, the process that started them (``env -i setsid -f sleep 1000``). A PID namespace cannot be
-left. Its first process, here called its init, dies with the runner (PR_SET_PDEATHSIG) and when the
-pipe that the runner holds is closed; then the kernel kills everything in the namespace, also after
-a SIGKILL of the runner. Process ids told by Popen stay those of the machine.
+A run's commands may lose everything by which the run knows them: their environment, their session,
+the process that started them (``env -i setsid -f sleep 1000``). They cannot leave a PID namespace.
+Its first process, here called its init, dies with the runner (PR_SET_PDEATHSIG) and when the pipe
+that the runner holds is closed; then the kernel kills everything in the namespace, even after a
+SIGKILL of the runner. The process ids that Popen tells are still those of the machine.
 """
 
 import contextlib
@@ -24,8 +24,8 @@ _CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"
 
 _INIT = ("unshare", "--mount-proc", "bash", "-c", "echo ready; read -r")
-"""Has a /proc of the namespace for those who enter its mount namespace; reaps, as bash does, who
-has lost its parent; and ends with its standard input."""
+"""The init's program. It has a /proc of the namespace for those who enter its mount namespace; it
+reaps, as bash does, processes that have lost their parent; and it ends with its standard input."""
 
 END_DEADLINE_S = 60.0
 STATUS_DEADLINE_S = 5.0
@@ -34,21 +34,22 @@ Child = TypeVar("Child", bound="subprocess.Popen[Any]")
 
 
 class PidNamespace:
-    """A PID namespace that is up. Made by :meth:`make`, ended by :meth:`end`."""
+    """Hold a PID namespace that is up: `make` makes it and `end` ends it."""
 
     def __init__(self, init: subprocess.Popen[bytes], ns: int) -> None:
         self._init = init
         self._ns = ns
-        """Open file of the namespace."""
+        """An open file of the namespace."""
         self._children: list[subprocess.Popen[Any]] = []
-        """Those that were started here: the init cannot end before they have been waited for."""
+        """The processes that were started here; the init cannot end before they have been waited
+        for."""
 
     @classmethod
     def make(cls, environment: Mapping[str, str]) -> "PidNamespace":
-        """Make a new one, whose init has that environment.
+        """Make a new namespace, whose init has this environment.
 
-        To be called from a thread that lives as long as the run. Raises MachineError, with the
-        reason, where the kernel makes none; RunError if the init was killed.
+        Call it from a thread that lives as long as the run. Raises MachineError, with the reason,
+        if the kernel makes none, and RunError if the init was killed.
         """
         try:
             with _children_in(None):
@@ -74,11 +75,13 @@ class PidNamespace:
 
     @property
     def pid(self) -> int:
-        """The process id of the init, which is in a mount namespace with a /proc of this one."""
+        """Return the process id of the init, whose mount namespace has a /proc of this PID
+        namespace."""
         return self._init.pid
 
     def start(self, begin: Callable[[], Child]) -> Child:
-        """Have ``begin`` start a process in the namespace. Raises RunError if it has ended."""
+        """Have ``begin`` start a process in the namespace. Raises RunError if the namespace has
+        ended."""
         self.check()
         self._children = [child for child in self._children if child.poll() is None]
         try:
@@ -91,7 +94,7 @@ class PidNamespace:
         return child
 
     def check(self) -> None:
-        """Raise RunError if the init has ended, and everything in the namespace with it."""
+        """Raise RunError if the init has ended, and so everything in the namespace."""
         if start_time(self.pid) is not None:
             return
         self._reap(time.monotonic() + STATUS_DEADLINE_S)
@@ -103,7 +106,8 @@ class PidNamespace:
         )
 
     def end(self) -> None:
-        """Kill everything that is left in it; returns when it is gone, or after a minute."""
+        """Kill everything that is left in the namespace; return when it is gone, or after a
+        minute."""
         self._init.kill()
         self._reap(time.monotonic() + END_DEADLINE_S)
         if self._init.stdin is not None:
@@ -112,7 +116,8 @@ class PidNamespace:
         os.close(self._ns)
 
     def _reap(self, end: float) -> None:
-        """Wait for all that the kernel kills, the init last, until then (CLOCK_MONOTONIC)."""
+        """Wait for all processes that the kernel kills, the init last, but no longer than until
+        this time (CLOCK_MONOTONIC)."""
         for child in [*self._children, self._init]:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 child.wait(max(0.0, end - time.monotonic()))

@@ -1,4 +1,5 @@
-"""Start and end a run's processes: bound to the runner's life, on record, in a namespace."""
+"""Start and end of a run's processes, which end with the runner, are on record, and are in a
+namespace."""
 
 import os
 import select
@@ -20,12 +21,13 @@ from weft.topo.worlds.emulated.runs import RunRecord
 
 TAIL_LINES = 14
 LOOK_S = 1.0
-"""Between two looks at what a process does that is waited for."""
+"""The time between two looks at a process that is waited for."""
 STOP_DEADLINE_S = 2.0
 
 
 class RunProcess:
-    """A process of a run, started in a namespace of it, with its stderr kept in a file."""
+    """Hold a process of a run that was started in a namespace of the run and whose stderr is kept
+    in a file."""
 
     def __init__(
         self,
@@ -42,11 +44,11 @@ class RunProcess:
     ) -> None:
         """Start ``command`` in the network namespace of ``namespace_pid``.
 
-        To be called from a thread that lives as long as the run. ``log`` receives stderr. The
-        process has a session of its own, so that a Ctrl-C at the terminal does not reach it; its
-        stdin is a pipe that the runner holds, its stdout one that the runner reads if the process
-        ``speaks``, and else goes to the log. With ``output`` its stdout is that file, made anew.
-        ``umask`` is the process's, by default the runner's.
+        Call it from a thread that lives as long as the run. ``log`` receives stderr. The process
+        has a session of its own, so that a Ctrl-C at the terminal does not reach it. Its stdin is a
+        pipe that the runner holds. Its stdout is a pipe that the runner reads if the process
+        ``speaks``, and otherwise goes to the log; with ``output`` it goes to that file, made anew.
+        ``umask`` is the umask of the process, by default the runner's.
 
         Raises RunError if ``output`` cannot be written.
         """
@@ -75,14 +77,14 @@ class RunProcess:
 
     @property
     def pid(self) -> int:
-        """The process id."""
+        """Return the process id."""
         return self.popen.pid
 
     def wait_for_line(self, line: str, limit_s: float) -> None:
         """Wait until the process prints ``line`` to stdout.
 
-        Raises RunError, with the tail of its stderr, if it ends before; or has worked for longer
-        than the limit, by its processor time, or done nothing for as long (`Effort`).
+        Raises RunError, with the tail of its stderr, if the process ends before; or if it has used
+        more processor time than the limit, or done nothing for as long (`Effort`).
         """
         stdout = self.popen.stdout
         assert stdout is not None
@@ -100,7 +102,8 @@ class RunProcess:
             seen += chunk
 
     def wait_for_socket(self, path: Path, limit_s: float) -> None:
-        """Wait until the process accepts connections at a Unix socket; raises as for a line."""
+        """Wait until the process accepts connections at a Unix socket; raises the same errors as
+        `wait_for_line`."""
         effort = Effort(self.pid, time.monotonic())
         while True:
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
@@ -113,7 +116,7 @@ class RunProcess:
             time.sleep(0.005)
 
     def late(self, limit_s: float) -> RunError:
-        """Return the error to raise when the process runs and was not ready in time."""
+        """Return the error to raise when the process runs but was not ready in time."""
         return RunError(
             f"{self.what} (pid {self.pid}) was not ready after {limit_s:g} s{self.tail()}"
         )
@@ -123,13 +126,13 @@ class RunProcess:
         return self.popen.poll() is None
 
     def describe_end(self) -> str:
-        """Return who ended, and how."""
+        """Return a text that says which process ended, and how."""
         status = self.popen.poll()
         who = f"{self.what} (pid {self.pid})"
         return f"{who} runs" if status is None else f"{who} {how_it_ended(status)}"
 
     def tail(self) -> str:
-        """Return the first and last lines of its stderr, to be put behind a message."""
+        """Return the first and last lines of the process's stderr, to be put behind a message."""
         try:
             lines = self.log.read_text(errors="replace").strip().splitlines()
         except OSError:
@@ -141,7 +144,7 @@ class RunProcess:
         return "; it printed:\n" + "\n".join(f"    {line}" for line in lines)
 
     def ask_to_end(self, how: signal.Signals = signal.SIGTERM) -> None:
-        """Close its stdin and signal it; to be followed by :meth:`wait_for_end`."""
+        """Close the process's stdin and signal it; `wait_for_end` is to follow."""
         for pipe in (self.popen.stdin, self.popen.stdout):
             if pipe is not None:
                 pipe.close()
@@ -149,8 +152,8 @@ class RunProcess:
             self.popen.send_signal(how)
 
     def wait_for_end(self, deadline_s: float) -> int:
-        """Return the process's exit status (negative: the signal that ended it); it is killed if
-        the deadline passes."""
+        """Return the process's exit status (negative for the signal that ended it); if the deadline
+        passes, the process is killed."""
         try:
             return self.popen.wait(deadline_s)
         except subprocess.TimeoutExpired:
@@ -167,7 +170,7 @@ def stop_all(
     how: signal.Signals = signal.SIGTERM,
     deadline_s: float = STOP_DEADLINE_S,
 ) -> None:
-    """End processes side by side; those that have not ended by the deadline are killed."""
+    """End processes side by side, and kill those that have not ended by the deadline."""
     for process in processes:
         process.ask_to_end(how)
     end = time.monotonic() + deadline_s

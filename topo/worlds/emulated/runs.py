@@ -1,13 +1,14 @@
-"""The record that a run keeps of itself in /run/weft, so that a killed run can be cleaned up after.
+"""The record that a run keeps of itself in /run/weft, so that it can be cleaned up after if it is
+killed.
 
 A run's folder, ``/run/weft/<id>/``, holds its sockets, its files and ``record.jsonl``: one JSON
-object a line, first the runner, then every process as it is started. A process is known by its
-id *and* the time the kernel started it, so that an id used again is never taken for it. All
-processes of a run carry ``WEFT_RUN=<id>`` in their environment.
+object on each line, first the runner, then every process as it is started. A process is known by
+its id *and* the time at which the kernel started it, so that another process that gets the same id
+later is never taken for it. All processes of a run carry ``WEFT_RUN=<id>`` in their environment.
 
-The folder and all in it are their owner's alone, whatever the umask: whoever could connect to its
-sockets would drive the switches, and whoever could write its record would choose what is killed.
-So a record is believed only if nobody else can have written it (`read_believed`).
+The folder and all in it belong to their owner alone, whatever the umask: whoever could connect to
+its sockets could drive the switches, and whoever could write its record could choose what is
+killed. So a record is believed only if nobody else can have written it (`read_believed`).
 """
 
 import errno
@@ -36,19 +37,20 @@ RUN_VARIABLE = "WEFT_RUN"
 
 
 ROOT_MODE = 0o755
-"""The mode of the folder of all runs: others see which there are, and nothing of them."""
+"""The mode of the folder of all runs: other users see which runs there are, and nothing of them."""
 
 
 MOST_RECORD_BYTES = 16 << 20
 
 
 class DoubtfulError(MachineError):
-    """What a run's folder says may have been written by another user."""
+    """Say that another user may have written what a run's folder says."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """A process, told from a later one with the same id by its start time."""
+    """Identify a process by its id and its start time, which tells it from a later one with the
+    same id."""
 
     pid: int
     started: int
@@ -61,23 +63,24 @@ class Process:
 
 
 def boot_id() -> str:
-    """Return what identifies the machine's current boot; process start times count from it."""
+    """Return what identifies the machine's current boot, from which process start times count."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """A line of a run's record: a process, told from others of its id by its start, and its job."""
+    """Hold one line of a run's record: a process, its start time, which tells it from others of its
+    id, and its job."""
 
     pid: int
     started: int
     what: str
     runner: bool = False
     boot: str = ""
-    """Tells the runner's machine from the same one after it was started anew."""
+    """The boot of the machine in which the runner started, which tells it from later ones."""
 
 
 class RunRecord:
-    """A run's id, its folder and its record. Made by :meth:`create`, ended by :meth:`remove`."""
+    """Hold a run's id, its folder and its record; `create` makes it and `remove` ends it."""
 
     def __init__(self, run_id: str, folder: Path) -> None:
         self.id = run_id
@@ -87,10 +90,10 @@ class RunRecord:
 
     @classmethod
     def create(cls, root: Path = RUNS) -> "RunRecord":
-        """Choose an id, and make its folder with the calling process on record as the runner.
+        """Choose an id, and make the run's folder with the calling process on record as the runner.
 
-        The folder appears with its record already in it, so that a clean-up at the same moment
-        sees a live runner. Raises MachineError if ``root`` cannot be written, or is another user's.
+        The folder appears with its record already in it, so that a clean-up at the same moment sees
+        a live runner. Raises MachineError if ``root`` cannot be written, or is another user's.
         """
         try:
             _prepare(root)
@@ -115,10 +118,10 @@ class RunRecord:
             ) from error
 
     def enclose(self) -> None:
-        """Start the run's processes, from now on, in a PID namespace of its own, where the kernel
-        makes one; elsewhere they are known by their record and their environment alone.
+        """Start the run's processes, from now on, in a PID namespace of its own, if the kernel
+        makes one; otherwise they are known by their record and their environment alone.
 
-        To be called from a thread that lives as long as the run.
+        Call it from a thread that lives as long as the run.
         """
         with signals_held(), suppress(MachineError):
             self.pid_namespace = PidNamespace.make(self.environment())
@@ -127,7 +130,8 @@ class RunRecord:
     def start(self, begin: Callable[[], Child], what: str) -> Child:
         """Have ``begin`` start a process of the run, and put it on record.
 
-        Signals wait meanwhile: nobody would wait for a child that they cut off.
+        Signals are held back meanwhile, since nobody would wait for a child whose start they
+        interrupted.
         """
         with signals_held():
             namespace = self.pid_namespace
@@ -136,13 +140,13 @@ class RunRecord:
         return child
 
     def end_enclosed(self) -> None:
-        """Kill whatever is left in the run's PID namespace, and forget it."""
+        """Kill whatever is left in the run's PID namespace, and forget the namespace."""
         namespace, self.pid_namespace = self.pid_namespace, None
         if namespace is not None:
             namespace.end()
 
     def add(self, pid: int, what: str, *, runner: bool = False) -> Process:
-        """Put a process on record; to be called right after it was started."""
+        """Put a process on record; call this right after it was started."""
         process = Process(pid, start_time(pid) or 0, what)
         line = _Line(pid, process.started, what, runner, boot_id() if runner else "")
         with open_private(self.folder / RECORD, "a") as record:
@@ -150,18 +154,18 @@ class RunRecord:
         return process
 
     def environment(self) -> dict[str, str]:
-        """Return this process's environment with the run's mark in it, for the run's processes."""
+        """Return this process's environment with the run's id in it, for the run's processes."""
         return {**os.environ, RUN_VARIABLE: self.id}
 
     def remove(self) -> None:
-        """Delete the run's folder; nothing if it is gone."""
+        """Delete the run's folder; do nothing if it is gone."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _prepare(root: Path) -> None:
-    """Make the folder of all runs if there is none; see that nobody else may write it.
+    """Make the folder of all runs if there is none, and make sure that nobody else may write it.
 
-    Raises DoubtfulError where it is another user's, or a link.
+    Raises DoubtfulError if it belongs to another user, or is a link.
     """
     root.mkdir(mode=ROOT_MODE, exist_ok=True)
     if why := doubt_of_folder(root.lstat()):
@@ -174,17 +178,17 @@ def _prepare(root: Path) -> None:
 
 
 def doubt_of_folder(status: os.stat_result) -> str:
-    """Return the same as `doubt`, of what is to be a folder."""
+    """Return why something that should be a folder is not believed, as `doubt` does for a file."""
     return doubt(status) or ("" if stat.S_ISDIR(status.st_mode) else "it is no folder")
 
 
 def read_believed(file: Path) -> str:
     """Return the text of a file in a run's folder that root or this user has written, and nobody
-    else can.
+    else can have.
 
-    So must be the file itself, which is no link, its run's folder, and the folder of all runs.
-    Raises DoubtfulError, with the reason, where another user may have written it; OSError where it
-    cannot be read.
+    The same must be true of the file itself, which must not be a link, of its run's folder, and of
+    the folder of all runs. Raises DoubtfulError, with the reason, if another user may have written
+    it; OSError if it cannot be read.
     """
     for folder in (file.parent.parent, file.parent):
         if why := doubt_of_folder(folder.lstat()):
@@ -216,9 +220,9 @@ def _doubtful(path: Path, why: str, folder: Path) -> DoubtfulError:
 def read_record(folder: Path) -> tuple[Process | None, list[Process]]:
     """Return (runner, other processes) of a run, from its record.
 
-    The runner is None where the record is missing, or from before the machine's last boot. A
-    last line cut short by a kill is passed over. Raises DoubtfulError where another user may have
-    written it, PermissionError where this user may not read it.
+    The runner is None if the record is missing, or from before the machine's last boot. A last line
+    that was cut short by a kill is passed over. Raises DoubtfulError if another user may have
+    written the record, PermissionError if this user may not read it.
     """
     runner: Process | None = None
     others: list[Process] = []

@@ -1,4 +1,4 @@
-"""Start a run's switch processes: one for all built-in switches, or a BMv2 each."""
+"""Start of a run's switch processes: one for all built-in switches, or one BMv2 for each switch."""
 
 import json
 import os
@@ -35,9 +35,10 @@ takes a slow machine minutes; later ones take it from the cache."""
 ANSWER_DEADLINE_S = 60.0
 """How long the switch process may take to answer; one that has ended is noticed at once."""
 BMV2_UMASK = 0o077
-"""BMv2 makes nothing but sockets and logs in the run's folder, which are their owner's alone."""
+"""The umask of BMv2, so that the sockets and logs that it makes in the run's folder belong to their
+owner alone."""
 LEAST_FRAME_BYTES = 9216
-"""Room for a frame in the built-in switch, whatever the links take."""
+"""The least room for a frame in the built-in switch, however small the links' MTU is."""
 
 
 def socket_path(run: RunRecord, switch: Switch) -> Path:
@@ -46,7 +47,7 @@ def socket_path(run: RunRecord, switch: Switch) -> Path:
 
 
 def address(run: RunRecord, switch: Switch) -> str:
-    """Return a switch's P4Runtime address, as gRPC takes it."""
+    """Return a switch's P4Runtime address, in the form that gRPC takes."""
     return f"unix:{socket_path(run, switch)}"
 
 
@@ -62,8 +63,9 @@ def builtin_config(
     """Return the configuration of ``python -m weft.switch.realtime`` for all switches of a
     topology.
 
-    ``captured``: captures at the switches' ends of links are to see what the switches send.
-    ``patch_captures``: the folder for captures of patch links, which only the process itself sees.
+    ``captured`` says whether captures at the switches' ends of links are to see what the switches
+    send. ``patch_captures`` is the folder for captures of patch links, which only the process
+    itself sees.
     """
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
     interfaces = dict(switch_interfaces(topology, links))
@@ -105,7 +107,7 @@ def builtin_config(
 
 
 class BuiltinSwitches:
-    """All switches of a topology in one process of the built-in switch."""
+    """Run all switches of a topology in one process of the built-in switch."""
 
     def __init__(
         self,
@@ -119,7 +121,7 @@ class BuiltinSwitches:
         links: LinkKind = "veth",
         patch_captures: Path | None = None,
     ) -> None:
-        """Start the process in the run's namespace; it has its configuration in a file."""
+        """Start the process in the run's namespace; its configuration is in a file."""
         config = builtin_config(topology, run, seed, link_mtu, captured, links, patch_captures)
         path = run.folder / "switches.json"
         with open_private(path, "w") as file:
@@ -141,14 +143,14 @@ class BuiltinSwitches:
         self.processes[0].wait_for_line("ready", limit_s)
 
     def statistics(self) -> dict[str, Any]:
-        """Return the statistics document of the process; raise RunError if it does not answer."""
+        """Return the statistics document of the process. Raises RunError if it does not answer."""
         return self.ask("")
 
     def ask(self, request: str, timeout_s: float = ANSWER_DEADLINE_S) -> dict[str, Any]:
-        """Return what the process answers to a line of `weft.switch.realtime.statistics`, or to
-        none.
+        """Return what the process answers to a request line of `weft.switch.realtime.statistics`,
+        or to an empty one.
 
-        RunError if it does not answer, or refuses.
+        Raises RunError if it does not answer, or refuses.
         """
         answer = bytearray()
         try:
@@ -174,14 +176,16 @@ class BuiltinSwitches:
 
 
 class Bmv2Switches:
-    """One ``simple_switch_grpc`` a switch, without a program until the controller sends it one."""
+    """Run one ``simple_switch_grpc`` for each switch, which has no program until the controller
+    sends it one."""
 
     def __init__(
         self, topology: Topology, run: RunRecord, namespace_pid: int, log_packets: bool = False
     ) -> None:
-        """Start them all in the run's namespace; MachineError where BMv2 is not installed.
+        """Start all switches in the run's namespace. Raises MachineError if BMv2 is not installed.
 
-        ``log_packets`` makes each write every step of every packet to its log in the run's folder.
+        ``log_packets`` makes each switch write every step of every packet to its log in the run's
+        folder.
         """
         self._topology = topology
         self._sockets = [socket_path(run, switch) for switch in topology.switches]
@@ -209,10 +213,10 @@ class Bmv2Switches:
             process.wait_for_socket(path, limit_s)
 
     def statistics(self) -> dict[str, Any]:
-        """Return, per switch and port, what the kernel counted at its interface and tbf dropped
-        there.
+        """Return, per switch and port, what the kernel counted at its interface and what tbf
+        dropped there.
 
-        Named as in the built-in switch's document, of which BMv2 has no more than this.
+        Keys are named as in the built-in switch's document; BMv2 has only these few of it.
         """
         counters = read_counters(self._namespace_pid)
         drops = in_namespace(self._namespace_pid, queue_drops)
@@ -238,8 +242,8 @@ SwitchProcesses = BuiltinSwitches | Bmv2Switches
 
 
 def find_bmv2(search_path: str | None = None) -> str:
-    """Return the path of simple_switch_grpc; raise MachineError, with what to install, if there is
-    none."""
+    """Return the path of simple_switch_grpc. Raises MachineError, which says what to install, if
+    there is none."""
     found = shutil.which(BMV2, path=search_path)
     if found is None:
         raise MachineError(
@@ -254,7 +258,7 @@ def find_bmv2(search_path: str | None = None) -> str:
 def bmv2_command(
     device_id: int, path: Path, interfaces: Mapping[int, str], log: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command of a BMv2 without a program; MachineError where BMv2 is not installed.
+    """Return the command of a BMv2 without a program. Raises MachineError if BMv2 is not installed.
 
     Args:
         path: where it is to listen for P4Runtime.
@@ -274,7 +278,8 @@ def bmv2_command(
 
 @cache
 def notification_options(program: str) -> tuple[str, ...]:
-    """Keep notifications, of a BMv2 built with nanomsg, out of /tmp, where device ids clash."""
+    """Return options that keep the notifications of a BMv2 built with nanomsg out of /tmp, where
+    device ids clash."""
     told = run_tool([program, "--help"])
     option = "--notifications-addr"
     return (option, "ipc://{}.notifications") if option in told.stdout + told.stderr else ()

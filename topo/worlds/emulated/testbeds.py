@@ -1,6 +1,6 @@
-"""What a testbed that stays up says of itself, so that other processes find its switches.
+"""What a testbed that stays up tells of itself, so that other processes find its switches.
 
-`Testbed.write` leaves ``testbed.json`` in the run's folder; it goes with the folder.
+`Testbed.write` leaves ``testbed.json`` in the run's folder; the file goes with the folder.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,8 @@ MOST_SCRIPT_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class RunningSwitch:
-    """A switch of a testbed: where it serves P4Runtime (``unix:PATH``), and its device id."""
+    """Describe a switch of a testbed by where it serves P4Runtime (``unix:PATH``) and by its device
+    id."""
 
     address: str
     device_id: int
@@ -29,7 +30,7 @@ class RunningSwitch:
 
 @dataclass(frozen=True)
 class RunningTestbed:
-    """A testbed that is up."""
+    """Describe a testbed that is up."""
 
     run_id: str
     description: str
@@ -37,17 +38,17 @@ class RunningTestbed:
     """The switches by name."""
 
     def write(self, folder: Path) -> None:
-        """Leave this in the run's folder, whole or not at all."""
+        """Write this into the run's folder, whole or not at all."""
         draft = folder / f".{FILE}"
         with open_private(draft, "w") as file:
             file.write(msgspec.json.format(msgspec.json.encode(self)).decode() + "\n")
         draft.replace(folder / FILE)
 
     def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
-        """Return the switches of those names, or all of them for none.
+        """Return the switches of these names, or all of them if no names are given.
 
         Raises:
-            InputError: there is none of that name.
+            InputError: there is no switch of one of the names.
         """
         for name in names:
             refuse(
@@ -76,7 +77,7 @@ def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:
 
 
 def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed:
-    """Return the testbed with that id, or the only one.
+    """Return the testbed with this id, or the only one.
 
     Raises:
         InputError: there is none, or there are several and none was named.

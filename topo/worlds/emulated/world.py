@@ -65,9 +65,9 @@ TRACE_DEADLINE_S = 600.0
 
 
 class EmulatedWorld:
-    """A topology that is up while this context manager is entered.
+    """Keep a topology up while this context manager is entered.
 
-    Enter it in the main thread, or one that outlives it: the kernel kills the run's processes
+    Enter it in the main thread, or in one that outlives it: the kernel kills the run's processes
     when the thread that started them ends. A SIGTERM or SIGHUP in between ends the block as
     SystemExit, so that it cleans up after itself.
     """
@@ -93,9 +93,9 @@ class EmulatedWorld:
         end. ``path_mtu`` is the RoCE payload in bytes, ``link_mtu`` the veths' IP MTU. With
         ``pcap_dir``, every link end is captured there. ``bmv2_log`` turns BMv2's packet logs on.
         With ``links`` "patch", links between switches are inside the switch process, without
-        interfaces; only the built-in switch can do that.
-        ``switch_module`` is the module that runs the built-in switches. Raises InputError for
-        what makes no sense, MachineError for what the machine has not got.
+        interfaces; only the built-in switch can do that. ``switch_module`` is the module that runs
+        the built-in switches. Raises InputError for what makes no sense, MachineError for what the
+        machine does not have.
         """
         self.topology = topology
         self.switch_kind: SwitchKind = check_kind(switch_kind)
@@ -129,7 +129,7 @@ class EmulatedWorld:
         """Whether the switches have said that they are."""
 
     def __enter__(self) -> "EmulatedWorld":
-        """Bring everything up; returns when all switches take P4Runtime connections."""
+        """Bring everything up; return when all switches take P4Runtime connections."""
         self._signals.enter_context(ending_on_signals())
         try:
             if self._record is None:
@@ -235,9 +235,9 @@ class EmulatedWorld:
     def close(self) -> None:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.
 
-        What was captured is in :attr:`captured` afterwards. May be called more than once; signals
-        wait until it is done. A record that was handed in keeps its folder. Raises RunError if the
-        switches cannot end their captures, with everything down.
+        Afterwards :attr:`captured` says what was captured. This may be called more than once;
+        signals wait until it is done. The folder of a record that was handed in stays. Raises
+        RunError, with everything down, if the switches could not end their captures.
         """
         try:
             with signals_held():
@@ -273,21 +273,21 @@ class EmulatedWorld:
 
     @property
     def record(self) -> RunRecord:
-        """The run's record: its id, folder, and the environment for its processes."""
+        """Return the run's record: its id, its folder, and the environment for its processes."""
         return _up(self._record)
 
     @property
     def network(self) -> Any:
-        """The ``mininet.net.Mininet`` object, for Mininet's own command line and scripts."""
+        """Return the ``mininet.net.Mininet`` object, for Mininet's own command line and scripts."""
         return _up(self._network).net
 
     @property
     def namespace_pid(self) -> int:
-        """A process in the run's namespace, where all switch ends of links are."""
+        """Return the id of a process in the run's namespace, where all switch ends of links are."""
         return _up(self._namespaces.get("switches"))
 
     def host_pid(self, rank: int) -> int:
-        """Return a process in the namespace of a rank's host, by which to enter it."""
+        """Return the id of a process in the namespace of a rank's host, by which to enter it."""
         return _up(self._namespaces.get(self.topology.host(rank).name))
 
     def host_interface(self, rank: int) -> str:
@@ -297,27 +297,29 @@ class EmulatedWorld:
 
     @property
     def switch_addresses(self) -> dict[str, str]:
-        """The P4Runtime address (``unix:...``) of each switch, by name."""
+        """Return the P4Runtime address (``unix:...``) of each switch, by name."""
         return {switch.name: address(self.record, switch) for switch in self.topology.switches}
 
     @property
     def switch_processes(self) -> list[RunProcess]:
-        """The switch process, or BMv2's processes."""
+        """Return the switch process, or BMv2's processes."""
         return list(self._switches.processes) if self._switches is not None else []
 
     def host_queue_drops(self) -> dict[str, int]:
-        """Return packets that the tbf on each host's own interface dropped, by host."""
+        """Return, by host, the packets that the tbf on the host's own interface dropped."""
         return {
             host.name: sum(in_namespace(self.host_pid(host.rank), queue_drops).values())
             for host in self.topology.hosts
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return what no switch counts of what faults lost: nothing, since the switches lose it."""
+        """Return what faults lost and no switch counts: nothing, since the switches lose it
+        themselves."""
         return {}
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Return packets that tbf dropped behind a switch (BMv2 alone), by switch and port."""
+        """Return, by switch and port, the packets that tbf dropped behind a switch (BMv2 alone has
+        one)."""
         drops = in_namespace(self.namespace_pid, queue_drops)
         return {
             (port.node, port.number): drops[interface]
@@ -326,19 +328,19 @@ class EmulatedWorld:
         }
 
     def switch_statistics(self) -> dict[str, Any]:
-        """Return what the switches tell of themselves: the built-in switch's statistics document,
+        """Return what the switches report of themselves: the built-in switch's statistics document,
         or the kernel's counts at BMv2's interfaces."""
         if self._switches is None:
             raise RunError("the emulated world is not up: enter it first")
         return self._switches.statistics()
 
     def reset_lateness(self) -> None:
-        """Start the built-in switch's lateness statistics anew; nothing on BMv2."""
+        """Start the built-in switch's lateness statistics anew; do nothing on BMv2."""
         if isinstance(self._switches, BuiltinSwitches):
             self._switches.ask("reset")
 
     def record_loads(self, start_ns: int, bin_ns: int) -> None:
-        """Count what links carry from that time of CLOCK_MONOTONIC on, in bins of that length or of
+        """Count what links carry from this time of CLOCK_MONOTONIC on, in bins of this length or of
         a multiple of it. The counts are among the built-in switch's statistics; BMv2 counts
         nothing."""
         if isinstance(self._switches, BuiltinSwitches):
@@ -350,13 +352,15 @@ class EmulatedWorld:
             self._switches.ask("loads end")
 
     def start_trace(self, switch: str, packets: int) -> None:
-        """Trace the next packets of a built-in switch; its program's traced form may have to be
-        compiled first, which takes seconds. Raises RunError."""
+        """Trace the next packets of a built-in switch. Raises RunError.
+
+        The traced form of its program may have to be compiled first, which takes seconds.
+        """
         self._builtin("traced").ask(f"trace {switch} start {packets}", TRACE_DEADLINE_S)
 
     def take_trace(self, switch: str, *, end: bool = False) -> dict[str, Any]:
         """Return what has been traced at a switch (`weft.switch.realtime.traces.Traces.take`) since
-        it was last taken; with ``end`` there is no more of it. Raises RunError."""
+        this was last called; ``end`` ends the trace. Raises RunError."""
         switches = self._builtin("traced")
         taken = switches.ask(f"trace {switch} take", TRACE_DEADLINE_S)
         if end:
@@ -372,9 +376,10 @@ class EmulatedWorld:
         return self._switches
 
     def set_rates(self, rates_bps: Mapping[tuple[str, str], int]) -> None:
-        """Let directions of links between switches, by their ends, go on at other rates.
+        """Let directions of links between switches, given by their ends, go on at other rates, in
+        bit/s.
 
-        The built-in switch alone can do it. Raises RunError.
+        Only the built-in switch can do that. Raises RunError.
         """
         if not isinstance(self._switches, BuiltinSwitches):
             raise RunError(f"the rates of {self.switch_kind}'s links cannot be changed")
@@ -385,10 +390,11 @@ class EmulatedWorld:
         self._switches.ask(" ".join(["rates", *rates]))
 
     def set_link(self, node: str, neighbour: str, *, up: bool) -> None:
-        """Let the link between two nodes fail, or come back: down, it loses everything.
+        """Let the link between two nodes fail or come back; while it is down, it loses everything.
 
-        A patch link does so in the switch process; of a pair of veths, the switch's end goes down
-        and up. Raises InputError for no such link, RunError if the switches do not answer.
+        A patch link fails inside the switch process; for a pair of veths, the switch's end is set
+        down and up. Raises InputError if there is no such link, RunError if the switches do not
+        answer.
         """
         direction = self.topology.direction(node, neighbour)
         end = direction.link.b  # the end away from the hosts is a switch's
@@ -403,7 +409,8 @@ class EmulatedWorld:
         )
 
     def check_alive(self) -> None:
-        """Raise RunError, naming it, if a process that the network consists of has ended."""
+        """Raise RunError, which names the process, if a process that the network consists of has
+        ended."""
         # The shells first: a link that goes with its namespace may take others along.
         self._check_shells()
         captures = self._captures.processes if self._captures is not None else []
@@ -413,8 +420,8 @@ class EmulatedWorld:
 
     @contextmanager
     def blaming_the_dead(self) -> Iterator[None]:
-        """Name the process of the network that has ended, if what is in the block fails since then:
-        a RunError that names it takes the place of the RunError of what misses it."""
+        """Name the process of the network that has ended, if the block fails because of that: a
+        RunError that names it replaces the RunError that the block raised."""
         try:
             yield
         except RunError:

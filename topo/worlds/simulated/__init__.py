@@ -1,1 +1,2 @@
-"""Virtual time: hosts, links and switches in one process, the same on every machine."""
+"""The world in virtual time: hosts, links and switches in one process, the same on every
+machine."""

@@ -1,6 +1,6 @@
 """A network in virtual time: switches, links and hosts' interfaces, driven by compiled code.
 
-It knows agents only by what `HostAgent` shows a driver, and nothing of what they do.
+It knows agents only by what `HostAgent` shows to whoever drives it, and nothing of what they do.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -30,39 +30,39 @@ ADDED_BYTES = 256
 PAUSE_EVENTS = 50_000
 """Events between two looks at the progress."""
 STUCK_CALLS = 100_000
-"""Calls of agents at one moment, after which time does not go on by itself."""
+"""So many calls of agents at one moment mean that time does not go on by itself."""
 
 
 class Agent(Protocol):
-    """What runs on a host: a `HostAgent`, or anything around an endpoint."""
+    """Run on a host: it is a `HostAgent`, or anything around an endpoint."""
 
     @property
     def endpoint(self) -> Endpoint:
-        """The host's transport."""
+        """Return the host's transport."""
 
     @property
     def groups(self) -> Collection[int]:
-        """The multicast groups that the host joins."""
+        """Return the multicast groups that the host joins."""
 
     @property
     def due_ns(self) -> int | None:
-        """When the agent wants to be called; None means that it waits for packets."""
+        """Return when the agent wants to be called; None means that it waits for packets."""
 
     @property
     def attentive(self) -> bool:
-        """Whether the agent is called for every packet that reaches its host."""
+        """Return whether the agent is called for every packet that reaches its host."""
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Do what is due; ``batch`` has the datagram that the agent is called for."""
 
 
 class Fabric:
-    """The network's state. Times are ns since it was made.
+    """Hold the network's state. Times are ns since it was made.
 
     Args:
-        seed: of the switches' random(), as in the emulated world.
+        seed: seeds the switches' random(), as in the emulated world.
         path_mtu: RoCE payload of a packet, in bytes.
-        host_queue_bytes: bound of what a host's interface queues; its transport sends no more.
+        host_queue_bytes: the most that a host's interface queues; its transport sends no more.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Fabric:
         self._peers = np.full(indices, engine.NONE, np.int64)
         self._directions = np.full(indices, engine.NONE, np.int64)
         self.down = np.zeros(indices, np.int64)
-        """Not 0 for directions on which everything is lost."""
+        """By port index: not 0 for directions on which everything is lost."""
         self.lost_packets = np.zeros(indices, np.int64)
         self.lost_bytes = np.zeros(indices, np.int64)
 
@@ -161,18 +161,19 @@ class Fabric:
 
     @property
     def now_ns(self) -> int:
-        """The time."""
+        """Return the present virtual time in ns."""
         return self.world.now_ns
 
     @property
     def digest(self) -> str:
-        """The digest of all frames that reached the far end of a link: time, direction, length,
-        content."""
+        """Return the digest of all frames that reached the far end of a link, by time, direction,
+        length and content."""
         high, low = self.world.digest_high, self.world.digest_low
         return f"{high % (1 << 64):016x}{low % (1 << 64):016x}"
 
     def host_index(self, rank: int) -> int:
-        """Return the port index of a host's uplink, which is also the far end of its downlink."""
+        """Return the port index of a host's uplink, which is also that of the far end of its
+        downlink."""
         return self.world.first_uplink + rank
 
     def attach(self, agents: Mapping[int, Agent]) -> None:
@@ -189,7 +190,7 @@ class Fabric:
             self.wake(rank)
 
     def detach(self) -> None:
-        """Take all agents away; what is under way to them is refused."""
+        """Take all agents away; packets that are under way to them are refused."""
         self._agents = [None] * len(self._agents)
         for name in ("endpoint", "alive", "attentive"):
             self.hosts[name] = 0
@@ -211,12 +212,12 @@ class Fabric:
         self.hosts["alive"][rank] = 0
 
     def set_down(self, directions: Iterable[tuple[str, str]], down: bool) -> None:
-        """Lose everything from now on, or nothing, on directions given by their ends."""
+        """Lose everything, or nothing, from now on, on directions given by their ends."""
         for ends in directions:
             self.down[self.port_indices[ends]] = down
 
     def set_rate(self, ends: tuple[str, str], rate_bps: int) -> None:
-        """Let a direction, given by its ends, carry so much from now on."""
+        """Let a direction, given by its ends, carry this many bit/s from now on."""
         self.dataplane.set_rate(*self._port_of(ends), rate_bps)
 
     def inject(self, ends: tuple[str, str], frame: bytes) -> None:
@@ -229,7 +230,7 @@ class Fabric:
         )
 
     def advance_to(self, time_ns: int) -> None:
-        """Let time pass without an event; there must be none before."""
+        """Let time pass without an event; the next event must not be earlier."""
         self.world.now_ns = max(self.now_ns, time_ns)
 
     def set_rules(
@@ -238,7 +239,8 @@ class Fabric:
         places: npt.NDArray[np.uint8],
         opcodes: npt.NDArray[np.uint8],
     ) -> None:
-        """Set the rules of packet faults, as `layout` has them; the arrays are kept and used."""
+        """Set the rules of packet faults, which are rows of `layout.Rule`; the arrays are kept and
+        used."""
         self._rules = (rules, places, opcodes)
         self.world.fill(
             rules=rules.ctypes.data,
@@ -256,10 +258,11 @@ class Fabric:
         pause: Callable[[], None] | None = None,
         triggered: Callable[[], None] | None = None,
     ) -> bool:
-        """Go on to ``stop_ns``, included, or until ``until`` says so after a call of an agent.
+        """Go on to ``stop_ns``, included, or until ``until`` returns true after an agent was
+        called.
 
         Args:
-            attended: called after an agent was, with its rank.
+            attended: called with an agent's rank after the agent was called.
             pause: called every so many events, for a progress bar.
             triggered: called when a rule of action TRIGGER has applied.
 
@@ -319,7 +322,7 @@ class Fabric:
         return f"the pool had no room for {lost} frames" if lost else held
 
     def statistics(self) -> dict[str, Any]:
-        """Return what the built-in switch process tells of itself in the emulated world."""
+        """Return what the built-in switch process reports of itself in the emulated world."""
         return {
             "switches": [
                 {
@@ -365,7 +368,7 @@ def prepare() -> None:
 
 @dataclass(eq=False)
 class Idle:
-    """A host that does nothing by itself; its transport answers."""
+    """Be a host that does nothing by itself; its transport answers packets."""
 
     endpoint: Endpoint
     groups: Collection[int] = ()
@@ -373,6 +376,6 @@ class Idle:
     attentive: bool = False
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
-        """Take the transport's events, and forget them."""
+        """Take the transport's events and forget them."""
         self.endpoint.take_events(batch)
         self.endpoint.poll()

@@ -1,4 +1,4 @@
-"""Compiled: what packet faults do to a frame that reaches the far end of a link."""
+"""Compiled code that does to a frame, at the far end of a link, what packet faults ask for."""
 
 from weft.agents.transport.kernels.memory import memmove
 from weft.base.jit import load8, memcpy
@@ -27,7 +27,7 @@ _HELD_BYTES = Held.dtype.itemsize
 
 @internal
 def chunk_of(data: Frame, at: int, opcode: int) -> int:
-    """Return the chunk or block that an immediate names, or NONE: `at` is where the BTH begins."""
+    """Return the chunk or block that an immediate names, or NONE; `at` is where the BTH begins."""
     if opcode == _CHUNK:
         place = 20
     elif opcode == _WRITE_ONLY_WITH_IMMEDIATE:
@@ -43,8 +43,10 @@ def chunk_of(data: Frame, at: int, opcode: int) -> int:
 def rule_applies(
     world: WorldRecord, rule: int, port_index: int, data: Frame, at: int, length: int
 ) -> bool:
-    """Return whether a rule's action is due on a frame (at ``data[at]``) that left
-    ``port_index``."""
+    """Return whether a rule's action is due on a frame (at ``data[at]``) that left ``port_index``.
+
+    A frame that matches is counted, and the action CORRUPT is done here.
+    """
     words = Rule(world.rules, rule)
     if load8(world.rule_places + rule * world.port_indices + port_index) == 0:
         return False
@@ -90,7 +92,7 @@ def copy_of(context: Context, packet: int) -> int:
 
 @internal
 def hold(world: WorldRecord, packet: int, port_index: int, time_ns: int, swapped: int) -> None:
-    """Keep a frame until a time."""
+    """Keep a frame back until a time."""
     count = world.held_count
     if count == HELD_ROOM:
         world.failure = 1
@@ -137,7 +139,7 @@ def swapped_at(world: WorldRecord, port_index: int) -> int:
 
 @internal
 def let_go(world: WorldRecord, position: int) -> int:
-    """Take a frame out of those held: its packet."""
+    """Take a frame out of those held; return its packet."""
     packet = Held(world.held, position).packet
     world.held_count -= 1
     last = world.held + world.held_count * _HELD_BYTES

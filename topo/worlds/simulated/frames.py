@@ -1,4 +1,5 @@
-"""Compiled: frames of datagrams, as a host's stack makes and checks them, and their hash."""
+"""Compiled code for frames of datagrams: it makes and checks them as a host's stack does, and
+hashes them."""
 
 from weft.switch.engine.native import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
@@ -28,7 +29,7 @@ _D = 0xA54FF53A5F1D36F1 - (1 << 64)
 
 @internal
 def header_sum(total_length: int, tos: int, source: int, destination: int) -> int:
-    """Return the IPv4 header checksum of what a host sends (RFC 1071)."""
+    """Return the IPv4 header checksum of a packet that a host sends (RFC 1071)."""
     total = 0x4500 + tos + total_length + _DONT_FRAGMENT + (TTL << 8) + _UDP
     total += (source >> 16) + (source & 0xFFFF) + (destination >> 16) + (destination & 0xFFFF)
     total = (total & 0xFFFF) + (total >> 16)
@@ -40,10 +41,11 @@ def header_sum(total_length: int, tos: int, source: int, destination: int) -> in
 def put_stack(
     data: Frame, at: int, host: HostRecord, size: int, destination: int, source_port: int, tos: int
 ) -> int:
-    """Write Ethernet, IPv4 and UDP in front of a datagram of ``size`` bytes; the frame's length.
+    """Write Ethernet, IPv4 and UDP in front of a datagram of ``size`` bytes; return the frame's
+    length.
 
-    ``at`` is where the frame begins in ``data``. As Linux does for a socket with DF: identification
-    0; UDP checksum 0; everything that is not multicast goes to the gateway.
+    ``at`` is where the frame begins in ``data``. As Linux does for a socket with DF, the
+    identification and the UDP checksum are 0; everything that is not multicast goes to the gateway.
     """
     source = host.address
     source_mac = host.mac
@@ -88,11 +90,12 @@ def read32(data: Frame, at: int) -> int:
 
 @internal
 def taken_size(data: Frame, at: int, length: int, host: HostRecord) -> int:
-    """Return bytes of the datagram in a frame that an interface and its stack take; -1 if they do
-    not.
+    """Return the size of the datagram in a frame, in bytes, if an interface and its stack take the
+    frame; -1 if they do not.
 
-    Checked as there: the destination's MAC and IPv4 addresses (a multicast one must have been
-    joined), header lengths and checksum, no fragment, UDP to the RoCEv2 port, without a checksum.
+    They check the destination's MAC and IPv4 addresses (a multicast one must have been joined),
+    header lengths and checksum, that it is no fragment, and that it is UDP to the RoCEv2 port
+    without a checksum.
     """
     if length < STACK_BYTES or read16(data, at + 12) != _ETHERTYPE_IPV4:
         return -1
@@ -137,14 +140,15 @@ def taken_size(data: Frame, at: int, length: int, host: HostRecord) -> int:
 
 @internal
 def mix(state: int, word: int) -> int:
-    """Take one more word into a hash."""
+    """Return a hash into which one more word has been mixed."""
     mixed = (state ^ word) * _A
     return mixed ^ shift_right64(mixed, 32)
 
 
 @internal
 def content_hash(data: Frame, at: int, length: int) -> int:
-    """Return a hash of a frame's bytes: four lanes of words, most significant byte first."""
+    """Return a hash of a frame's bytes, computed in four lanes of words, most significant byte
+    first."""
     one, two, three, four = _A, _B, _C, _D
     end = at + length
     while at + 32 <= end:
@@ -171,7 +175,8 @@ def content_hash(data: Frame, at: int, length: int) -> int:
 def add_to_digest(
     world: WorldRecord, time_ns: int, direction: int, length: int, content: int
 ) -> None:
-    """Add to the trace digest when a frame arrived, where, how long it is, and what is in it."""
+    """Add an arrived frame to the trace digest: when and where it arrived, its length and its
+    content."""
     low = mix(mix(world.digest_low, time_ns), (direction << 32) | length)
     world.digest_low = mix(low, content)
     world.digest_high = (world.digest_high ^ world.digest_low) * _C + content

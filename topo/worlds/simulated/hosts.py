@@ -1,4 +1,4 @@
-"""Compiled: what a host's interface and transport do, packet by packet."""
+"""Compiled code that does, packet by packet, what a host's interface and transport do."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 
 @internal
 def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
-    """Do what is due at a host's uplink: it sends what waits, frames reach its far end."""
+    """Do what is due at a host's uplink: send what waits, and let frames reach its far end."""
     port = Port(context.ports, port_index)
     while port.waiting.head != NONE:
         packet = port.waiting.head
@@ -54,9 +54,10 @@ def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
 
 @internal
 def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns: int) -> int:
-    """Hand a frame that reaches a host to its transport, if it is for it; return DONE or CALL_HOST.
+    """Hand a frame that reaches a host to its transport if it is for the host; return DONE or
+    CALL_HOST.
 
-    The packet is given back.
+    The packet is given back in either case.
     """
     words = HostRecord(world.host_table, host)
     if words.alive == 0 or words.endpoint == 0:
@@ -98,8 +99,8 @@ def take_in(world: WorldRecord, context: Context, host: int, packet: int, now_ns
 def serve_host(world: WorldRecord, context: Context, host: int, now_ns: int) -> int:
     """Send all that a host's transport has to send now, and schedule when it is next called.
 
-    CALL_HOST if its agent must be called, LACK_ROOM if the pool must grow first; either way the
-    host's time is still now.
+    Returns CALL_HOST if the host's agent must be called, LACK_ROOM if the pool must grow first;
+    either way the host's time is still now.
     """
     words = HostRecord(world.host_table, host)
     call = world.first_call + host

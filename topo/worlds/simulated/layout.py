@@ -21,7 +21,7 @@ Frame = npt.NDArray[np.uint8]
 
 @record
 class WorldRecord(Record):
-    """The world."""
+    """Hold the state of the world."""
 
     now_ns: int
     stop_ns: int
@@ -76,12 +76,12 @@ class WorldRecord(Record):
     """The longest frame that a host sends."""
     events: int
     triggered: int
-    """Not 0: a rule of action TRIGGER has applied."""
+    """Not 0 once a rule of action TRIGGER has applied."""
 
 
 @record
 class HostRecord(Record):
-    """A host."""
+    """Hold the state of a host."""
 
     endpoint: int
     """Address of its endpoint's words; 0 while it has none."""
@@ -102,11 +102,11 @@ class HostRecord(Record):
 
 @record
 class Rule(Record):
-    """A rule of a packet fault, and what it does."""
+    """Hold a rule of a packet fault: which frames match it, and what it does to them."""
 
     action: int
     first: int
-    """The first of the packets that match, from 1, that it is done to."""
+    """The number, from 1, of the first matching packet that the rule is applied to."""
     last: int
     source: int
     """IPv4 address, or NONE for any."""
@@ -118,7 +118,8 @@ class Rule(Record):
     """Packets that matched."""
     done: int
     receiver: int
-    """Port index at the far end of the destination's downlink, where multicast is for it."""
+    """Port index at the far end of the destination's downlink: a multicast packet there matches as
+    well."""
 
 
 LOSE, DUPLICATE, CORRUPT, DELAY, SWAP, TRIGGER = range(1, 7)
@@ -128,14 +129,14 @@ tells that a packet has come."""
 
 @record
 class Held(Record):
-    """A held frame."""
+    """Hold a frame that a fault keeps back."""
 
     time_ns: int
     number: int
     packet: int
     port: int
     swapped: int
-    """It goes as soon as its successor has."""
+    """Whether the frame waits for its successor: it goes as soon as that has gone."""
 
 
 HELD_ROOM = 4096

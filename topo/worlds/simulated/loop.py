@@ -1,11 +1,11 @@
 """The simulated world's event loop: switches, links and hosts' transports in one compiled function.
 
 It goes from event to event, all times integers, and comes back to Python only when a host's agent
-must be called. Events at the same time are taken in this order: frames that a fault has delayed, in
-the order in which they were; the switches' ports, by switch and port number; the hosts' uplinks by
-rank; the hosts by rank. A frame that arrives goes through the next switch's ingress, or into its
-host's transport, at once. Each of these steps is finished before the next begins, so one seed gives
-one order.
+must be called. It takes events at the same time in this order: frames that a fault has delayed, in
+the order in which they were delayed; the switches' ports, by switch and port number; the hosts'
+uplinks by rank; the hosts by rank. A frame that arrives goes through the next switch's ingress, or
+into its host's transport, at once. Each of these steps is finished before the next begins, so one
+seed gives one order.
 """
 
 from weft.base.jit import words_at
@@ -62,7 +62,7 @@ NOTHING = -1
 
 @internal
 def word_of(world: WorldRecord, table: int, port_index: int) -> int:
-    """Return a port index's word of one of the world's tables."""
+    """Return the word that one of the world's tables has for a port index."""
     word: int = words_at(table, world.port_indices)[port_index]
     return word
 
@@ -81,8 +81,8 @@ def lose(world: WorldRecord, context: Context, port_index: int, packet: int) -> 
 def hand_over(
     world: WorldRecord, context: Context, port_index: int, packet: int, now_ns: int
 ) -> int:
-    """Hand a frame that left ``port_index`` to what is there; return a host to be called, or
-    NOTHING."""
+    """Hand a frame that left ``port_index`` to the host or switch at the far end; return a host to
+    be called, or NOTHING."""
     peer = word_of(world, world.peers, port_index)
     if peer == NONE:
         release(context, packet)
@@ -101,8 +101,8 @@ def hand_over(
 
 @internal
 def arrive(world: WorldRecord, context: Context, packet: int, now_ns: int) -> int:
-    """Do what faults ask for to a frame that has reached the far end of its link, then hand it
-    over.
+    """Take in a frame that has reached the far end of its link: count it, do what faults ask for,
+    and hand it over.
 
     Returns the host that must be called, or NOTHING.
     """
@@ -136,7 +136,8 @@ def arrive_with_faults(
     length: int,
     now_ns: int,
 ) -> int:
-    """Do as `arrive` where there are rules: they are asked in their order, and add up."""
+    """Do as `arrive` does where there are rules: each is asked in turn, and the effects of all that
+    apply add up."""
     lost = False
     copies = 0
     delay_ns = 0
@@ -178,7 +179,7 @@ def arrive_with_faults(
 
 @internal
 def arrive_late(world: WorldRecord, context: Context, now_ns: int) -> int:
-    """Hand over the first of the frames that were held."""
+    """Hand over the first of the frames that were held back."""
     position = first_held(world)
     port_index = Held(world.held, position).port
     packet = let_go(world, position)
@@ -190,7 +191,7 @@ def arrive_late(world: WorldRecord, context: Context, now_ns: int) -> int:
 
 @compiled
 def run_events(world_address: int, context: Context) -> int:
-    """Go on until something needs Python; why: one of `layout`'s IDLE to ENDLESS."""
+    """Go on until something needs Python; return the reason, one of `layout`'s IDLE to ENDLESS."""
     world = WorldRecord(world_address)
     heap = int64_view(context.heap, 1)
     while True:
@@ -262,7 +263,7 @@ def call_host(world_address: int, context: Context, host: int) -> None:
 
 @compiled
 def send_frame(context: Context, port_index: int, frame: Frame, now_ns: int) -> None:
-    """Let the link behind a port carry a frame next, past the port's queue."""
+    """Let the link behind a port carry a frame next, ahead of the port's queue."""
     buffer = take_buffer(context)
     packet = take_packet(context, buffer)
     data = frame_view(context, packet)

@@ -1,4 +1,4 @@
-"""Faults by name in the simulated world: rules of the compiled loop, and outages."""
+"""Faults by name in the simulated world, as rules of the compiled loop and as outages."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,11 +16,12 @@ Noticed = Callable[[Sequence[str]], None]
 
 
 class FaultPlan:
-    """The faults of one operation, on a fabric; counts start at 0, times at the operation's start.
+    """Carry out the faults of one operation on a fabric; counts start at 0, and times at the
+    operation's start.
 
-    What an outage takes away at a time is gone for every event at that time. ``killed`` is told a
-    rank of which nobody hears again. ``noticed`` is told which links are known to have failed,
-    whenever that changes.
+    What an outage takes away at some time is gone for every event at that time. ``killed`` is
+    called with a rank that is never heard of again. ``noticed`` is called with the links that are
+    known to have failed, whenever these change.
     """
 
     def __init__(
@@ -80,22 +81,24 @@ class FaultPlan:
 
     @property
     def next_ns(self) -> int | None:
-        """When the next outage begins or ends, or becomes known."""
+        """Return when the next outage begins or ends, or becomes known; None if nothing is left to
+        happen."""
         return self._outages.next_ns
 
     def go_on_to(self, now_ns: int) -> None:
-        """Begin and end outages, and let become known what has lasted long enough."""
+        """Begin and end outages, and let the controller know of those that have lasted long
+        enough."""
         self._fabric.advance_to(now_ns)
         self._outages.go_on_to(now_ns)
 
     def triggered(self) -> None:
-        """Begin the outages whose packets have come."""
+        """Begin the outages whose packets have arrived."""
         for number in sorted(self._triggers):
             if self._rules["done"][number]:
                 self._outages.begin(self._triggers.pop(number), self._fabric.now_ns)
 
     def done(self) -> dict[str, int]:
-        """Return how many packets each packet fault was done to, by its line."""
+        """Return, by its line, how many packets each packet fault was done to."""
         counts = self._rules["done"][self._rules["action"] != at.TRIGGER]
         found: dict[str, int] = {}
         for fault, count in zip(self._lines, counts.tolist(), strict=True):
@@ -103,14 +106,15 @@ class FaultPlan:
         return found
 
     def close(self) -> None:
-        """Let all links carry again, at their rates; no packet is touched any more."""
+        """Let all links carry again, at their rates; no packet is touched from now on."""
         self._network.noticed = None
         self._outages.end()
         self._fabric.set_rules(self._rules[:0], self._places[:0], self._opcodes[:0])
 
 
 class _FaultyFabric:
-    """What outages are carried out on: see `weft.topo.faults.schedule.FaultyNetwork`."""
+    """Be the network that outages are carried out on; see
+    `weft.topo.faults.schedule.FaultyNetwork`."""
 
     def __init__(
         self,

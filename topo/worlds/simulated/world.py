@@ -1,8 +1,9 @@
 """The simulated world: a topology in virtual time, in one process, without root.
 
-The same P4 program, agents and operations as in the emulated world; a host's interface sends at its
-link's rate, switches run the compiled pipeline and its queues. Nothing sleeps, nothing reads a
-clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells it from any other.
+It runs the same P4 program, agents and operations as the emulated world; a host's interface sends
+at its link's rate, and switches run the compiled pipeline and its queues. Nothing sleeps, and
+nothing reads a clock: one seed gives one trace, bit for bit, and `SimulatedWorld.digest` tells it
+from any other.
 
     world = SimulatedWorld(leaf_spine(), seed=1)
     with Controller(world.topology, world.switch_addresses, program) as controller:
@@ -35,33 +36,36 @@ from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.rules import FaultPlan
 
 HOST_QUEUE_BYTES = 256 * 1024
-"""What an interface queues. The transport paces itself, so that it is nearly empty."""
+"""The most bytes that a host's interface queues. The transport paces itself, so the queue is nearly
+empty."""
 SETTLE_NS = 5_000_000_000
 """How long after an operation the network is given to come to rest."""
 LIMIT_SLACK_NS = 10_000_000_000
-"""Beyond an operation's own time limit: then its agents are at fault."""
+"""What is added to an operation's own time limit: an operation that exceeds both has agents at
+fault."""
 
 
 @dataclass(frozen=True)
 class SimulatedProgress:
-    """How far an operation is."""
+    """Tell how far an operation is."""
 
     received_bytes: int
     """Frame bytes that the transports of all ranks have taken in."""
     expected_bytes: int
-    """Others' data, of all ranks and operations."""
+    """How many bytes of others' data all ranks receive in all operations."""
     finished_ranks: int
     now_ns: int
     """Virtual time since the operation began."""
 
     @property
     def fraction(self) -> float:
-        """The part of the data that is there, about, from 0 to 1."""
+        """Return, from 0 to 1, which part of the data has about arrived."""
         return min(1.0, self.received_bytes / self.expected_bytes) if self.expected_bytes else 1.0
 
 
 class SimulatedWorld:
-    """See the module. Operations run one after the other; time goes on from one to the next."""
+    """Run operations on a topology in virtual time, one after the other; time goes on from one to
+    the next."""
 
     switch_kind = "weft"
 
@@ -74,7 +78,9 @@ class SimulatedWorld:
         host_queue_bytes: int = HOST_QUEUE_BYTES,
         faults: Sequence[Fault] = (),
     ) -> None:
-        """Take ``seed``: of the/ switches' random(). ``faults``: of every operation, from its
+        """Set up the network.
+
+        ``seed`` seeds the switches' random(). ``faults`` are those of every operation, from its
         start.
 
         Raises InputError for what makes no sense.
@@ -104,13 +110,13 @@ class SimulatedWorld:
 
     @property
     def now_ns(self) -> int:
-        """The virtual time."""
+        """Return the present virtual time in ns."""
         return self.fabric.now_ns
 
     @property
     def digest(self) -> str:
-        """A digest, 32 hexadecimal digits, of every frame on every link so far (arrival time,
-        direction, length, content)."""
+        """Return a digest, 32 hexadecimal digits, of every frame on every link so far (arrival
+        time, direction, length, content)."""
         return self.fabric.digest
 
     def switch_statistics(self) -> dict[str, Any]:
@@ -119,11 +125,11 @@ class SimulatedWorld:
         return self.fabric.statistics()
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
-        """Return the counts of queues outside the switches: there are none."""
+        """Return what queues outside the switches dropped: nothing, since there are none."""
         return {}
 
     def host_queue_drops(self) -> dict[str, int]:
-        """Return packets that a host's interface had no room for, by host."""
+        """Return, by host, the packets for which a host's interface had no room."""
         ports = self.fabric.dataplane.ports
         return {
             host.name: int(ports[self.fabric.host_index(host.rank)].counted.queue_drops)
@@ -131,9 +137,11 @@ class SimulatedWorld:
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return packets and bytes that faults lost on the link, by direction, where there are any.
+        """Return, by direction, the packets and bytes that faults lost on the link, where there are
+        any.
 
-        Beside what P4 fault tables lose. What a host sent and lost so is in no switch's counter.
+        These come on top of what the P4 fault tables lose. No switch counts what a host sent and a
+        fault lost.
         """
         fabric = self.fabric
         return {
@@ -154,20 +162,21 @@ class SimulatedWorld:
         notice_after_ns: int | None = None,
         noticed: Callable[[Sequence[str]], None] | None = None,
     ) -> list[RankReport]:
-        """Run an operation, or several, on fresh agents, which start at the same time.
+        """Run an operation, or several that start at the same time, on fresh agents.
 
         Args:
             progress: called every so many events.
             groups: addresses of the multicast groups that the controller has installed.
             cast: what runs on which host; by default every host is a rank of one team, which has
                 the `groups`.
-            faults: in place of the world's.
-            load_bin_ns: unless 0, what links carry until all ranks are done is counted in bins of
-                that length, or of a multiple of it; `switch_statistics` has it.
-            notice_after_ns: how long after a link between switches went down, or came back, that is
-                known (see `weft.topo.faults.schedule`); None: never.
-            noticed: is told then the names of all links that are known to be down, and may change
-                the switches' tables. What `known_from_start` says, the caller knows already.
+            faults: these replace the world's own.
+            load_bin_ns: unless it is 0, what links carry until all ranks are done is counted in
+                bins of this length, or of a multiple of it; `switch_statistics` has the counts.
+            notice_after_ns: how long after a link between switches went down, or came back, the
+                controller knows it (see `weft.topo.faults.schedule`); None means never.
+            noticed: called then with the names of all links that are known to be down; it may
+                change the switches' tables. The caller knows already what `known_from_start`
+                returns.
 
         Returns:
             one result a rank, in order; ``verified`` is false and ``error`` set where it failed.
@@ -181,7 +190,7 @@ class SimulatedWorld:
         )
 
     def memory(self, size: int) -> npt.NDArray[np.uint8]:
-        """Return memory for all ranks' buffers, used again by every operation of the same size."""
+        """Return memory for all ranks' buffers; every operation of the same size uses it again."""
         if len(self._memory) != size:
             self._memory = np.zeros(0, np.uint8)
             try:
@@ -195,7 +204,7 @@ class SimulatedWorld:
 
 
 class _Operation:
-    """The operations of one run: its agents, their buffers, their ends."""
+    """Run the operations of one run: make their agents and buffers, and collect their results."""
 
     def __init__(
         self,
@@ -287,7 +296,7 @@ class _Operation:
             fabric.detach()
 
     def _go_on(self, plan: FaultPlan, limit_ns: int, until: Callable[[], bool] | None) -> None:
-        """Run up to a time, with outages at theirs."""
+        """Run up to a time, and carry out outages at theirs."""
         fabric = self._fabric
         while until is None or not until():
             outage_ns = plan.next_ns
@@ -330,7 +339,7 @@ class _Operation:
             self._killed[process] = self._fabric.now_ns - self._started_ns
 
     def _prepare(self) -> None:
-        """Make every rank's arrays and fill in what it contributes."""
+        """Make every rank's arrays and fill in what the rank contributes."""
         needed = sum(
             workload.buffer_bytes(rank)
             for team, rank in self._ranks
@@ -391,7 +400,7 @@ class _Operation:
         self._progress(SimulatedProgress(received, expected, len(self._ended), spent_ns))
 
     def _result(self, rank: int) -> RankReport:
-        """Compare every byte with what it must be."""
+        """Compare every byte with what it must be, and return a rank's result."""
         series = self._series[rank]
         endpoint = self._participants[rank].endpoint
         team = self._ranks[rank][0]
@@ -416,7 +425,7 @@ class _Operation:
         return report.checked(error, self._workloads[team])  # of which this rank's were the last
 
     def _difference(self, rank: int) -> str:
-        """Return where a rank's data is wrong, or nothing."""
+        """Return where a rank's data is wrong; empty if it is right."""
         team, member = self._ranks[rank]
         wrong = (
             workload.check(member, job.buffer, job.output)
