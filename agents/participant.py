@@ -143,6 +143,10 @@ class AgentGroup(EndpointAgent):
         return any(part.attentive for part in self.parts)
 
     @property
+    def waits_for_sent(self) -> bool:
+        return any(part.waits_for_sent for part in self.parts)
+
+    @property
     def due_ns(self) -> int | None:
         """Return when the group, apart from its endpoint, must be looked after; 0 means now."""
         if self._pending:

@@ -12,7 +12,7 @@ QUIET: dict[str, Any] = {
     "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_own": 0.4,
     "cpu_s": {"switch": 0.2},
     "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "unplanned_losses": {"h0": 0},
-    "frame_ns": 333_000,
+    "burst_ns": 100_000, "frame_ns": 333_000,
 }  # fmt: skip
 
 
@@ -29,7 +29,7 @@ def test_a_machine_with_time_to_spare_is_ok() -> None:
         ({"cpu_busy": 0.93}, "strained", "93%"),
         ({"lateness_ns": {"switch_p99": 10_000_000}}, "strained", "10 ms"),
         ({"lateness_ns": {"switch_p99": 50_000_000}}, "invalid", "50 ms"),
-        ({"lateness_ns": {"spacing_p50": 300_000}}, "strained", "closer together"),
+        ({"lateness_ns": {"burst_p50": 300_000}}, "strained", "ahead of their links"),
         ({"predicted_ns": 530_000_000}, "strained", "simulated"),
         ({"predicted_ns": 400_000_000}, "invalid", "+50%"),
         ({"predicted_ns": 700_000_000}, "strained", "-14%"),

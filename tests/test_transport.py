@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
+from itertools import accumulate
 from typing import Literal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, frame_bytes, row_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
 from tests.rocev2_packet import Packet
@@ -271,6 +274,34 @@ def test_the_endpoint_keeps_to_its_rate_and_catches_up_when_called_late() -> Non
     assert len(pair.a.transmit(deadline)) == 1
     late = pair.a.transmit(deadline * 11)
     assert len(late) == 10
+
+
+FRAME_NS = (256 + 16 + 42) * 80
+"""How long a link of 100 Mbit/s takes for a packet of the tests below."""
+
+
+def test_a_burst_leaves_ahead_of_the_rate_and_then_the_link_catches_up() -> None:
+    pair = Pair(rate_bps=10**8, options=TransportOptions(burst_ns=4 * FRAME_NS))
+    pair.left.post_send(bytes(256 * 60))
+    assert len(pair.a.transmit(0)) == 5
+    assert not len(pair.a.transmit(FRAME_NS - 1))
+    assert len(pair.a.transmit(FRAME_NS)) == 1  # who is called anyway may use what has come free
+    assert pair.a.deadline() == 6 * FRAME_NS
+    assert len(pair.a.transmit(6 * FRAME_NS)) == 5
+
+
+@given(st.integers(0, 500_000), st.lists(st.integers(0, 300_000), min_size=1, max_size=40))
+def test_no_more_than_a_burst_is_ahead_of_the_rate(burst_ns: int, waits: list[int]) -> None:
+    pair = Pair(rate_bps=10**8, options=TransportOptions(burst_ns=burst_ns))
+    chunk_ns = (256 + 28 + 42) * 80
+    region = pair.a.register(np.zeros(256 * 1000, np.uint8))
+    group = pair.a.create_ud(ipv4("239.0.0.1"), 1)
+    group.post_chunks(region, 0, 1000, 256, 0, 0)
+    sent = 0
+    for now_ns in accumulate(waits):
+        sent += len(pair.a.transmit(now_ns))
+        assert (sent - 1) * chunk_ns <= now_ns + burst_ns
+    assert sent > 0
 
 
 def test_nothing_to_do_means_no_deadline() -> None:

@@ -107,6 +107,7 @@ def test_frames_have_the_headers_that_the_icrc_counts_on(hosts: list[dict[str, A
 
 ALONE = """
 import subprocess
+from types import SimpleNamespace
 import numpy as np
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.udp import UdpDriver
@@ -126,12 +127,16 @@ def send():
 
 endpoint = Endpoint(ipv4("10.9.0.1"))
 group = endpoint.create_ud(ipv4("239.0.0.1"), 1)
-attempt(lambda: UdpDriver(endpoint))
+host = SimpleNamespace(
+    endpoint=endpoint, address=endpoint.address, groups=endpoint.groups, due_ns=None,
+    attentive=False, waits_for_sent=True, attend=lambda batch, now_ns: endpoint.take_events(batch),
+)
+attempt(lambda: UdpDriver(host))
 for command in ("link set lo up mtu 1500 multicast on", "address add 10.9.0.1/24 dev lo",
                 "route add 224.0.0.0/4 dev lo"):
     subprocess.run(["ip", *command.split()], check=True)
-driver = UdpDriver(endpoint)
-attempt(lambda: UdpDriver(endpoint))
+driver = UdpDriver(host)
+attempt(lambda: UdpDriver(host))
 attempt(send)
 """
 

@@ -154,6 +154,10 @@ class HostAgent(EndpointAgent):
         """Return whether the operation must be looked after whenever something arrives."""
         return any(running.operation.attentive for running in self._running.values())
 
+    @property
+    def waits_for_sent(self) -> bool:
+        return any(running.operation.waits_for_sent for running in self._running.values())
+
     def next_event(self) -> Done | Failed | None:
         """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None

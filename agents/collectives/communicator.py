@@ -108,6 +108,8 @@ class Members:
         """How many of the members are ranks."""
         self.members = (*ranks, *servers)
         """IPv4 addresses."""
+        self._names: dict[int, str] = {}
+        """What `name` has been asked for: posts ask for the same again and again."""
         address = self.members[own]
         refuse(
             endpoint.address != address,
@@ -168,7 +170,9 @@ class Members:
 
     def name(self, member: int) -> str:
         """Return a member as messages name it."""
-        return f"{self.title(member)} ({ipv4_text(self.members[member])})"
+        if member not in self._names:
+            self._names[member] = f"{self.title(member)} ({ipv4_text(self.members[member])})"
+        return self._names[member]
 
     def title(self, member: int) -> str:
         """Return a member's name without its address: `rank 3`, `server 0`."""

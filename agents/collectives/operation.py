@@ -225,6 +225,11 @@ class Operation:
         do."""
         return False
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether the operation goes on when what it has posted is done."""
+        return True
+
     def waits_on(self) -> set[int]:
         """Return the peers that must do something before the operation can end."""
         raise NotImplementedError

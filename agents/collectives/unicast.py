@@ -7,9 +7,11 @@ bits of operation, 24 bits of block. A rank is done when it has all its blocks a
 are acknowledged: its buffers are free then.
 """
 
+from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -84,21 +86,19 @@ class Blocks:
     """Blocks cut ranges of bytes that follow each other, and are numbered through."""
 
     def __init__(self, sizes: Sequence[int], block_size: int) -> None:
-        lengths = np.asarray(sizes, np.int64)
-        counts = -(-lengths // block_size)
         self._block_size = block_size
-        self._sizes = lengths
-        self._offsets = np.cumsum(lengths) - lengths
-        self._first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._ends = list(accumulate(sizes, initial=0))
+        counts = (-(-size // block_size) for size in sizes)
+        self._first = list(accumulate(counts, initial=0))
 
     @property
     def total(self) -> int:
         """How many blocks all ranges have together."""
-        return int(self._first[-1])
+        return self._first[-1]
 
     def of(self, part: int) -> range:
         """Return the numbers of one range's blocks."""
-        return range(int(self._first[part]), int(self._first[part + 1]))
+        return range(self._first[part], self._first[part + 1])
 
     def count(self, part: int) -> int:
         """Return how many blocks one range has."""
@@ -106,14 +106,13 @@ class Blocks:
 
     def part_of(self, block: int) -> int:
         """Return which range a block belongs to."""
-        return int(np.searchsorted(self._first, block, "right")) - 1
+        return bisect_right(self._first, block) - 1
 
     def span(self, block: int) -> tuple[int, int]:
         """Return (offset, length) of a block in bytes."""
         part = self.part_of(block)
-        start = (block - int(self._first[part])) * self._block_size
-        length = min(self._block_size, int(self._sizes[part]) - start)
-        return int(self._offsets[part]) + start, length
+        offset = self._ends[part] + (block - self._first[part]) * self._block_size
+        return offset, min(self._block_size, self._ends[part + 1] - offset)
 
 
 class Pattern:
@@ -269,6 +268,10 @@ class UnicastOperation(Operation):
         writing = self._to_post or self._posts.outstanding
         if self._clock.phase == "data" and not (self._missing or writing):
             self._clock.enter("done", now_ns)
+
+    @property
+    def waits_for_sent(self) -> bool:
+        return bool(self._to_post) or not self._missing or self._clock.phase != "data"
 
     def waits_on(self) -> set[int]:
         """Return the peers whose blocks are missing, and the targets while there is more to do."""

@@ -7,6 +7,9 @@ Identification 0 with DF, no UDP checksum, TTL 64: what the ICRC expects and a r
 (facts: rocev2). A full socket buffer is back-pressure: nothing more is asked of the host until
 what it gave has left.
 
+The loop itself is compiled (`compiled_host`); here are the sockets, and what the loop comes back
+for.
+
 Groups that the host has handed over to receive workers come to sockets and threads of their own;
 these wake the driver when a sink is whole.
 """
@@ -15,11 +18,10 @@ import contextlib
 import ctypes
 import errno
 import os
-import select
+import resource
 import socket
 import struct
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -27,12 +29,17 @@ from typing import Protocol
 import numpy as np
 
 from weft.agents.datagrams import UDP_PORT, Datagrams, ipv4_text
-from weft.agents.drivers.compiled_udp import (
-    receive_many,
-    run_length,
-    send_many,
-    unicast_run,
-    wait_ready,
+from weft.agents.drivers.compiled_host import (
+    ATTEND,
+    ENDED,
+    LATENESS_BUCKETS,
+    MOST_IDLE_EVENTS,
+    NEEDS_SOCKET,
+    RECEIVE_FAILED,
+    TOO_LONG,
+    HostLoop,
+    add_lateness,
+    serve_host,
 )
 from weft.agents.drivers.progress_engine import (
     BATCH,
@@ -45,7 +52,8 @@ from weft.agents.drivers.progress_engine import (
     Source,
     force_buffer,
 )
-from weft.agents.transport import ChunkSink, ReceiveWorker
+from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker
+from weft.agents.transport.kernels.chunks import NEVER
 from weft.base.errors import MachineError
 from weft.base.jit import Words
 
@@ -65,7 +73,7 @@ _IP_MTU_DISCOVER = 10
 _IP_PMTUDISC_DO = 2
 _PR_SET_TIMERSLACK = 29
 
-_OPTIONS = (
+SOCKET_OPTIONS = (
     (socket.SOL_SOCKET, _SO_NO_CHECK, 1),
     (socket.IPPROTO_IP, _IP_MTU_DISCOVER, _IP_PMTUDISC_DO),
     (socket.IPPROTO_IP, socket.IP_TTL, 64),
@@ -76,7 +84,11 @@ _OPTIONS = (
 
 
 class Driven(Protocol):
-    """What is driven: an Endpoint, or an agent around one."""
+    """What is driven: an agent around an endpoint."""
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The host's transport."""
 
     @property
     def address(self) -> int:
@@ -86,14 +98,20 @@ class Driven(Protocol):
     def groups(self) -> Collection[int]:
         """Return the multicast groups of which the host must be a member."""
 
-    def receive(self, batch: Datagrams, now_ns: int) -> None:
-        """Take in datagrams that arrived."""
+    @property
+    def due_ns(self) -> int | None:
+        """When the agent, apart from its endpoint, must be looked after."""
 
-    def transmit(self, now_ns: int) -> Datagrams:
-        """Return what to send now."""
+    @property
+    def attentive(self) -> bool:
+        """Whether the agent must be looked after whenever something arrives."""
 
-    def deadline(self) -> int | None:
-        """Return when to call `transmit` if nothing arrives."""
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether the agent goes on when what it has posted is done."""
+
+    def attend(self, batch: Datagrams, now_ns: int) -> None:
+        """Look after what the endpoint found in what was received, and what is due."""
 
 
 class UdpDriver:
@@ -116,58 +134,64 @@ class UdpDriver:
         self._host = host
         self._workers = list(workers)
         self._engine: ProgressEngine | None = None
-        self._nothing = Datagrams.allocate(1, 1)
         self._send_buffer_bytes = send_buffer_bytes
         self._joined: set[int] = set()
         self._senders: dict[int, socket.socket] = {}
         self._raw: socket.socket | None = None
         self._may_be_raw = True
-        self._raw_sending: Messages | None = None
-        self._services: dict[int, int] = {}
         self._incoming = Datagrams.allocate(BATCH, STRIDE)
         self._receiving = Messages(self._incoming)
         self._sending = Messages(None)
+        self._raw_sending = Messages(None, raw=True)
+        self._ways: Words = np.full((MOST_SENDERS, 3), -1, np.int64)
+        """Source port, TOS and descriptor of each socket that sends."""
         self._watched: Words = np.zeros(4, np.int64)
         self._timeout: Words = np.zeros(2, np.int64)
-        self._unsent: Datagrams | None = None
-        self._unsent_from = 0
-        self._blocked_on = -1
-        self._readable = True
-        self._due_ns: int | None = None
         self._lateness = Lateness()
-        self._counters = dict.fromkeys(
-            (
-                "datagrams_received",
-                "datagrams_sent",
-                "send_errors",
-                "send_blocked",
-                "system_calls",
-                "wakeups",
-            ),
-            0,
+        endpoint = host.endpoint
+        self._loop = HostLoop.zeroed(
+            endpoint=endpoint.state_address,
+            incoming=self._incoming.address,
+            outgoing=endpoint.outgoing.address,
+            own_address=host.address,
+            udp_port=UDP_PORT,
+            gather=endpoint.options.burst_ns // 2,
+            large=endpoint.path_mtu // 2,
+            raw=-1,
+            wake=-1,
+            workers=-1,
+            blocked_on=-1,
         )
         self._receiver = self._open(UDP_PORT, "0.0.0.0")
         force_buffer(self._receiver, socket.SO_RCVBUF, receive_buffer_bytes)
         self._receiver.setsockopt(socket.IPPROTO_IP, _IP_PKTINFO, 1)
         self._receiver.setsockopt(socket.IPPROTO_IP, IP_RECVTOS, 1)
-        self._descriptor = self._receiver.fileno()
+        self._loop.receiver = self._receiver.fileno()
         self.join_groups()
         self._whole = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         if self._workers:
             self._start_workers(receive_buffer_bytes)
+            self._loop.workers = self._whole
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
         self._errors_before = _udp_errors()
 
     @staticmethod
     def warm_up() -> None:
         """Compile, or load, what the driver is made of; sends nothing."""
+        endpoint = Endpoint(0)
         batch = Datagrams.allocate(BATCH, STRIDE)
-        messages = Messages(batch)
-        receive_many(-1, batch.address, messages.headers, 0)
-        run_length(batch.address, 0, 1)
-        send_many(-1, batch.address, 0, 0, messages.headers, UDP_PORT, False)
-        unicast_run(batch.address, 0, 1)
-        wait_ready(np.zeros(3, np.int64), 0, np.zeros(2, np.int64))
+        loop = HostLoop.zeroed(
+            endpoint=endpoint.state_address,
+            incoming=batch.address,
+            outgoing=endpoint.outgoing.address,
+            receiver=-1,
+        )
+        words = np.zeros(2, np.int64), Lateness().counts
+        headers = Messages(batch).headers
+        serve_host(
+            loop.location, headers, headers, headers, np.zeros((1, 3), np.int64),
+            np.zeros(4, np.int64), *words, 1,
+        )  # fmt: skip
         ProgressEngine.warm_up()
 
     def _open(self, port: int, address: str) -> socket.socket:
@@ -175,7 +199,7 @@ class UdpDriver:
         try:
             # Workers' sockets are on the receiver's port, too.
             shared = SHARED_PORT if port == UDP_PORT and self._workers else ()
-            for option in (*_OPTIONS, *shared):
+            for option in (*SOCKET_OPTIONS, *shared):
                 opened.setsockopt(*option)
             opened.bind((address, port))
         except OSError as error:
@@ -250,128 +274,59 @@ class UdpDriver:
         At least one round is made: a time in the past means "what there is to do now". `until` is
         asked after each round, so after each batch received and whatever it led to.
         """
-        self._readable = True
+        host, loop = self._host, self._loop
+        loop.wake = -1 if wake is None else wake
+        loop.until = NEVER if until_ns is None else until_ns
+        loop.readable = 1
+        if until is not None and until():
+            loop.until = 0
         while True:
-            now_ns = time.monotonic_ns()
-            received = self._receive(now_ns) if self._readable else 0
-            busy = self._send(now_ns)
-            if until is not None and until():
-                return
-            deadline = self._host.deadline() if self._unsent is None else None
-            now_ns = time.monotonic_ns()
-            if until_ns is not None and now_ns >= until_ns:
-                return
-            self._due_ns = deadline if deadline is not None and deadline > now_ns else None
-            if received == BATCH or busy:
-                self._readable = True
-                continue
-            if until_ns is not None and (deadline is None or deadline > until_ns):
-                deadline = until_ns
+            due_ns = host.due_ns
+            loop.due = NEVER if due_ns is None else due_ns
+            loop.attentive = host.attentive
+            loop.look_after = 0
             if self._engine is not None:
                 self._engine.check()
-                attentive = getattr(self._host, "attentive", False)
-                look_ns = now_ns + (ATTENTIVE_NS if attentive else LOOK_AFTER_NS)
-                deadline = look_ns if deadline is None else min(deadline, look_ns)
-            ended = self._wait(now_ns, deadline, wake)
-            if self._engine is not None:
-                self._host.receive(self._nothing, time.monotonic_ns())
-            if ended:
+                loop.look_after = ATTENTIVE_NS if loop.attentive else LOOK_AFTER_NS
+            host.endpoint.state.sends_can_wait = not host.waits_for_sent
+            host.endpoint.make_room(BATCH + MOST_IDLE_EVENTS)
+            reason = serve_host(
+                loop.location, self._receiving.headers, self._sending.headers,
+                self._raw_sending.headers, self._ways, self._watched, self._timeout,
+                self._lateness.counts, BATCHES_A_ROUND,
+            )  # fmt: skip
+            if reason == ATTEND:
+                self._incoming.count = loop.received
+                host.attend(self._incoming, time.monotonic_ns())
+                if until is not None and until():
+                    return
+            elif reason == NEEDS_SOCKET:
+                self._make_sender(host.endpoint.outgoing, loop.unsent_from)
+            elif reason == ENDED:
                 return
-
-    def _wait(self, now_ns: int, deadline: int | None, wake: int | None) -> bool:
-        """Sleep until there is something to do; True if `wake` can be read."""
-        waits = [self._descriptor | select.POLLIN << 32]
-        if self._unsent is not None:
-            waits.append(self._blocked_on | select.POLLOUT << 32)
-        if self._engine is not None:
-            waits.append(self._whole | select.POLLIN << 32)
-        if wake is not None:
-            waits.append(wake | select.POLLIN << 32)
-        watched, count = self._watched, len(waits)
-        watched[:count] = waits
-        # Without a deadline -1 s, which is no end.
-        left_ns = -1_000_000_000 if deadline is None else max(deadline - now_ns, 0)
-        self._timeout[:] = divmod(left_ns, 1_000_000_000)
-        ready = wait_ready(watched, count, self._timeout)
-        self._counters["system_calls"] += 1
-        self._counters["wakeups"] += 1
-        self._readable = ready > 0 and int(watched[0]) >> 48 != 0
-        if self._engine is not None:
-            with contextlib.suppress(BlockingIOError):
-                os.eventfd_read(self._whole)
-        return ready > 0 and wake is not None and int(watched[count - 1]) >> 48 != 0
-
-    def _receive(self, now_ns: int) -> int:
-        incoming = self._incoming
-        count = receive_many(
-            self._descriptor, incoming.address, self._receiving.headers, self._host.address
-        )
-        self._counters["system_calls"] += 1
-        if count <= 0:
-            if count not in (0, -errno.EAGAIN, -errno.EINTR, -errno.ECONNREFUSED):
-                raise MachineError(f"receiving on UDP port {UDP_PORT}: {_text(-count)}")
-            return 0
-        incoming.count = count
-        self._counters["datagrams_received"] += count
-        self._host.receive(incoming, now_ns)
-        return count
-
-    def _send(self, now_ns: int) -> bool:
-        """Send what the host has; True if it has more than a round takes."""
-        if self._due_ns is not None and now_ns >= self._due_ns:
-            self._lateness.add(now_ns - self._due_ns)
-            self._due_ns = None
-        for _ in range(BATCHES_A_ROUND):
-            if self._unsent is None:
-                batch = self._host.transmit(now_ns)
-                if not batch.count:
-                    return False
-                self._unsent, self._unsent_from = batch, 0
-            if not self._flush(self._unsent):
-                return False
-            self._unsent = None
-        return True
-
-    def _flush(self, batch: Datagrams) -> bool:
-        """Hand the rest of a batch to the kernel; False if it takes no more now."""
-        row = self._unsent_from
-        while row < batch.count:
-            descriptor, sent = self._send_rows(batch, row)
-            self._counters["system_calls"] += 1
-            if sent == -errno.EAGAIN:
-                self._counters["send_blocked"] += 1
-                self._unsent_from, self._blocked_on = row, descriptor
-                return False
-            if sent == -errno.EINTR:
-                continue
-            if sent == -errno.EMSGSIZE:
-                size = int(batch.length[row]) + 28
+            elif reason == RECEIVE_FAILED:
+                raise MachineError(f"receiving on UDP port {UDP_PORT}: {_text(loop.error)}")
+            elif reason == TOO_LONG:
+                size = int(host.endpoint.outgoing.length[loop.unsent_from]) + 28
                 raise MachineError(
                     f"a packet of {size} bytes does not fit the link's MTU: raise it, or lower the"
                     " path MTU"
                 )
-            if sent < 0:
-                self._counters["send_errors"] += 1
-                row += 1
-                continue
-            self._counters["datagrams_sent"] += sent
-            row += sent
-        return True
 
-    def _send_rows(self, batch: Datagrams, row: int) -> tuple[int, int]:
-        """Send rows from `row` on that can leave together: by which descriptor, and how many, or
-        minus the errno."""
-        port = int(batch.source_port[row])
-        unicast = unicast_run(batch.address, row, batch.count)
+    def _make_sender(self, batch: Datagrams, row: int) -> None:
+        """Make what a row of a batch leaves by: the raw socket, or one of its source port."""
+        port, tos = int(batch.source_port[row]), int(batch.tos[row])
+        unicast = int(batch.destination[row]) >> 28 != 0xE
         if unicast and self._sends_raw(port):
-            assert self._raw is not None and self._raw_sending is not None
-            descriptor, count, messages = self._raw.fileno(), unicast, self._raw_sending
-        else:
-            descriptor = self._sender(port, int(batch.tos[row])).fileno()
-            count, messages = run_length(batch.address, row, batch.count), self._sending
-        return descriptor, send_many(
-            descriptor, batch.address, row, count, messages.headers, UDP_PORT, messages.raw
-        )
+            assert self._raw is not None
+            self._loop.raw = self._raw.fileno()
+            return
+        descriptor = self._sender(port, tos).fileno()
+        places = np.flatnonzero((self._ways[:, 0] == port) | (self._ways[:, 0] < 0))
+        if not len(places):
+            places = np.array([len(self._ways)])
+            self._ways = np.concatenate([self._ways, np.full_like(self._ways, -1)])
+        self._ways[places[0]] = port, tos, descriptor
 
     def _sends_raw(self, port: int) -> bool:
         """Return whether unicast leaves by the raw socket, which is made when there are many
@@ -388,7 +343,6 @@ class UdpDriver:
             else:
                 self._raw.bind((ipv4_text(self._host.address), 0))
                 force_buffer(self._raw, socket.SO_SNDBUF, self._send_buffer_bytes)
-                self._raw_sending = Messages(None, raw=True)
         return self._raw is not None
 
     def _sender(self, port: int, tos: int) -> socket.socket:
@@ -400,10 +354,7 @@ class UdpDriver:
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
             self._senders[port] = sender
-            self._services[port] = 0
-        if self._services[port] != tos:
-            sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
-            self._services[port] = tos
+        sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
         return sender
 
     def lateness_ns(self) -> dict[str, int]:
@@ -413,7 +364,7 @@ class UdpDriver:
 
     def reset_lateness(self) -> None:
         """Forget how late calls have been."""
-        self._lateness = Lateness()
+        self._lateness.counts[:] = 0
 
     def counters(self) -> dict[str, int]:
         """Return what has been counted since the driver was made, by name; all of it only grows.
@@ -421,16 +372,22 @@ class UdpDriver:
         `socket_drops` are datagrams that a receive buffer of the namespace had no room for,
         `receive_errors` all that the namespace's UDP refused, `send_errors` datagrams that the
         kernel refused (no route, link down), `send_blocked` how often a send buffer was full,
-        `driver_cpu_ns` processor time of the process.
+        `driver_cpu_ns` processor time of the process, `driver_kernel_ns` that of the kernel for it.
         """
         errors = _udp_errors()
+        loop = self._loop
         by_workers = sum(worker.statistics.received_packets for worker in self._workers)
         return {
-            **self._counters,
-            "datagrams_received": self._counters["datagrams_received"] + by_workers,
+            "datagrams_received": loop.datagrams_received + by_workers,
+            "datagrams_sent": loop.datagrams_sent,
+            "send_errors": loop.send_errors,
+            "send_blocked": loop.send_blocked,
+            "system_calls": loop.system_calls,
+            "wakeups": loop.wakeups,
             "socket_drops": errors["RcvbufErrors"] - self._errors_before["RcvbufErrors"],
             "receive_errors": errors["InErrors"] - self._errors_before["InErrors"],
             "driver_cpu_ns": time.process_time_ns(),
+            "driver_kernel_ns": round(resource.getrusage(resource.RUSAGE_SELF).ru_stime * 1e9),
         }
 
 
@@ -454,33 +411,24 @@ class Lateness:
     """A lateness is a distribution of times in ns; percentiles are right to an eighth."""
 
     def __init__(self) -> None:
-        self._counts: Counter[int] = Counter()
-        self.samples = 0
-        self.maximum_ns = 0
+        self.counts: Words = np.zeros(LATENESS_BUCKETS + 1, np.int64)
+        """As `add_lateness` has them."""
 
     def add(self, late_ns: int) -> None:
-        """Count one sample; what is negative counts as 0."""
-        late_ns = max(late_ns, 0)
-        shift = max(late_ns.bit_length() - 4, 0)
-        self._counts[shift << 4 | late_ns >> shift] += 1
-        self.samples += 1
-        self.maximum_ns = max(self.maximum_ns, late_ns)
+        """Count one sample."""
+        add_lateness(self.counts, late_ns)
 
     def percentile(self, fraction: float) -> int:
         """Return the time (ns) that this fraction of the samples does not exceed, but for the width
         of a bucket."""
-        left = fraction * self.samples
-        for bucket in sorted(self._counts):
-            left -= self._counts[bucket]
-            if left <= 0:
-                shift, leading = bucket >> 4, bucket & 15
-                return min(((leading + 1) << shift) - 1, self.maximum_ns)
-        return self.maximum_ns
+        reached = self.counts[:-1].cumsum() >= fraction * self.counts[:-1].sum() - 1e-6
+        shift, leading = divmod(int(reached.argmax()), 16)
+        return min(((leading + 1) << shift) - 1, int(self.counts[-1]))
 
     def summary(self) -> dict[str, int]:
         """Return `p50`, `p99` and `max` in ns; zeros without samples."""
         return {
             "p50": self.percentile(0.5),
             "p99": self.percentile(0.99),
-            "max": self.maximum_ns,
+            "max": int(self.counts[-1]),
         }

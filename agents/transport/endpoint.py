@@ -151,6 +151,7 @@ class Endpoint:
             retry_limit=options.retries,
             give_up=options.give_up_ns,
             pacing_credit=options.pacing_credit_ns,
+            burst=options.burst_ns,
             scratch=self._scratch.location,
         )
         self._make_rows(4)
@@ -444,7 +445,8 @@ class Endpoint:
 
     def _make_event_room(self, rows: int) -> None:
         if rows >= len(self._events):
-            self._events = np.zeros(rows + rows // 2 + 1, at.Event.dtype)
+            before, self._events = self._events, np.zeros(rows + rows // 2 + 1, at.Event.dtype)
+            self._events[: len(before)] = before  # compiled code may have found something already
             self._set_tables()
 
     def row_of(self, index: int) -> at.PairState:
@@ -512,9 +514,18 @@ class Endpoint:
         ports = self._pairs["source_port"][: len(self._queue_pairs)]
         return list(dict.fromkeys(ports.tolist()))
 
+    @property
+    def outgoing(self) -> Datagrams:
+        """The batch that `transmit` fills."""
+        return self._sending
+
+    def make_room(self, datagrams: int) -> None:
+        """Have room for the events of so many datagrams that compiled code may receive."""
+        self._make_event_room(2 * datagrams + 8 + self._held_rows)
+
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
-        self._make_event_room(2 * batch.count + 8 + self._held_rows)
+        self.make_room(batch.count)
         receive_batch(self.state_address, batch.address, batch.count, now_ns)
         self._stale = True
         if self.state.events:
@@ -560,7 +571,7 @@ class Endpoint:
         """Turn what compiled code found into completions. `batch`: what was received last."""
         self._stale = True
         count = self.state.events
-        self.state.events = 0
+        self.state.events = self.state.idle_events = 0
         for event in at.Event.copies(self._events[:count]):
             self._queue_pairs[event.queue_pair].take_event(event, batch)
 

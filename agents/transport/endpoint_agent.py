@@ -40,6 +40,12 @@ class EndpointAgent:
         """Return whether the agent must be looked after whenever something arrives."""
         return False
 
+    @property
+    def waits_for_sent(self) -> bool:
+        """Whether the agent goes on when what it has posted is done. Where it does not, it may be
+        told of that with the next other event."""
+        return True
+
     def has_event(self) -> bool:
         """Return whether there is an event for whoever uses the agent."""
         return False

@@ -57,6 +57,11 @@ class EndpointState(Record):
     """How many events there may be; behind their rows there is one more, for what finds no room."""
     events: int
     """How many rows of the event table are filled."""
+    idle_events: int
+    """How many of them may wait until others come: they say that posted work is done, and when they
+    came `sends_can_wait` held."""
+    sends_can_wait: int
+    """Whether nobody waits for posted work to be done."""
     link_free: int
     """When the endpoint's own rate lets the next packet go."""
     was_idle: int
@@ -74,6 +79,8 @@ class EndpointState(Record):
     retry_limit: int
     give_up: int
     pacing_credit: int
+    burst: int
+    """How far ahead of its rate the endpoint may send."""
     data_time: int
     """When there is data to send, the endpoint's own rate aside."""
     scratch: int

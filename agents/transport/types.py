@@ -113,6 +113,9 @@ class TransportOptions:
     give_up_ns: int = 2_000_000_000
     pacing_credit_ns: int = 5_000_000
     """How far a pacer that was called late may catch up."""
+    burst_ns: int = 0
+    """How far ahead of its rate an endpoint may send, and how long a driver may let datagrams
+    gather before it receives them: with more at a time, each takes less of the processor."""
     batch_packets: int = 64
     """Most datagrams in one `transmit`."""
     congestion: Literal["window", "dctcp"] = "window"

@@ -4,7 +4,7 @@ import importlib
 import io
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,7 +12,10 @@ from typing import Any
 from weft.base import files
 from weft.base.errors import InputError, did_you_mean, refuse
 
-NAMES = ("bring-up", "compiler", "progress-engine", "reduction", "simulator", "switch", "transport")
+NAMES = (
+    "bring-up", "capacity", "compiler", "progress-engine", "reduction", "simulator", "switch",
+    "transport",
+)  # fmt: skip
 """Each name is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``,
 which returns a figure of matplotlib's. A template of that name, or ``lines`` of the module, writes
 the figures for a person to read."""
@@ -38,6 +41,24 @@ def filled_in(template: str, figures: Mapping[str, Any]) -> list[str]:
 
     templates = environment(Path(__file__).with_name("templates"))
     return templates.get_template(f"{template}.txt").render(figures).splitlines()
+
+
+def table_lines(
+    title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]
+) -> list[str]:
+    """Return a table of columns, each with how it is written of a row: text on the left, numbers on
+    the right."""
+    from rich.console import Console  # nothing but a table waits for them
+    from rich.table import Table
+
+    table = Table(title=title)
+    for name, form in columns.items():
+        table.add_column(name, justify="left" if form.endswith("!s}") else "right")
+    for row in rows:
+        table.add_row(*(form.format(**row) for form in columns.values()))
+    text = io.StringIO()
+    Console(file=text, width=110, force_terminal=False).print(table)
+    return text.getvalue().splitlines()
 
 
 def check_writable(folder: Path) -> None:

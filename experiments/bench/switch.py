@@ -8,22 +8,19 @@ comes out; the kernel counts it. Rows take turns, and medians are reported; proc
 of the switch's process.
 """
 
-import io
 import json
 import os
 import shutil
 import statistics
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from weft.experiments.bench.benchmarks import table_lines
 
 SIZES = (128, 1400, 4096)
 """Frame bytes."""
@@ -154,35 +151,14 @@ def _ratios(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
 
 def lines(figures: dict[str, Any]) -> list[str]:
     """Return the figures as tables."""
-    from rich.console import Console
-
-    text = io.StringIO()
-    console = Console(file=text, width=110, force_terminal=False)
-    for title, columns, rows in (
-        ("packets through a switch", ROW_COLUMNS, figures["rows"]),
-        ("switch processes", PROCESS_COLUMNS, _named(figures["processes"])),
-        ("ratios", RATIO_COLUMNS, _ratio_rows(figures)),
-    ):
-        console.print(_table(title, columns, rows))
     return [
-        *text.getvalue().splitlines(),
+        *table_lines("packets through a switch", ROW_COLUMNS, figures["rows"]),
+        *table_lines("switch processes", PROCESS_COLUMNS, _named(figures["processes"])),
+        *table_lines("ratios", RATIO_COLUMNS, _ratio_rows(figures)),
         *(f"left out: {why}" for why in figures["skipped"]),
         f"{figures['cores']} cores, load {figures['load_before']:.1f} before, "
         f"{figures['stolen']:.1%} of them stolen meanwhile",
     ]
-
-
-def _table(title: str, columns: Mapping[str, str], rows: Iterable[Mapping[str, Any]]) -> "Table":
-    """Return a table of columns, each with how it is written of a row; what is no number is on the
-    left."""
-    from rich.table import Table
-
-    table = Table(title=title)
-    for name, form in columns.items():
-        table.add_column(name, justify="left" if form.endswith("!s}") else "right")
-    for row in rows:
-        table.add_row(*(form.format(**row) for form in columns.values()))
-    return table
 
 
 def _named(processes: Mapping[str, Mapping[str, float]]) -> Iterator[dict[str, Any]]:

@@ -19,7 +19,7 @@ from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.fidelity import judge
-from weft.experiments.runs.inputs import plan_of
+from weft.experiments.runs.inputs import plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate
 from weft.experiments.runs.simulation import simulate
@@ -197,7 +197,7 @@ class EmulatedTestbed:
             f"{who}_{quantile}": known[quantile]
             for who, known in (
                 ("switch", after.switches.lateness_ns),
-                ("spacing", after.switches.spacing_ns),
+                ("burst", after.switches.burst_ns),
             )
             for quantile in QUANTILES
             if known
@@ -222,6 +222,7 @@ class EmulatedTestbed:
             cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
             cpu_s=cpu_s,
             lateness_ns=lateness_ns,
+            burst_ns=transport_of(scenario).burst_ns,
             frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
             unplanned_losses=lost,
         )

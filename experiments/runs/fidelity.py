@@ -22,8 +22,8 @@ fraction of the completion time, whichever is more."""
 
 
 BUNCHED = 0.5
-"""A part of a full frame's time: if the median spacing of frames is wrong by so much, they came in
-bunches."""
+"""A part of a full frame's time: frames came in bunches where half of them were by so much further
+ahead of their link than bursts are meant to be."""
 
 STRAINED_DIFFERENCE = 0.10
 INVALID_DIFFERENCE = 0.30
@@ -46,6 +46,7 @@ def judge(
     cpu_own: float,
     cpu_s: Mapping[str, float],
     lateness_ns: Mapping[str, int],
+    burst_ns: int,
     frame_ns: int,
     unplanned_losses: Mapping[str, int],
 ) -> Fidelity:
@@ -59,8 +60,9 @@ def judge(
         cpu_own: the fraction that the run's own processes took.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
-            against an exact link; ``spacing``, how much more closely frames followed each other
-            into a switch than their link carries them; ``rank``, how late rank processes woke.
+            against an exact link; ``burst``, how far ahead of their link frames came into a
+            switch, so how wide their bursts were; ``rank``, how late rank processes woke.
+        burst_ns: how far ahead of their links hosts may send.
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: by place, packets that neither a fault nor a full queue lost.
     """
@@ -81,7 +83,7 @@ def judge(
         busy += f", and others took {cpu_stolen:.0%} of the machine"
     doubt(busy, of_those_given >= STRAINED_CPU, of_those_given >= INVALID_CPU)
     for name, late_ns in lateness_ns.items():
-        if not name.endswith("_p99") or name == "spacing_p99":
+        if not name.endswith("_p99") or name == "burst_p99":
             continue
         said = SAID[name.removesuffix("_p99")].format(format_duration(late_ns))
         doubt(
@@ -89,11 +91,12 @@ def judge(
             late_ns > _allowed(STRAINED_LATENESS, completion_ns),
             late_ns > _allowed(INVALID_LATENESS, completion_ns),
         )
-    close_ns = lateness_ns.get("spacing_p50", 0)
-    if close_ns > BUNCHED * frame_ns:
+    ahead_ns = lateness_ns.get("burst_p50", 0)
+    if ahead_ns > burst_ns + BUNCHED * frame_ns:
         strained.append(
-            f"half of the frames came {format_duration(close_ns)} or more closer together than "
-            f"their links carry them (a full frame takes {format_duration(frame_ns)})"
+            f"half of the frames came {format_duration(ahead_ns)} or more ahead of their links: "
+            f"bursts are meant to be {format_duration(burst_ns)} wide at most, and a full frame "
+            f"takes {format_duration(frame_ns)}"
         )
     if completion_ns and predicted_ns:
         difference = completion_ns / predicted_ns - 1

@@ -44,5 +44,5 @@ class SwitchProcessStatistics(msgspec.Struct, frozen=True):
     """Packets for which the switches had no buffer left."""
     lateness_ns: dict[str, int] = {}
     """How late packets left the switches, by quantile; empty where that is not known."""
-    spacing_ns: dict[str, int] = {}
-    """How much more closely packets left than their links carry them, by quantile."""
+    burst_ns: dict[str, int] = {}
+    """How far ahead of their links packets came, by quantile."""

@@ -60,7 +60,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     stats_socket: str | None = None
     frame_bytes: int = 9216
     buffers: int = 8192
-    coalesce_ns: int = 50_000
+    coalesce_ns: int = 200_000
     captured: bool = False
     drop_port: int = DROP_PORT
 

@@ -236,10 +236,10 @@ class SwitchProcess:
     # -- statistics
 
     def reset_lateness(self) -> None:
-        """Start the statistics of lateness, spacing and the queues' depths anew."""
+        """Start the statistics of lateness, bursts and the queues' depths anew."""
 
         def reset() -> None:
-            for durations in (self.sockets.io.lateness, self.sockets.io.spacing):
+            for durations in (self.sockets.io.lateness, self.sockets.io.bursts):
                 durations.greatest_ns = 0
                 durations.counts[:] = 0
             self.dataplane.clear_depths()
@@ -353,7 +353,7 @@ class SwitchProcess:
                 for number, switch in enumerate(self.config.switches)
             ],
             "lateness_ns": _quantiles(io.lateness),
-            "spacing_ns": _quantiles(io.spacing),
+            "burst_ns": _quantiles(io.bursts),
             "load_bin_ns": self.dataplane.load_bin_ns,
             "no_buffer_drops": int(self.dataplane.context.no_buffer),
             "wake_ups": int(io.wake_ups),

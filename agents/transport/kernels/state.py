@@ -214,6 +214,7 @@ def advance(
         pair.first_work += 1
     if pair.first_work > first:
         add_event(endpoint, at.EVENT_WORK_DONE, index).value = pair.first_work - first
+        endpoint.idle_events += endpoint.sends_can_wait
     pair.send_next = max(pair.send_next, reached)
     pair.acknowledge_asked = max(pair.acknowledge_asked, reached)
     pair.send_work = max(pair.send_work, pair.first_work)

@@ -251,12 +251,13 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
             break
         index = next_due(endpoint.control_tree, rows, index + 1, now)
     turn = endpoint.rotation
+    ahead = now + endpoint.burst
     while not full and count < room:
-        if endpoint.rate_bps and endpoint.link_free > now:
+        if endpoint.rate_bps and endpoint.link_free > ahead:
             break
-        found = next_due(endpoint.data_tree, 2 * rows, turn + 1, now)
+        found = next_due(endpoint.data_tree, 2 * rows, turn + 1, ahead)
         if found < 0:
-            found = next_due(endpoint.data_tree, 2 * rows, 0, now)
+            found = next_due(endpoint.data_tree, 2 * rows, 0, ahead)
         if found < 0:
             break
         start = end = found
@@ -264,7 +265,7 @@ def fill_batch(endpoint: at.EndpointState, batch: at.Batch, now: int, budget: in
         if pair.lanes > 1:
             start = 2 * pair.first_lane
             end = start + 2 * pair.lanes - 1
-            found = next_lane(endpoint, pair, now)
+            found = next_lane(endpoint, pair, ahead)
         index = found >> 1
         pair = pair_at(endpoint, index)
         if pair.kind == at.UD:
