@@ -117,9 +117,8 @@ class _Rank:
         self._closed = False
 
     def run(self) -> None:
-        warm_up(
-            self._config.algorithms
-        )  # the pages that the fork shares are copied now, not in the timed part
+        # The pages that the fork shares are copied now, not in the timed part.
+        warm_up(self._config.algorithms)
         self._channel.send(Hello(self._rank, os.getpid(), self._participant.introductions()))
         gc.disable()  # a collection takes milliseconds and what is made here has no cycles
         try:
@@ -283,18 +282,20 @@ def receive_workers(participant: Participant, workers: int) -> list[ReceiveWorke
     return [participant.endpoint.hand_over(pairs[worker::workers]) for worker in range(workers)]
 
 
-def warm_up(asked: Collection[str] = ()) -> None:
-    """Run every compiled function once, so that forked ranks find its machine code in memory.
+def warm_up(asked: Collection[str] | None = None) -> None:
+    """Run compiled functions once, so that forked ranks find their machine code in memory, and so
+    that a forked rank has copied the memory that it is going to write.
 
-    Two agents do a few kilobytes of everything in memory, and once by fetching every chunk. Of
-    other packages' algorithms they do those that are `asked` for, as far as these can do that:
-    what they cannot do is said where they run.
+    Two agents do a few kilobytes of everything in memory, or of the algorithms that are `asked`
+    for; multicast once by fetching every chunk, too. Algorithms of other packages are done only
+    where they are asked for, as far as these can do that: what they cannot do is said where they
+    run.
     """
     requests = [
         Request(0, collective, name, 750, "float32")
         for collective, names in algorithms().items()
         for name in names
-        if ALGORITHMS.is_own(name) or name in asked
+        if (ALGORITHMS.is_own(name) if asked is None else name in asked)
         if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
     ]
     own = [each for each in requests if ALGORITHMS.is_own(each.algorithm)]

@@ -288,9 +288,13 @@ def emulate(
     drawn = any(each.scenario.switch == "bmv2" and each.scenario.lossy for each in points)
     if drawn and note not in notes:
         notes.append(note)
-    predictions = [
-        _predict(point, program, progress) if point.scenario.predict else {} for point in points
-    ]
+    predictions: list[Predictions] = []
+
+    def predict() -> None:
+        predictions.extend(
+            _predict(point, program, progress) if point.scenario.predict else {} for point in points
+        )
+
     first = points[0].scenario
     world = EmulatedWorld(
         first.network(),
@@ -300,6 +304,7 @@ def emulate(
         seed=first.seed,
         pcap_dir=captures,
         links=first.link_kind,
+        meanwhile=predict,
     )
     with (
         testbed_of(world, first, program, progress) as testbed,

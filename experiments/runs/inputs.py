@@ -39,9 +39,9 @@ FREEZE_TIMEOUTS = 8
 try others before it has heard of these."""
 BURST_NS = 2_000_000
 BURST_BYTES = range(16_384, 65_536)
-"""How far ahead of its link a host of the emulated world sends, and how long it lets datagrams gather
-before it receives them, and the bytes that these are at least and at most: four of the largest
-packets, and what a NIC cuts into packets by itself."""
+"""How far ahead of its link a host of the emulated world sends, and how long it lets datagrams
+gather before it receives them, and the bytes that these are at least and at most: four of the
+largest packets, and what a NIC cuts into packets by itself."""
 MAX_GROUPS = 16
 """The most multicast groups of a run. A Linux socket may join 20
 (net.ipv4.igmp_max_memberships)."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from operator import methodcaller
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import grpc
 from google.rpc import code_pb2
@@ -109,12 +109,17 @@ class P4RuntimeServer:
 
     def stop(self, grace_s: float = 0.0) -> None:
         """Take no new calls, and cancel those that are still under way after ``grace_s``."""
-        self._server.stop(grace_s).wait()
+        self.stop_calls(grace_s).wait()
         self._pool.shutdown(wait=False)
         self.device.switch.set_listener(None)
         self._stopping = True
         self._wake.set()
         self._notifier.join()
+
+    def stop_calls(self, grace_s: float = 0.0) -> threading.Event:
+        """Begin to stop, which takes a moment that several servers can share; the event is set when
+        no call is under way any more."""
+        return cast(threading.Event, self._server.stop(grace_s))
 
     def _notify(self) -> None:
         timeout_s: float | None = None

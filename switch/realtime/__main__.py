@@ -1,5 +1,7 @@
 """``python -m weft.switch.realtime CONFIG.json``: the built-in switches of a testbed, in real time.
 
+With ``--when-told`` behind it, the process loads its compiled code and then waits for a line on its
+stdin before it opens its ports: whoever starts it can make their interfaces meanwhile.
 ``python -m weft.switch.realtime --prepare`` only compiles the packet loop into the cache.
 
 Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 0 on SIGTERM,
@@ -20,19 +22,29 @@ from weft.switch.realtime.link_states import LinkStates
 from weft.switch.realtime.process import SwitchProcess, prepare
 from weft.switch.realtime.statistics import StatisticsSocket
 
+WHEN_TOLD = "--when-told"
+
 
 def main(arguments: list[str]) -> int:
     """Run until told to end, and return the exit status."""
-    if len(arguments) != 1:
-        print("usage: python -m weft.switch.realtime CONFIG.json | --prepare", file=sys.stderr)
-        return 2
     if arguments == ["--prepare"]:
         prepare()
         return 0
+    when_told = arguments[1:] == [WHEN_TOLD]
+    if len(arguments) != 1 and not when_told:
+        print(
+            f"usage: python -m weft.switch.realtime CONFIG.json [{WHEN_TOLD}] | --prepare",
+            file=sys.stderr,
+        )
+        return 2
     ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # which a signal's handler may put into
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.put(None))
     try:
+        if when_told:
+            prepare()
+            if not os.read(0, 1):
+                return 0
         run(read_config(Path(arguments[0])), ended)
     except WeftError as error:
         print(f"switch: {error}", file=sys.stderr)
@@ -59,6 +71,8 @@ def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
         print("ready", flush=True)
         threading.Thread(target=_wait_for_stdin, args=(ended,), daemon=True).start()
         ended.get()
+        for server in servers:
+            server.stop_calls()
         refuse(
             process.failure is not None, f"the packet loop failed: {process.failure!r}", RunError
         )

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -79,6 +79,14 @@ class RunProcess:
     def pid(self) -> int:
         """Return the process id."""
         return self.popen.pid
+
+    def tell(self, line: str) -> None:
+        """Write a line to the process's stdin; one that has ended is found when it is waited
+        for."""
+        assert self.popen.stdin is not None
+        with suppress(BrokenPipeError):
+            self.popen.stdin.write(f"{line}\n".encode())
+            self.popen.stdin.flush()
 
     def wait_for_line(self, line: str, limit_s: float) -> None:
         """Wait until the process prints ``line`` to stdout.

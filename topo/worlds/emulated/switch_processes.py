@@ -121,7 +121,8 @@ class BuiltinSwitches:
         links: LinkKind = "veth",
         patch_captures: Path | None = None,
     ) -> None:
-        """Start the process in the run's namespace; its configuration is in a file."""
+        """Start the process in the run's namespace; it has its configuration in a file, and opens
+        its ports when `begin` is called."""
         config = builtin_config(topology, run, seed, link_mtu, captured, links, patch_captures)
         path = run.folder / "switches.json"
         with open_private(path, "w") as file:
@@ -131,12 +132,16 @@ class BuiltinSwitches:
             RunProcess(
                 run,
                 "the switch process",
-                python_command(module, str(path)),
+                python_command(module, str(path), "--when-told"),
                 namespace_pid=namespace_pid,
                 log=run.folder / "switches.log",
                 environment={"PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
             )
         ]
+
+    def begin(self) -> None:
+        """Let the process open its ports, whose interfaces there are by now."""
+        self.processes[0].tell("begin")
 
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once the process says that all its P4Runtime servers listen."""

@@ -6,7 +6,7 @@ namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -86,6 +86,7 @@ class EmulatedWorld:
         links: LinkKind = "veth",
         switch_module: str = "weft.switch.realtime",
         ready_limit_s: float = READY_LIMIT_S,
+        meanwhile: Callable[[], None] = lambda: None,
     ) -> None:
         """Check everything that can be checked before anything is made.
 
@@ -94,8 +95,8 @@ class EmulatedWorld:
         ``pcap_dir``, every link end is captured there. ``bmv2_log`` turns BMv2's packet logs on.
         With ``links`` "patch", links between switches are inside the switch process, without
         interfaces; only the built-in switch can do that. ``switch_module`` is the module that runs
-        the built-in switches. Raises InputError for what makes no sense, MachineError for what the
-        machine does not have.
+        the built-in switches. ``meanwhile`` is called while the switches start. Raises InputError
+        for what makes no sense, MachineError for what the machine does not have.
         """
         self.topology = topology
         self.switch_kind: SwitchKind = check_kind(switch_kind)
@@ -119,6 +120,7 @@ class EmulatedWorld:
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_limit_s = ready_limit_s
+        self._meanwhile = meanwhile
         self._record: RunRecord | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
@@ -155,23 +157,32 @@ class EmulatedWorld:
         self.close()
 
     def _bring_up(self) -> None:
+        from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
+
         self.record.enclose()
-        self._make_nodes()
-        self._make_links()
-        namespace = self.namespace_pid
-        if self.switch_kind == "bmv2":
-            self._switches = Bmv2Switches(self.topology, self.record, namespace, self._bmv2_log)
-        else:
-            self._switches = BuiltinSwitches(
+        network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
+        self._namespaces["switches"] = network.add_run_namespace()
+        if self.switch_kind == "weft":  # it loads its code while the links are made
+            builtin = self._switches = BuiltinSwitches(
                 self.topology,
                 self.record,
-                namespace,
+                self.namespace_pid,
                 self.seed,
                 self.link_mtu,
                 self._switch_module,
                 captured=self._pcap_dir is not None,
                 links=self.links,
                 patch_captures=self._pcap_dir,
+            )
+        self._make_nodes(network)
+        self._make_links()
+        switches: SwitchProcesses
+        if self.switch_kind == "weft":
+            switches = builtin
+            builtin.begin()
+        else:
+            switches = self._switches = Bmv2Switches(
+                self.topology, self.record, self.namespace_pid, self._bmv2_log
             )
         self._configure_hosts()
         if self._pcap_dir is not None:
@@ -186,14 +197,11 @@ class EmulatedWorld:
                 self.link_mtu,
                 self.links,
             )
-        self._switches.wait_until_ready(self._ready_limit_s)
+        self._meanwhile()
+        switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
 
-    def _make_nodes(self) -> None:
-        from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
-
-        network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
-        self._namespaces["switches"] = network.add_run_namespace()
+    def _make_nodes(self, network: "MininetNetwork") -> None:
         for host in self.topology.hosts:
             self._namespaces[host.name] = network.add_host(host.name)
         for switch in self.topology.switches:
