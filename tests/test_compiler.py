@@ -117,6 +117,29 @@ def test_a_cached_program_is_not_compiled_again_until_something_changes(
     assert second.json.read_text() != first.json.read_text()
 
 
+def test_a_file_that_comes_before_another_in_the_include_folders_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the program was found in the cache before: what was looked for and was not there
+    is part of what it is found by."""
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    folders = [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+    (folders[1] / "part.p4").write_text("const bit<8> VALUE = 1;\n")
+    source = tmp_path / "program.p4"
+    source.write_text(program(declarations="#include <part.p4>\n", ingress="hdr.h.a = VALUE;"))
+    first = compile_cached(source, include_dirs=folders)
+    assert compile_cached(source, include_dirs=folders) == first
+    (folders[0] / "part.p4").write_text("const bit<8> VALUE = 2;\n")
+    assert compile_cached(source, include_dirs=folders) != first
+    (folders[0] / "part.p4").unlink()
+    assert compile_cached(source, include_dirs=folders) == first
+    for note in (tmp_path / "cache").rglob("p4/*.json"):
+        note.write_text("damaged")
+    assert compile_cached(source, include_dirs=folders) == first
+
+
 def test_macros_and_include_folders_are_given_by_the_caller(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "part.p4").write_text("const bit<8> VALUE = GIVEN;\n")

@@ -1,6 +1,8 @@
 """The compiler as a function, and the cache of what it has compiled."""
 
+import contextlib
 import hashlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -9,11 +11,19 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from weft.base.cache import cache_dir
+from weft.base.files import write_whole
 from weft.base.garbage import uncollected
 from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
 from weft.switch.compiler.outputs import CompiledProgram, ProgramFiles, write_outputs
-from weft.switch.compiler.parse.preprocess import Preprocessed, display_name, preprocess
+from weft.switch.compiler.parse.preprocess import (
+    Preprocessed,
+    display_name,
+    file_digest,
+    preprocess,
+)
 
 MAXIMUM_CALLS = 60_000
 STACK_BYTES = 256 << 20
@@ -88,16 +98,47 @@ def compile_cached(
     """Compile a program, or find it compiled in the cache folder.
 
     The cache is keyed by the preprocessed text (so by every included file and macro), by where each
-    line of it came from, and by the compiler itself. Raises `CompileError`.
+    line of it came from, and by the compiler itself. Preprocessing takes longer than all the rest
+    of finding a program there: beside the programs, notes say what came of which files. Raises
+    `CompileError`.
     """
-    source = Path(source)
+    source, programs = Path(source), cache_dir() / "p4"
+    macros = sorted((defines or {}).items())
+    asked = compiler_version(), os.getcwd(), str(source), list(map(str, include_dirs)), macros
+    note = programs / f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:32]}.json"
+    files = _noted(note)
+    if files is not None:
+        return files
     text = preprocess(source, include_dirs, defines)
     digest = hashlib.sha256(f"{compiler_version()}\0{source.name}\0".encode())
     for line in text.lines:
         place = f"{display_name(line.file, source.parent)}:{line.number}"
         digest.update(f"{place}\0{line.text}\n".encode())
-    folder = cache_dir() / "p4" / digest.hexdigest()[:32]
+    folder = programs / digest.hexdigest()[:32]
     files = ProgramFiles(folder / f"{source.stem}.json", folder / f"{source.stem}.p4info.txtpb")
-    if files.json.is_file() and files.p4info.is_file():
-        return files
-    return write_outputs(_compile(source, text), source.stem, folder)
+    if not (files.json.is_file() and files.p4info.is_file()):
+        files = write_outputs(_compile(source, text), source.stem, folder)
+    noted = _Note(text.files, str(files.json), str(files.p4info))
+    with contextlib.suppress(OSError):  # as on a full disk: it is found more slowly the next time
+        write_whole(note, msgspec.json.encode(noted), folders=True, keep=True)
+    return files
+
+
+class _Note(msgspec.Struct):
+    """What came of a program the last time that it was asked for."""
+
+    files: dict[str, str]
+    """See `Preprocessed.files`."""
+    json: str
+    p4info: str
+
+
+def _noted(path: Path) -> ProgramFiles | None:
+    """Return the compiled program that a note names if nothing has changed since, else None."""
+    try:
+        note = msgspec.json.decode(path.read_bytes(), type=_Note)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    files = ProgramFiles(Path(note.json), Path(note.p4info))
+    same = all(file_digest(file) == digest for file, digest in note.files.items())
+    return files if same and files.json.is_file() and files.p4info.is_file() else None

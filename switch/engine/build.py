@@ -55,18 +55,17 @@ _built: dict[tuple[bytes, bool, int], Pipeline] = {}
 
 
 def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
-    """Translate BMv2 JSON; the source's path in the cache folder is named by what it is made of."""
+    """Translate BMv2 JSON; the source's path in the cache folder is named by its content."""
     program = read_program(text)
-    made_of = f"{SOURCE_DIGEST} {drop_port} {text}"
-    return program, _store(made_of, lambda: generate(program, drop_port))
+    return program, _store(generate(program, drop_port))
 
 
-def _store(made_of: str, make: Callable[[], str]) -> Path:
-    """Return the path in the cache folder of a source that is made of this engine and that text."""
-    key = hashlib.sha256(made_of.encode()).hexdigest()[:24]
+def _store(source: str) -> Path:
+    """Return the path of a program's source in the cache folder."""
+    key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
     path = cache_dir() / "programs" / f"program_{key}.py"
     if not path.is_file():
-        write_whole(path, make(), folders=True, keep=True)
+        write_whole(path, source, folders=True, keep=True)
     return path
 
 
@@ -100,7 +99,7 @@ def build_traced(
     It takes as long as ``build``; raises ``ProgramError``.
     """
     source, legend = generate_traced(read_program(text), drop_port)
-    return _load(legend.program, _store(f"{SOURCE_DIGEST} {source}", lambda: source), plain), legend
+    return _load(legend.program, _store(source), plain), legend
 
 
 def _load(program: Program, path: Path, plain: bool) -> Pipeline:

@@ -7,6 +7,7 @@ markers tell which line of which file each line of its output came from.
 import contextlib
 import copy
 import copyreg
+import hashlib
 import io
 import os
 import re
@@ -59,6 +60,9 @@ class Preprocessed:
 
     lines: list[SourceLine] = field(default_factory=list)
     sources: dict[str, list[str]] = field(default_factory=dict)
+    files: dict[str, str] = field(default_factory=dict)
+    """The digest (`file_digest`) of each file that was looked for, by its absolute path: while all
+    are the same, so is what comes of them."""
 
     @property
     def text(self) -> str:
@@ -89,6 +93,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         self.tokens = 0
         self.source_of_macro: str | None = None
         self.includes = 0
+        self.files: dict[str, str] = {}
         self.include_dirs = include_dirs
         for folder in include_dirs:
             self.add_path(str(folder))
@@ -206,6 +211,7 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
         if self.includes > MOST_INCLUDES:
             self.note_here(f"more than {MOST_INCLUDES} files are included by here")
             raise _TooMuchError
+        self.files[os.path.abspath(includepath)] = file_digest(includepath)
         try:
             text = "\n".join(read_source(Path(includepath)))
         except FileNotFoundError:
@@ -222,6 +228,14 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 def read_source(path: Path) -> list[str]:
     """Return the lines of a source file, without their ends; raise OSError if it cannot be read."""
     return read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace").split("\n")
+
+
+def file_digest(path: str) -> str:
+    """Return what tells a source file's text from any other, or that it cannot be read."""
+    try:
+        return hashlib.sha256("\n".join(read_source(Path(path))).encode()).hexdigest()
+    except OSError:
+        return "none"
 
 
 def _hide_comments(text: str) -> str:
@@ -297,6 +311,7 @@ def preprocess(
     """
     text = _main_text(source)
     preprocessor = _Preprocessor([*include_dirs, INCLUDE_FOLDER])
+    preprocessor.files[os.path.abspath(source)] = file_digest(str(source))
     for name, value in (defines or {}).items():
         preprocessor.define(f"{name} {'1' if value is None else value}")
     output = io.StringIO()
@@ -312,7 +327,9 @@ def preprocess(
             )
     if preprocessor.diagnostics:
         raise CompileError(preprocessor.diagnostics)
-    return _collect(output.getvalue(), str(source), text)
+    result = _collect(output.getvalue(), str(source), text)
+    result.files = preprocessor.files
+    return result
 
 
 def _collect(output: str, main_file: str, main_text: str) -> Preprocessed:
