@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import grpc
 import pytest
@@ -38,7 +37,7 @@ from weft.topo.network import format_mac
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 from weft.topo.worlds.emulated.processes import RunProcess
-from weft.topo.worlds.emulated.runs import RUNS, RunRecord, read_record
+from weft.topo.worlds.emulated.runs import RUNS, read_record
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [needs_machine, pytest.mark.system]
@@ -218,16 +217,16 @@ def test_a_shell_that_dies_during_bring_up_is_blamed_and_not_the_switch(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STAND_IN", "fail")
-    start = RunProcess.__init__
+    tell = RunProcess.tell
 
-    def kill_and_start(self: RunProcess, run: RunRecord, *arguments: Any, **options: Any) -> None:
-        _, processes = read_record(run.folder)
+    def kill_and_tell(self: RunProcess, line: str) -> None:
+        _, processes = read_record(self.log.parent)
         [shell] = [process for process in processes if process.what == f"shell of {name}"]
         os.kill(shell.pid, signal.SIGKILL)
         wait_until(lambda: not shell.is_alive(), "the shell ends")
-        start(self, run, *arguments, **options)
+        tell(self, line)
 
-    monkeypatch.setattr(RunProcess, "__init__", kill_and_start)
+    monkeypatch.setattr(RunProcess, "tell", kill_and_tell)
     before = run_folders()
     with pytest.raises(RunError, match=f"the shell that holds the namespace of {name} "):
         quiet_world(single(2)).__enter__()

@@ -85,8 +85,7 @@ class RunProcess:
         for."""
         assert self.popen.stdin is not None
         with suppress(BrokenPipeError):
-            self.popen.stdin.write(f"{line}\n".encode())
-            self.popen.stdin.flush()
+            os.write(self.popen.stdin.fileno(), f"{line}\n".encode())
 
     def wait_for_line(self, line: str, limit_s: float) -> None:
         """Wait until the process prints ``line`` to stdout.
