@@ -37,10 +37,6 @@ from weft.switch.commands import command_line as cli_p4
 if TYPE_CHECKING:
     from weft.experiments.scenario.sweep import Experiment
 
-DEMO_RATE_BPS = 25_000_000
-"""A new user's first run is to measure the network: at this rate a ring of 8 hosts takes less than
-half of two processors' time, and at 100 Mbit/s all of it."""
-
 app = typer.Typer(
     name="weft",
     no_args_is_help=True,
@@ -114,12 +110,12 @@ def demo(
 ) -> None:
     """Allgather of 1 MiB per rank, ring and multicast, on 4 leaves, 2 spines and 8 hosts.
 
-    Links have 25 Mbit/s, which two processors carry with room to spare.
+    Links have 100 Mbit/s, which two processors carry with room to spare.
     """
     from weft.experiments.scenario.scenario import Scenario
     from weft.experiments.scenario.sweep import Experiment
 
-    asked = Experiment.of(Scenario(algorithms=("ring", "multicast"), rate_bps=DEMO_RATE_BPS))
+    asked = Experiment.of(Scenario(algorithms=("ring", "multicast")))
     _run(asked, output_folder(out), False, name="demo")
 
 
