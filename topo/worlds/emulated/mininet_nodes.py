@@ -31,6 +31,8 @@ SHELL_CHECK_MS = 500
 """The time between two looks at whether a shell that prints nothing still runs."""
 STATUS_DEADLINE_S = 5.0
 """How long a shell that no longer holds its namespace may take to end."""
+PROMPT = chr(127)
+"""What a shell prints when it waits for a command."""
 FILES_PER_NODE = 4
 OTHER_FILES = 512
 """The runner may open `FILES_PER_NODE` files for each node (a terminal's two ends and pipes) and
@@ -72,9 +74,32 @@ except ImportError as error:
 
 
 class RunNode(Node):
-    """Be a Mininet node that has a namespace of its own and whose processes end with the run."""
+    """A Mininet node with a namespace of its own, whose processes end with the run.
+
+    Its shell is started when the node is made, and waited for by `await_shell`: those of many nodes
+    start side by side.
+    """
 
     isSetup = True
+    starting = False
+
+    def startShell(self, mnopts: str | None = None) -> None:
+        """Start the shell, as Mininet does, but do not wait for it."""
+        self.starting = True
+        super().startShell(mnopts)
+
+    def await_shell(self) -> None:
+        """Wait until the shell, and the node's namespace with it, is there; set it up as Mininet
+        does."""
+        self.starting = False
+        while not self.read().endswith(PROMPT):
+            continue
+        self.cmd("unset HISTFILE; stty -echo; set +m")
+
+    def cmd(self, *args: Any, **kwargs: Any) -> Any:
+        """Run a command in the node's shell and return what it printed; nothing while the shell
+        starts."""
+        return "" if self.starting else super().cmd(*args, **kwargs)
 
     def _popen(self, cmd: list[str], **params: Any) -> Any:
         run: RunRecord = self.params["run"]
@@ -92,8 +117,10 @@ class RunNode(Node):
         return ["mnexec", "-a", str(run.pid_namespace.pid)]
 
     def read(self, size: int = 1024) -> str:
-        """Return what the shell has printed, once it has printed something. Raises RunError if it
-        has ended."""
+        """Return what the shell has printed, once it has printed something; raise RunError if it
+        has ended. A shell that starts is not read yet."""
+        if self.starting:
+            return PROMPT
         said = select.poll()
         said.register(self.stdout, select.POLLIN)
         while not self.readbuf and not said.poll(SHELL_CHECK_MS):
@@ -332,10 +359,17 @@ class MininetNetwork:
     def add_run_namespace(self) -> int:
         """Make the namespace of the switches; return the id of a process that holds it."""
         self._holder = RunNode("switches", run=self._run)
+        self._holder.await_shell()
         return int(self._holder.pid)
 
+    def await_hosts(self) -> None:
+        """Wait until the namespaces of all hosts are there."""
+        for host in self.net.hosts:
+            host.await_shell()
+
     def add_host(self, name: str) -> int:
-        """Make a host in a namespace of its own; return the id of a process that holds it."""
+        """Make a host in a namespace of its own, which is there when it has been waited for;
+        returns the id of a process that holds it."""
         return int(self.net.addHost(name, cls=RunNode, run=self._run).pid)
 
     def check_namespaces(self) -> None:

@@ -5,8 +5,10 @@ of links and the switch processes. Nothing is made in, or passes through, the ma
 namespace; P4Runtime is reached over Unix sockets in the run's folder.
 """
 
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -29,7 +31,7 @@ from weft.topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from weft.topo.network import Topology, format_mac
+from weft.topo.network import Host, Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
@@ -206,6 +208,7 @@ class EmulatedWorld:
             self._namespaces[host.name] = network.add_host(host.name)
         for switch in self.topology.switches:
             network.add_switch(switch.name, switch.device_id)
+        network.await_hosts()
 
     def _make_links(self) -> None:
         for pid in self._namespaces.values():
@@ -230,14 +233,18 @@ class EmulatedWorld:
                 )
 
     def _configure_hosts(self) -> None:
-        for host in self.topology.hosts:
-            configure = partial(
+        def configure(host: Host) -> None:
+            work = partial(
                 _configure_host,
                 self.host_interface(host.rank),
                 host_side(host, self.topology),
                 host_shaper(host, self.topology, self.link_mtu),
             )
-            in_namespace(self._namespaces[host.name], configure)
+            in_namespace(self._namespaces[host.name], work)
+
+        with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as side_by_side:
+            list(side_by_side.map(configure, self.topology.hosts))
+        for host in self.topology.hosts:
             _up(self._network).set_address(host.name, host.ip, format_mac(host.mac))
 
     def close(self) -> None:
