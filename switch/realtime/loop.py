@@ -4,9 +4,12 @@ All its memory is reached from one `LoopRecord`, which ``weft.switch.realtime.po
 comes back to Python only when the event descriptor is readable.
 """
 
+import platform
 from typing import Annotated, Any
 
-from weft.base.jit import Record, record, words_in
+import numpy as np
+
+from weft.base.jit import Record, load32, record, words_in
 from weft.switch.engine.captures import capture_bytes, capture_departure
 from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
 from weft.switch.engine.layout import (
@@ -121,7 +124,15 @@ class LoopRecord(Record):
     """Lead to what the packet loop works on beside the switches."""
 
     poll: int
-    """Address of pollfd[socket_count + 1]: the last is the event descriptor."""
+    """Address of pollfd[2]: of `readiness`, and of the event descriptor alone."""
+    readiness: int
+    """The epoll descriptor that knows which sockets have frames, and whether the event descriptor
+    can be read: a wake-up costs the same for any number of sockets."""
+    ready: int
+    """Address of struct epoll_event[socket_count + 1]."""
+    numbers: int
+    """Address of int64: the number of the socket of each descriptor; that of the event descriptor
+    has `socket_count`."""
     sockets: int
     """Address of socket_count rows of `SocketRecord`."""
     socket_count: int
@@ -165,7 +176,8 @@ ADDRESSES_BYTES = 12  # a frame's, before the tag
 POLL_BYTES = 8
 """Of a struct pollfd."""
 POLLIN = 1
-POLLNVAL = 32
+EVENT_BYTES, EVENT_DATA = (12, 4) if platform.machine() == "x86_64" else (16, 8)
+"""The size of a struct epoll_event, and where in it the data are (epoll_event(3type))."""
 MSG_DONTWAIT = 0x40
 MSG_TRUNC = 0x20
 EAGAIN = 11
@@ -177,6 +189,9 @@ IDLE_NS = 1_000_000_000
 _clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
 _ppoll: Any = types.ExternalFunction(
     "ppoll", types.int32(types.int64, types.uint64, types.int64, types.int64)
+)
+_epoll_wait: Any = types.ExternalFunction(
+    "epoll_wait", types.int32(types.int32, types.int64, types.int32, types.int32)
 )
 _recvmmsg: Any = types.ExternalFunction(
     "recvmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32, types.int64)
@@ -399,7 +414,7 @@ def wait(context: Context, io: LoopRecord, time: int, last_wake: int) -> int:
     io.rest_ns = 0
     if gathered > now:
         span.seconds, span.nanoseconds = 0, gathered - now
-        _ppoll(io.poll + POLL_BYTES * io.socket_count, 1, time + TIMESPEC_BYTES, 0)
+        _ppoll(io.poll + POLL_BYTES, 1, time + TIMESPEC_BYTES, 0)
         now = clock(time)
     until = next_deadline(context)
     if io.pending_count > 0:
@@ -409,7 +424,7 @@ def wait(context: Context, io: LoopRecord, time: int, last_wake: int) -> int:
         sleep = min(max(until, last_wake + io.coalesce_ns) - now, IDLE_NS) if until > now else 0
     span.seconds = sleep // 1_000_000_000
     span.nanoseconds = sleep % 1_000_000_000
-    return _ppoll(io.poll, io.socket_count + 1, time + TIMESPEC_BYTES, 0)  # type: ignore[no-any-return]
+    return _ppoll(io.poll, 1, time + TIMESPEC_BYTES, 0)  # type: ignore[no-any-return]
 
 
 @jit
@@ -423,9 +438,8 @@ def tell_events(context: Context, io: LoopRecord) -> None:
 @jit
 def run_loop(context: Context, io: LoopRecord) -> None:
     """Run until the event descriptor is readable."""
-    count = io.socket_count
+    sockets = io.socket_count
     time = io.times
-    poll = int64_view(io.poll, count + 1)
     last_wake = 0
     while True:
         tell_events(context, io)
@@ -436,13 +450,13 @@ def run_loop(context: Context, io: LoopRecord) -> None:
         send_departures(context, io, time)
         if ready <= 0:
             continue
-        for i in range(count):
-            events = (poll[i] >> 48) & 0xFFFF
-            if events:
-                socket = SocketRecord(io.sockets, i)
-                if receive_batch(context, io, socket, time) > 0:
-                    send_departures(context, io, time)
-                elif events & POLLNVAL:
-                    poll[i] = poll[i] | 0xFFFFFFFF  # not a descriptor any more: leave it out
-        if (poll[count] >> 48) & 0xFFFF:
+        asked = False
+        for i in range(_epoll_wait(io.readiness, io.ready, sockets + 1, 0)):
+            descriptor = np.int64(load32(io.ready + i * EVENT_BYTES + EVENT_DATA))
+            number = int64_view(io.numbers + 8 * descriptor, 1)[0]
+            if number == sockets:
+                asked = True
+            elif receive_batch(context, io, SocketRecord(io.sockets, number), time) > 0:
+                send_departures(context, io, time)
+        if asked:
             return

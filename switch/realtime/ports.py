@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import socket
 import struct
 from concurrent.futures import ThreadPoolExecutor
@@ -82,6 +83,7 @@ class PortSockets:
         self.ports = ports
         self.sockets: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._readiness = select.epoll()
         self.kernel_drops = [0] * len(ports)
         self._kept: list[NDArray[Any]] = []
         try:
@@ -95,23 +97,28 @@ class PortSockets:
 
     def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> loop.LoopRecord:
         count = len(self.ports)
-        poll = np.zeros(count + 1, np.int64)
+        descriptors = [*(port.fileno() for port in self.sockets), self.event]
+        numbers = np.zeros(max(descriptors) + 1, np.int64)
+        for number, descriptor in enumerate(descriptors):
+            self._readiness.register(descriptor, select.EPOLLIN)
+            numbers[descriptor] = number
+        watched = np.array([self._readiness.fileno(), self.event]) | loop.POLLIN << 32
         for i, (switch, port, _) in enumerate(self.ports):
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
             row = self.rows[i]
-            row.descriptor = self.sockets[i].fileno()
+            row.descriptor = descriptors[i]
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
-            poll[i] = row.descriptor | loop.POLLIN << 32
         self.rows.waiting.head = NONE
-        poll[count] = self.event | loop.POLLIN << 32
         receive_vectors = rows(loop.IoVector, loop.BATCH)
         receive = messages(receive_vectors, 1)
         control = rows(loop.ControlMessage, loop.BATCH)
         receive.control = control.ctypes.data + control.itemsize * np.arange(loop.BATCH)
         send_vectors = rows(loop.IoVector, 2 * loop.BATCH)
         arrays = {
-            "poll": poll,
+            "poll": watched,
+            "ready": np.zeros((count + 1) * loop.EVENT_BYTES, np.uint8),
+            "numbers": numbers,
             "sockets": self.rows,
             "receive": receive,
             "receive_vectors": receive_vectors,
@@ -125,6 +132,7 @@ class PortSockets:
         self._kept += arrays.values()
         io: loop.LoopRecord = rows(loop.LoopRecord, 1)[0]
         io.socket_count, io.coalesce_ns = count, coalesce_ns
+        io.readiness = self._readiness.fileno()
         for name, array in arrays.items():
             setattr(io, name, array.ctypes.data)
         return io
@@ -160,6 +168,7 @@ class PortSockets:
         """
         with ThreadPoolExecutor(max(len(self.sockets), 1)) as at_once:
             list(at_once.map(socket.socket.close, self.sockets))
+        self._readiness.close()
         os.close(self.event)
 
 
