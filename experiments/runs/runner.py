@@ -315,7 +315,7 @@ def check_capacity(scenario: Scenario) -> None:
     """Raise InputError for more hosts than can be emulated, MachineError for too little memory.
 
     Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
-    simulated first, and then its memory is given back.
+    simulated while its network comes up, and gives its memory back before the ranks start.
     """
     hosts = len(scenario.network().hosts)
     ranks = scenario.ranks * scenario.jobs

@@ -775,7 +775,7 @@ class Asked:
     """What joins switches of the emulated world: ``veth`` pairs, or ``patch`` links inside the
     process of the built-in switch, without the kernel in between."""
     predict: bool = option(True, FLAG, "Simulate an emulated run first.", group=TESTBED)
-    """Whether an emulated run is simulated first, and its fidelity judged by the difference."""
+    """Whether an emulated run is simulated, too, and its fidelity judged by the difference."""
 
     @property
     def reducing(self) -> bool:
