@@ -94,3 +94,12 @@ def test_without_root_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(MachineError, match="root: use sudo"):
         bench_switch.measure()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_every_row_is_measured_with_frames_of_one_size() -> None:
+    figures = bench_switch.measure(sizes=(1400,), rounds=1, turn_s=0.1)
+    measured = {(row["what"], row["traffic"]) for row in figures["rows"]}
+    assert {("ceiling", "unicast"), ("weft", "unicast"), ("weft", "patch links")} <= measured
+    assert all(row["packets_per_s"] > 0 for row in figures["rows"])

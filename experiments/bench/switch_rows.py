@@ -481,7 +481,6 @@ def forward(source: str, target: str) -> None:
     ports = [open_port(source), open_port(target)]
     messages = bare.FrameMessages()
     poll = np.zeros(1, np.int64)
-    messages.vectors[:, 1] = bare.FRAME_BYTES
     bare.forward(-1, -1, messages.headers, messages.vectors, poll)  # compiled before it is ready
     print("ready", flush=True)
     bare.forward(ports[0].fileno(), ports[1].fileno(), messages.headers, messages.vectors, poll)
