@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 from tests.changed_links import with_link
 
+from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
+from weft.agents.transport import TransportOptions
 from weft.base.errors import InputError, MachineError
+from weft.experiments.runs.inputs import burst_ns
+from weft.experiments.scenario.scenario import Scenario
 from weft.switch.realtime.config import read_config
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.interfaces import (
@@ -17,6 +21,7 @@ from weft.topo.interfaces import (
     burst_bytes,
     check_link_mtu,
     check_path_mtu,
+    host_burst_bytes,
     host_shaper,
     host_side,
     interface_name,
@@ -81,6 +86,14 @@ def test_shapers_have_the_links_rate_and_bound() -> None:
 def test_tbf_takes_the_largest_frame_and_makes_up_for_late_timers() -> None:
     assert burst_bytes(1, 9000) >= 9014
     assert burst_bytes(10_000_000_000, 9000) == 250_000
+
+
+@pytest.mark.parametrize("rate_bps", [10**6, 10**7, 10**8, 10**9])
+def test_a_host_may_send_at_once_what_its_transport_does(rate_bps: int) -> None:
+    widest = Scenario(rate_bps=rate_bps)
+    at_once_ns = burst_ns(widest) + TransportOptions().pacing_credit_ns
+    frame_bytes = widest.mtu + FRAME_OVERHEAD_BYTES
+    assert host_burst_bytes(rate_bps, 9000) >= rate_bps * at_once_ns // (8 * 10**9) + frame_bytes
 
 
 @pytest.mark.parametrize("path_mtu", [0, 255, 1000, 1500, 8192, -1])

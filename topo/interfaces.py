@@ -5,7 +5,7 @@ The ends of all links of switches lie in the run's namespace, called ``leaf0-eth
 a host's only interface is ``h0-eth0`` in its own namespace.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from weft.base.errors import refuse
@@ -34,6 +34,13 @@ sender waits for its socket and no packet is lost before it is on the wire."""
 
 BURST_NS = 200_000
 """How late the kernel's timer may be without tbf falling behind the link's rate."""
+HOST_BURST_BYTES = 32 * 1024
+HOST_BURST_NS = 8_000_000
+"""What may leave a host at once: at least so many bytes, and what its link carries in so long. A
+host's transport paces by itself, in bursts, and catches up when it was late; tbf is for what other
+programs send. With a smaller bucket, tbf would take the bursts apart again, by an interrupt of its
+timer a frame, and frames that leave in such an interrupt overtake each other now and then on their
+way through the kernel."""
 
 SYSCTLS = (
     ("net.ipv6.conf.all.disable_ipv6", "1"),
@@ -148,7 +155,19 @@ def host_side(host: Host, topology: Topology) -> list[str]:
     ]
 
 
-def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes: int) -> str:
+def host_burst_bytes(rate_bps: int, link_mtu: int) -> int:
+    """Return the size of the bucket of a host's tbf."""
+    at_once = rate_bps * HOST_BURST_NS // 8_000_000_000
+    return max(burst_bytes(rate_bps, link_mtu), HOST_BURST_BYTES, at_once)
+
+
+def shaper(
+    direction: Direction,
+    topology: Topology,
+    link_mtu: int,
+    limit_bytes: int,
+    bucket: Callable[[int, int], int] = burst_bytes,
+) -> str:
     """Return the line for ``tc -batch`` that shapes a direction at the interface that it leaves.
 
     The rate counts Ethernet frames without FCS, as the kernel's queues do by themselves.
@@ -157,13 +176,14 @@ def shaper(direction: Direction, topology: Topology, link_mtu: int, limit_bytes:
     rate_bps = direction.link.rate_bps
     return (
         f"qdisc add dev {interface} root handle 1: tbf rate {rate_bps}bit "
-        f"burst {burst_bytes(rate_bps, link_mtu)}b limit {limit_bytes}b"
+        f"burst {bucket(rate_bps, link_mtu)}b limit {limit_bytes}b"
     )
 
 
 def host_shaper(host: Host, topology: Topology, link_mtu: int) -> str:
     """Return the ``tc -batch`` line that shapes what a host sends."""
-    return shaper(topology.outward(host.name)[0], topology, link_mtu, HOST_QUEUE_BYTES)
+    uplink = topology.outward(host.name)[0]
+    return shaper(uplink, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:
