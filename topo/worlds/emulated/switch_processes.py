@@ -135,7 +135,11 @@ class BuiltinSwitches:
                 python_command(module, str(path), "--when-told"),
                 namespace_pid=namespace_pid,
                 log=run.folder / "switches.log",
-                environment={"PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
+                environment={
+                    "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
+                    # The first frame that touches a huge page would wait until it is cleared.
+                    "NUMPY_MADVISE_HUGEPAGE": "0",
+                },
             )
         ]
 
