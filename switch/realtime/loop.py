@@ -44,6 +44,10 @@ STREAM_BYTES = 512
 the link takes for it, before they are looked at. With more frames at a time each takes less of the
 processor."""
 
+FORGOTTEN = 16
+"""A link is taken for faster by one part in so many where it is measured how far ahead of it frames
+came."""
+
 HISTOGRAM = 40 * 16
 """How many buckets durations are counted in: 16 a power of two."""
 
@@ -239,11 +243,16 @@ def record_burst(
     io: LoopRecord, socket: SocketRecord, rate_bps: int, length: int, now: int
 ) -> None:
     """Count how far ahead of its link a frame came: by how long it had waited behind those before
-    it if they had come as closely as a link of the port's rate carries them."""
+    it if they had come as closely as a link of the port's rate carries them.
+
+    The link is taken for a little faster than it is, so that frames that were once late, and
+    after which a busy sender has caught up, do not count for as long as the link stays busy.
+    """
     if rate_bps > 0:
         free_ns = max(socket.free_ns, now)
         count_duration(io.bursts, free_ns - now)
-        socket.free_ns = free_ns + length * 8_000_000_000 // rate_bps
+        takes_ns = length * 8_000_000_000 // rate_bps
+        socket.free_ns = free_ns + takes_ns - takes_ns // FORGOTTEN
 
 
 @jit
