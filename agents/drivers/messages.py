@@ -12,13 +12,13 @@ A rank and the runner, in order (``->`` from rank to runner)::
     -> connected
     once per operation:
         <- prepare      what to do; the rank fills its buffer
-        -> working      some ten times a second while it does
+        -> working      a few times a second while it does
         -> ready
         <- start        at which time of CLOCK_MONOTONIC
-        -> progress     some ten times a second
+        -> progress     a few times a second
         -> finished     the operation is done or failed; the rank goes on serving its peers
         <- verify       once all ranks have finished, so that checking disturbs nobody's time
-        -> working      some ten times a second while it does
+        -> working      a few times a second while it does
         -> result
     <- close
     at any time: <- abort, -> fault

@@ -51,7 +51,7 @@ from weft.agents.transport.receive_worker import ReceiveWorker
 from weft.agents.transport.types import PEAKS
 from weft.base.errors import MachineError, ProtocolError, RunError, WeftError, refuse
 
-PROGRESS_NS = 100_000_000
+PROGRESS_NS = 250_000_000
 """Time between two reports of progress."""
 WARM_UP_NS = 60_000_000_000
 """How much time of its own an operation may take to warm up; what ends takes far less."""

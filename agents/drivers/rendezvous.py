@@ -51,6 +51,9 @@ from weft.base.children import how_it_ended
 from weft.base.errors import InputError, ProtocolError, RunError, refuse
 from weft.base.private_files import keep_private
 
+GATHER_S = 0.02
+"""The ranks report at nearly the same time: once one has, the reports of others may gather, since
+each time that the runner wakes is time that the ranks and switches do not have."""
 START_LEAD_NS = 30_000_000
 """From sending the start time until that time, so that every rank has read it."""
 LOOK_S = 1.0
@@ -182,7 +185,7 @@ class Rendezvous:
         """Run one operation on all ranks.
 
         Args:
-            progress: called some ten times a second while the operation runs.
+            progress: called a few times a second while the operation runs.
             started: called with the common start, in ns of CLOCK_MONOTONIC, shortly before it.
             rate_bps: of the hosts' links; sets the default of the operation's timeout.
 
@@ -290,6 +293,9 @@ class Rendezvous:
             self._selector.select(min(LOOK_S, patience_s / 4))
             self._accept()
             news = self._news()
+            if news and all(isinstance(message, ProgressMessage) for _, message in news):
+                time.sleep(GATHER_S)
+                news += self._news()
             self._check_faults(news)
             for rank, message in news:
                 match message:
