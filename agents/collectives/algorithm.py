@@ -15,7 +15,8 @@ from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Sizing, Transfers, link_bytes, payload
-from weft.agents.collectives.unicast import Bytes, Pattern, UnicastOperation
+from weft.agents.collectives.unicast import Bytes, Pattern
+from weft.agents.collectives.unicast_operation import operation_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError
 from weft.base.registry import NoOptions
@@ -116,7 +117,7 @@ class Algorithm:
         """
         rank, size, path_mtu = communicator.rank, communicator.size, communicator.endpoint.path_mtu
         pattern = self.pattern(request, rank, size, path_mtu, data, result)
-        return UnicastOperation(communicator, request, pattern, register, in_rounds=self.in_rounds)
+        return operation_of(communicator, request, pattern, register, in_rounds=self.in_rounds)
 
     def pattern(
         self,

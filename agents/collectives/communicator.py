@@ -14,6 +14,7 @@ from weft.agents.transport.aggregation import AggregationQueuePair
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.posting import Posting
 from weft.agents.transport.queue_pairs import RcQueuePair, UdQueuePair
+from weft.agents.transport.relay import Lanes
 from weft.agents.transport.types import RemoteQueuePair, TransportMisuse
 from weft.base.errors import InputError, refuse
 
@@ -117,18 +118,22 @@ class Members:
             f"{ipv4_text(endpoint.address)}",
         )
         peers = list(peers)
-        self._lanes: dict[int, Lanes] = {
-            peer: Lanes(endpoint, self.members[peer], chosen)
-            for peer, chosen in (lanes or {}).items()
-            if peer in peers
+        chosen = {peer: lane for peer, lane in (lanes or {}).items() if peer in peers}
+        self._pairs: dict[int, list[RcQueuePair]] = {
+            peer: make_lanes(endpoint, self.members[peer], each) for peer, each in chosen.items()
         }
         self.queue_pairs: dict[int, RcQueuePair] = {
-            peer: self._lanes[peer].pairs[0]
-            if peer in self._lanes
+            peer: self._pairs[peer][0]
+            if peer in self._pairs
             else queue_pair_to(endpoint, self.members, own, peer, self.size)
             for peer in peers
         }
         """The queue pair with each peer; for a peer with lanes, that of the first lane."""
+        self._lanes: dict[int, Lanes] = {}
+        """What data goes to a peer by, as far as it has been asked for."""
+        for peer, each in chosen.items():
+            sending = [pair for pair, lane in zip(self._pairs[peer], each, strict=True) if lane]
+            self._lanes[peer] = Lanes(sending or self._pairs[peer][:1])
 
     def introduction(self) -> dict[int, tuple[int, ...]]:
         """Return what each peer must be told, by member: the queue pair number and initial PSN of
@@ -165,8 +170,13 @@ class Members:
 
     def pairs_of(self, peer: int) -> Sequence[RcQueuePair]:
         """Return the queue pairs with a peer: one, or one for each lane."""
-        lanes = self._lanes.get(peer)
-        return (self.queue_pairs[peer],) if lanes is None else lanes.pairs
+        return self._pairs.get(peer) or (self.queue_pairs[peer],)
+
+    def lanes_to(self, peer: int) -> Lanes:
+        """Return the queue pairs by which data goes to a peer."""
+        if peer not in self._lanes:
+            self._lanes[peer] = Lanes([self.queue_pairs[peer]])
+        return self._lanes[peer]
 
     def name(self, member: int) -> str:
         """Return a member as messages name it."""
@@ -245,8 +255,6 @@ class Communicator(Members):
             pair: peer for peer in peers for pair in self.pairs_of(peer)
         }
 
-        self.writing_bytes = 0
-        """How many bytes of RDMA WRITEs, of all operations, are posted and not acknowledged."""
         self.server_cursor = 0
         """Where the next request's pieces begin among the servers (Optcast's rule)."""
         self.turns: list[int] = []
@@ -267,8 +275,16 @@ class Communicator(Members):
 
     def pair_for(self, peer: int, size_bytes: int) -> RcQueuePair:
         """Return the queue pair on which so many bytes of data go to a peer."""
-        lanes = self._lanes.get(peer)
-        return self.queue_pairs[peer] if lanes is None else lanes.take(size_bytes)
+        return self.lanes_to(peer).take(size_bytes)
+
+    def has_room(self, most_bytes: int) -> bool:
+        """Return whether no more than so many bytes of RDMA WRITEs, of all operations, are posted
+        and not acknowledged. If there are more, whoever asked is told of every acknowledgement."""
+        state = self.endpoint.state
+        if state.writing_bytes <= most_bytes:
+            return True
+        state.room_awaited = 1
+        return False
 
     def share_window(self, peer: int, writers: int) -> None:
         """Divide the window towards a member among so many members that begin to write to it at the
@@ -281,32 +297,18 @@ class Communicator(Members):
         return self._peers[pair]
 
 
-class Lanes:
-    """Lanes are the queue pairs with one peer among which data is spread; each counts the bytes it
-    was given."""
-
-    def __init__(self, endpoint: Endpoint, address: int, lanes: Sequence[Lane]) -> None:
-        self.pairs: list[RcQueuePair] = []
-        for number, lane in enumerate(lanes):
-            answering = _ANSWERING_PORTS + _NUMBERS * number
-            pair = (
-                endpoint.create_rc(lane[0]) if lane else endpoint.create_rc_to(address, answering)
-            )
-            if len(lane) > 1:
-                pair.set_source_ports(lane)
-                pair.move_acknowledgements()
-            self.pairs.append(pair)
-            pair.share_turns(self.pairs[0], len(lanes))
-        self._given_bytes = {index: 0 for index, lane in enumerate(lanes) if lane}
-
-    def take(self, size_bytes: int) -> RcQueuePair:
-        """Return the lane that was given least, and now gets so many bytes; of several the
-        first."""
-        if not self._given_bytes:
-            return self.pairs[0]
-        index = min(self._given_bytes, key=self._given_bytes.__getitem__)
-        self._given_bytes[index] += size_bytes
-        return self.pairs[index]
+def make_lanes(endpoint: Endpoint, address: int, lanes: Sequence[Lane]) -> list[RcQueuePair]:
+    """Make the queue pairs of the lanes to one peer."""
+    pairs: list[RcQueuePair] = []
+    for number, lane in enumerate(lanes):
+        answering = _ANSWERING_PORTS + _NUMBERS * number
+        pair = endpoint.create_rc(lane[0]) if lane else endpoint.create_rc_to(address, answering)
+        if len(lane) > 1:
+            pair.set_source_ports(lane)
+            pair.move_acknowledgements()
+        pairs.append(pair)
+        pair.share_turns(pairs[0], len(lanes))
+    return pairs
 
 
 def queue_pair_to(

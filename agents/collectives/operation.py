@@ -116,7 +116,7 @@ class Posts:
         if isinstance(ticket.detail, WrittenBytes):
             self.open_writes -= 1
             self.writing_bytes -= ticket.detail.length
-            self._communicator.writing_bytes -= ticket.detail.length
+            self._communicator.endpoint.state.writing_bytes -= ticket.detail.length
 
     def send(self, peer: int, message: Control) -> None:
         """Send a control message to a peer."""
@@ -134,7 +134,7 @@ class Posts:
         ticket = self.ticket(what, WrittenBytes(length, flow))
         self.open_writes += 1
         self.writing_bytes += length
-        self._communicator.writing_bytes += length
+        self._communicator.endpoint.state.writing_bytes += length
         pair = self._communicator.pair_for(peer, length)
         self.flows.add(pair)
         pair.post_write(region, offset, length, address, rkey, immediate=immediate, context=ticket)

@@ -23,6 +23,7 @@ from weft.agents.transport.aggregation import AggregationQueuePair, make_job
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.memory import free_pools
 from weft.agents.transport.kernels.receive import receive_batch
+from weft.agents.transport.kernels.relay import OPERATIONS
 from weft.agents.transport.kernels.transmit import deadline_of, transmit_batch
 from weft.agents.transport.local import FIRST_LOCAL_NUMBER, LocalQueuePair
 from weft.agents.transport.posting import Completion, check_word
@@ -107,6 +108,9 @@ class Endpoint:
         self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
         self._jobs: list[int] = []
         """The addresses of aggregation jobs."""
+        self._relays: dict[int, at.RelayState] = {}
+        """The relays by their operations."""
+        self._relay_table: Words | None = None
         self._completions: list[Completion] = []
         self._locals: list[LocalQueuePair] = []
         self._workers: list[tuple[ReceiveWorker, list[UdQueuePair]]] = []
@@ -480,6 +484,34 @@ class Endpoint:
         self._event_rows += 1
         self._make_event_room(self._event_rows + self._held_rows)
 
+    def attach(self, relay: at.RelayState) -> None:
+        """Let a relay have the blocks of its operation; TransportMisuse if that has one."""
+        refuse(
+            relay.operation in self._relays,
+            f"operation {relay.operation} has a relay already",
+            TransportMisuse,
+        )
+        if self._relay_table is None:
+            self._relay_table = np.zeros(OPERATIONS, np.int64)
+            self.state.relay_table = self._relay_table.ctypes.data
+        self._relays[relay.operation] = relay
+        self._relay_table[relay.operation] = relay.location
+        self._link_relays()
+
+    def detach(self, relay: at.RelayState) -> None:
+        """Let a relay have no more blocks."""
+        if self._relays.get(relay.operation) is relay and self._relay_table is not None:
+            del self._relays[relay.operation]
+            self._relay_table[relay.operation] = 0
+            self._link_relays()
+
+    def _link_relays(self) -> None:
+        following = 0
+        for relay in reversed(self._relays.values()):
+            relay.next_relay = following
+            following = relay.location
+        self.state.first_relay = following
+
     def complete(self, completion: Completion) -> None:
         """Take what a queue pair has for `poll`."""
         self._completions.append(completion)
@@ -521,7 +553,7 @@ class Endpoint:
 
     def make_room(self, datagrams: int) -> None:
         """Have room for the events of so many datagrams that compiled code may receive."""
-        self._make_event_room(2 * datagrams + 8 + self._held_rows)
+        self._make_event_room(2 * datagrams + 8 + len(self._relays) + self._held_rows)
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""
@@ -571,7 +603,7 @@ class Endpoint:
         """Turn what compiled code found into completions. `batch`: what was received last."""
         self._stale = True
         count = self.state.events
-        self.state.events = self.state.idle_events = 0
+        self.state.fill(events=0, idle_events=0, room_awaited=0)
         for event in at.Event.copies(self._events[:count]):
             self._queue_pairs[event.queue_pair].take_event(event, batch)
 

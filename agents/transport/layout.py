@@ -134,6 +134,14 @@ class EndpointState(Record):
     """After so long, and twice what is in flight, what is cheap to repeat is repeated."""
     explore_packets: int
     """REPS: so many packets take random entropies at first, and after a freeze."""
+    relay_table: int
+    """Address of the addresses of `RelayState`, by operation; 0 as long as there has been none."""
+    first_relay: int
+    """Address of the first of those that are attached, 0 for none."""
+    writing_bytes: int
+    """How many bytes of the collectives' RDMA WRITEs are posted and not acknowledged."""
+    room_awaited: int
+    """Whether whoever posts work in Python waits for fewer of them."""
     statistics: Statistics
 
 
@@ -265,9 +273,11 @@ class PairState(Record):
     """Address of the job's words."""
     next_aggregation: int
     """The next such row, plus 1; 0 after the last."""
-    spare: int
-    """Rows are whole cache lines, and no power of 2: the same word of many rows would share few
-    places in the processor's cache."""
+    work_waits: int
+    """Whether there is posted work for which the ring had no room.
+
+    Rows are whole cache lines, and no power of 2: the same word of many rows would share few places
+    in the processor's cache."""
 
 
 FIRST_WORK_ROOM = 2
@@ -291,8 +301,110 @@ class Work(Record):
     """First PSN, or first chunk."""
     end: int
     """One past the last."""
-    chunk_bytes: int
+    chunk_bytes_or_relay: int
+    """How many bytes a chunk has; of an RDMA WRITE, the address of the relay that posted it, or
+    NO_RELAY."""
     rate_bps: int
+
+
+NO_RELAY = 0
+"""A piece of work was posted in Python, where somebody is told when it is done."""
+GONE_RELAY = 1
+"""The relay that posted it has been detached."""
+
+
+@record
+class RelayState(Record):
+    """RDMA WRITEs that compiled code posts by itself, each as soon as the block has arrived that
+    lets it go."""
+
+    operation: int
+    """The operation's number, 8 bits: with it the immediates of its RDMA WRITEs begin."""
+    next_relay: int
+    """Address of the next one of the endpoint, in the order of their numbers; 0 for none."""
+    blocks: int
+    """Address of rows of `RelayBlock`: one for each block by its number, and behind them one for
+    what can be posted at once."""
+    block_count: int
+    writes: int
+    """Address of rows of `RelayWrite`: what one block lets go is together."""
+    peers: int
+    """Address of rows of `RelayPeer`."""
+    is_open: int
+    """Whether all peers have said where they may be written to."""
+    told: int
+    """Whether there has been an event of its end."""
+    first_due: int
+    """The rows of the first and the last block whose RDMA WRITEs are to be posted, or NOTHING; and
+    how many of the first one's are."""
+    last_due: int
+    posted: int
+    missing: int
+    """How many blocks have not arrived."""
+    received_bytes: int
+    open_writes: int
+    """How many RDMA WRITEs are posted and not acknowledged, and how many bytes these have."""
+    writing_bytes: int
+    most_open_writes: int
+    """No more is posted while there are so many, or more bytes than this of its own, or of all."""
+    most_own_bytes: int
+    most_bytes: int
+
+
+NOTHING = -1
+
+
+@record
+class RelayBlock(Record):
+    """A block that arrives, and what it lets go."""
+
+    peer: int
+    """The row of the peer that writes it, or NOTHING: no such block comes."""
+    length: int
+    arrived: int
+    first_write: int
+    writes: int
+    next_due: int
+    """The row of the block whose RDMA WRITEs come behind those of this one, or NOTHING."""
+
+
+@record
+class RelayWrite(Record):
+    """An RDMA WRITE with immediate."""
+
+    peer: int
+    block: int
+    """The peer's number for it: the lower 24 bits of the immediate."""
+    address: int
+    """The address of local memory."""
+    length: int
+    target: int
+    """Where the peer has it, counted from what it named."""
+
+
+@record
+class RelayPeer(Record):
+    """A peer of a relay."""
+
+    home: int
+    """The row of the queue pair to it; of several, the first."""
+    lanes: int
+    """Address of rows of `Lane`, and how many."""
+    lane_count: int
+    used: int
+    """A bit for each of these that an RDMA WRITE has left by."""
+    address: int
+    """The virtual address, and the key, of the memory that it has named."""
+    rkey: int
+
+
+@record
+class Lane(Record):
+    """A queue pair among several to one peer."""
+
+    queue_pair: int
+    given_bytes: int
+    """How many bytes of RDMA WRITEs have been posted to it."""
 
 
 # CONGESTION, RECOVERY, ENTROPY and ECHO.
@@ -470,6 +582,8 @@ EVENT_FRAGMENT_DUE = 7
 """It is the turn of the fragment that was kept with that ``sequence``."""
 EVENT_REPATHED = 8
 """Packets leave from UDP source port ``value`` now."""
+EVENT_RELAY_DONE = 9
+"""All blocks of a relay have arrived, and all its RDMA WRITEs are acknowledged."""
 
 REASON_TIMEOUT = 0
 """Otherwise a reason is the syndrome of a NAK."""

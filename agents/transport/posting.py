@@ -18,12 +18,13 @@ from weft.agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
-from weft.base.jit import Words, words_in
+from weft.base.jit import Words, word_of, words_in
 
 Work = tuple[int, ...]
 """The first words of a piece of work, in the order of `layout.Work`."""
 LENGTH = 2
 """Which of them is its length."""
+_RELAY = word_of(at.Work, "chunk_bytes_or_relay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +124,14 @@ class Posting:
         return endpoint
 
     @property
+    def row(self) -> int:
+        """Return the number of its row in the endpoint's table."""
+        return self._index
+
+    @property
     def outstanding(self) -> int:
-        """Return how many posted operations have not completed."""
+        """Return how many posted operations have not completed, those that a relay has posted
+        apart."""
         return len(self._posted)
 
     def _post(
@@ -136,6 +143,7 @@ class Posting:
         else:
             self._waiting = self._waiting or deque()
             self._waiting.append(work)
+            self._endpoint.row_of(self._index).work_waits = 1
 
     def _fill(self) -> None:
         """Hand compiled code as much of the work that waits as it has room for."""
@@ -145,6 +153,7 @@ class Posting:
             self._waiting.popleft()
         if not self._waiting:
             self._waiting = None
+            self._endpoint.row_of(self._index).work_waits = 0
         self._endpoint.changed(self._index)
 
     def _hand_over(self, work: Work) -> bool:
@@ -154,8 +163,8 @@ class Posting:
         if following - first == room:
             if room == at.MAXIMUM_WORK_ROOM:
                 return False
-            self._enlarge_ring(row, first, following)
             room = 2 * room
+            self._enlarge_ring(row, room)
         ring = self._ring_of()
         ring[following % room] = self._place(row, work)
         row.next_work = following + 1
@@ -164,9 +173,23 @@ class Posting:
     def _ring_of(self) -> Words:
         return self._endpoint.first_ring_of(self._index) if self._ring is None else self._ring
 
-    def _enlarge_ring(self, row: at.PairState, first: int, following: int) -> None:
+    def make_room(self, pieces: int) -> None:
+        """Have room for so many pieces of work that compiled code posts, or for as many as there
+        can be."""
+        row = self._endpoint.row_of(self._index)
+        room = 1 << (min(pieces, at.MAXIMUM_WORK_ROOM) - 1).bit_length()
+        if room > row.work_room:
+            self._enlarge_ring(row, room)
+
+    def has_work_of(self, relay: int) -> bool:
+        """Return whether there is work under way that the relay at an address has posted."""
+        row, ring = self._endpoint.row_of(self._index), self._ring_of()
+        places = np.arange(row.first_work, row.next_work) % len(ring)
+        return bool(np.any(ring[places, _RELAY] == relay))
+
+    def _enlarge_ring(self, row: at.PairState, room: int) -> None:
         before = self._ring_of()
-        room = 2 * len(before)
+        first, following = row.first_work, row.next_work
         ring: Words = np.zeros((room, words_in(at.Work)), np.int64)
         for number in range(first, following):
             ring[number % room] = before[number % len(before)]

@@ -224,6 +224,8 @@ class RcQueuePair(Posting):
                 )
             case at.EVENT_FAILED:
                 self._fail(event.value, event.sequence)
+            case at.EVENT_RELAY_DONE:
+                pass  # whoever uses the endpoint looks at its relays after every event
 
     def _keep_fragment(self, data: bytes, bits: int, immediate: int, sequence: int) -> None:
         # Without what compiled code has forgotten since, because the peer contradicted itself.
@@ -259,7 +261,7 @@ class RcQueuePair(Posting):
             self.error = f"{peer} refused the request with PSN {psn}: {why}"
         self._waiting = None
         row = self._endpoint.row_of(self._index)
-        row.first_work = row.next_work
+        row.fill(first_work=row.next_work, work_waits=0)
         if not self._posted:
             self._complete(CompletionKind.ERROR, None, 0)
         for _, context, length, _memory in self._posted:

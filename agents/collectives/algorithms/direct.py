@@ -16,8 +16,19 @@ import numpy as np
 from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
-from weft.agents.collectives.transfers import Transfers, at_once, to_all, to_owners
-from weft.agents.collectives.unicast import Blocks, Bytes, Pattern, Write, combine, require, summed
+from weft.agents.collectives.transfers import IntArray, Transfers, at_once, to_all, to_owners
+from weft.agents.collectives.unicast import (
+    Blocks,
+    Bytes,
+    Pattern,
+    TablePattern,
+    Write,
+    columns,
+    combine,
+    require,
+    summed,
+)
+from weft.agents.transport.relay import RelayTable
 
 
 class Exchange:
@@ -36,9 +47,9 @@ class Exchange:
         self.own = self.blocks.count(rank)
         """Blocks that come to this rank from each other one."""
 
-    def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> Iterator[Write]:
-        """Yield what this rank writes from its memory 0: a block for each lane to each other in
-        turn.
+    def writes(self, slot_of: Sequence[int], starts_at: Sequence[int]) -> IntArray:
+        """Return what this rank writes from its memory 0, int64 [n, 6], as rows of `RelayTable`: a
+        block for each lane to each other in turn.
 
         Blocks are smaller with lanes, so turns are as long as without.
 
@@ -46,17 +57,18 @@ class Exchange:
             slot_of: by destination, where this rank's part is among the parts there.
             starts_at: by destination, where the first of these parts is in its memory.
         """
-        others = [*range(self._rank + 1, len(self._parts)), *range(self._rank)]
-        most = max(map(self.blocks.count, others), default=0)
-        for first in range(0, most, self._lanes):
-            for peer in others:
-                count = self.blocks.count(peer)
-                for place in range(first, min(first + self._lanes, count)):
-                    block = self.blocks.of(peer)[place]
-                    offset, length = self.blocks.span(block)
-                    within = offset - self.blocks.span(self.blocks.of(peer).start)[0]
-                    target = starts_at[peer] + slot_of[peer] * self._parts[peer] + within
-                    yield Write(peer, self._rank * count + place, 0, offset, length, target)
+        peer, offset, length = self.blocks.columns()
+        parts = np.array(self._parts, np.int64)
+        counts = np.bincount(peer, minlength=len(parts))
+        first, start = counts.cumsum() - counts, parts.cumsum() - parts
+        place = np.arange(len(peer)) - first[peer]
+        slots, bases = np.array(slot_of, np.int64), np.array(starts_at, np.int64)
+        target = bases[peer] + slots[peer] * parts[peer] + offset - start[peer]
+        block = self._rank * counts[peer] + place
+        distance = (peer - self._rank) % len(parts)
+        in_turn = np.lexsort((place, distance, place // self._lanes))
+        rows = columns(peer, block, 0, offset, length, target)[in_turn]
+        return np.ascontiguousarray(rows[rows[:, 0] != self._rank])
 
     def place_of(self, peer: int, block: int) -> int:
         """Return which of its blocks a peer has written; raises ProtocolError if none."""
@@ -68,7 +80,7 @@ class Exchange:
         return self.blocks.span(self.blocks.of(self._rank)[place])
 
 
-class DirectAlltoall(Pattern):
+class DirectAlltoall(TablePattern):
     """Write part d of this rank's vector to each rank d, where the parts of all ranks follow each
     other.
 
@@ -82,10 +94,6 @@ class DirectAlltoall(Pattern):
     ) -> None:
         super().__init__(request, rank, size, path_mtu, buffer, output)
         self.memories = (buffer, output)
-        self._exchange = Exchange(self._parts, self._block_bytes, rank, request.lanes)
-        own = self._exchange.own
-        self.expected = dict.fromkeys(self._others, own) if own else {}
-        self.targets = [peer for peer in self._others if self._blocks.count(peer)]
         start, length = sum(self._parts[:rank]), self._parts[rank]
         output[rank * length : (rank + 1) * length] = buffer[start : start + length]
 
@@ -93,16 +101,18 @@ class DirectAlltoall(Pattern):
         """Return 1: every peer writes the output."""
         return 1
 
-    def begin(self) -> Iterable[Write]:
-        """Return the writes of every other rank's part of this rank's vector."""
-        return self._exchange.writes([self._rank] * self._size, [0] * self._size)
+    def _table(self) -> RelayTable:
+        size, rank = self._size, self._rank
+        exchange = Exchange(self._parts, self._block_bytes, rank, self._request.lanes)
+        writes = exchange.writes([rank] * size, [0] * size)
+        part, _, length = self._blocks.columns()
+        own, peers = length[part == rank], np.array(self._others, np.int64)
+        peer, place = np.repeat(peers, len(own)), np.tile(np.arange(len(own)), len(peers))
+        blocks = columns(peer * len(own) + place, peer, own[place], 0, 0)
+        return RelayTable(writes, len(writes), blocks)
 
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """Take a block of a peer's part; nothing can be written because of it."""
-        return self._exchange.own_span(self._exchange.place_of(peer, block))[1], ()
 
-
-class DirectGather(Pattern):
+class DirectGather(TablePattern):
     """Write this rank's shard to the root of a many-to-one.
 
     Args:
@@ -110,27 +120,18 @@ class DirectGather(Pattern):
             rank's shard.
     """
 
-    def _set_up(self) -> None:
+    def _table(self) -> RelayTable:
         root, at_root = self._request.root, self._rank == self._request.root
-        self.expected = summed(
-            (peer, self._blocks.count(peer))
-            for peer in range(self._size)
-            if peer != root and at_root
+        part, offset, length = self._blocks.columns()
+        number = np.arange(len(part))
+        sent = number[(part == self._rank) & (not at_root)]
+        come = number[(part != root) & at_root]
+        within = offset[sent] - offset[sent][:1]
+        return RelayTable(
+            columns(root, sent, 0, within, length[sent], offset[sent]),
+            len(sent),
+            columns(come, part[come], length[come], 0, 0),
         )
-        self.targets = (root,) if self._blocks.count(self._rank) and not at_root else ()
-
-    def begin(self) -> Iterable[Write]:
-        """Yield the writes of this rank's shard to the root; the root itself writes nothing."""
-        blocks = self._blocks.of(self._rank) if self.targets else range(0)
-        for block in blocks:
-            target, length = self._blocks.span(block)
-            offset = target - self._blocks.span(blocks.start)[0]
-            yield Write(self._request.root, block, 0, offset, length, target)
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """Take a block of a peer's shard; raises ProtocolError for another's."""
-        require(block in self._blocks.of(peer), block)
-        return self._blocks.span(block)[1], ()
 
 
 BUFFER, STAGING, OUTPUT = range(3)
@@ -172,7 +173,8 @@ class DirectAllreduce(Pattern):
     def begin(self) -> Iterable[Write]:
         """Return the writes of every other rank's part of this rank's vector."""
         slots = [self._slot(self._rank, peer) for peer in range(self._size)]
-        return self._exchange.writes(slots, [self._vector_bytes] * self._size)
+        rows = self._exchange.writes(slots, [self._vector_bytes] * self._size)
+        return (Write(*row) for row in rows.tolist())
 
     def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
         """Take a block of a result, or of this rank's part, whose sum is sent once all have
@@ -261,26 +263,25 @@ class Direct(Algorithm):
         return at_once(super().steps(task), task.ranks - 1)
 
 
-class LinearAllgather(Pattern):
+class LinearAllgather(TablePattern):
     """Write this rank's shard straight to all other ranks.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
-    def _set_up(self) -> None:
-        self.expected = summed((peer, self._blocks.count(peer)) for peer in self._others)
-        self.targets = self._others if self._blocks.of(self._rank) else ()
-
-    def begin(self) -> Iterable[Write]:
-        """Return the writes of this rank's shard to all other ranks."""
-        own = self._blocks.of(self._rank)
-        return (self._write(peer, block) for peer in self.targets for block in own)
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """Take a block of a peer's own shard; raises ProtocolError for another's."""
-        require(block in self._blocks.of(peer), block)
-        return self._blocks.span(block)[1], ()
+    def _table(self) -> RelayTable:
+        part, offset, length = self._blocks.columns()
+        number, peers = np.arange(len(part)), np.array(self._others, np.int64)
+        own = number[part == self._rank]
+        in_turn = np.argsort((part - self._rank) % self._size, kind="stable")
+        come = in_turn[part[in_turn] != self._rank]
+        peer, block = np.repeat(peers, len(own)), np.tile(own, len(peers))
+        return RelayTable(
+            columns(peer, block, 0, offset[block], length[block], offset[block]),
+            len(block),
+            columns(come, part[come], length[come], 0, 0),
+        )
 
 
 class Linear(Direct):

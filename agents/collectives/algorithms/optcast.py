@@ -21,7 +21,8 @@ from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
-from weft.agents.collectives.unicast import Bytes, most_posted
+from weft.agents.collectives.unicast import Bytes
+from weft.agents.collectives.unicast_operation import most_posted
 from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import ProtocolError, RunError, refuse
@@ -198,7 +199,7 @@ class OptcastOperation(Operation):
         """Write what servers have room for, a chunk a server in turn."""
         passed = 0
         while passed < len(self._turns):
-            if self._communicator.writing_bytes > self._most_posted_bytes:
+            if not self._communicator.has_room(self._most_posted_bytes):
                 return
             self._turns.rotate(-1)
             passed = 0 if self._post_next(self._turns[-1]) else passed + 1

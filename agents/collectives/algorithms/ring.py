@@ -14,10 +14,19 @@ from weft.agents.collectives.algorithm import Algorithm, Order
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers
-from weft.agents.collectives.unicast import Bytes, Pattern, Write, combine, require
+from weft.agents.collectives.unicast import (
+    Bytes,
+    Pattern,
+    TablePattern,
+    Write,
+    columns,
+    combine,
+    require,
+)
+from weft.agents.transport.relay import RelayTable
 
 
-class RingAllgather(Pattern):
+class RingAllgather(TablePattern):
     """Every rank passes on each block as soon as it has come, until the block has reached the rank
     before its source.
 
@@ -25,27 +34,21 @@ class RingAllgather(Pattern):
         buffer: the gathered array's bytes; this rank's shard is in its place.
     """
 
-    def _set_up(self) -> None:
-        self._next = (self._rank + 1) % self._size
-        others = self._blocks.total - self._blocks.count(self._rank)
-        self.expected = {(self._rank - 1) % self._size: others} if others else {}
-        sends = self._size > 1 and self._blocks.total > self._blocks.count(self._next)
-        self.targets = (self._next,) if sends else ()
-
-    def begin(self) -> Iterable[Write]:
-        """Return the writes of this rank's shard to the next rank."""
-        return self._pass_on(self._blocks.of(self._rank)) if self.targets else ()
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """Take a block, and return its write to the next rank unless its way ends here."""
-        require(block < self._blocks.total, block)
-        source = self._blocks.part_of(block)
-        require(source != self._rank, block)
-        following = () if source == self._next else self._pass_on((block,))
-        return self._blocks.span(block)[1], following
-
-    def _pass_on(self, blocks: Iterable[int]) -> Iterator[Write]:
-        return (self._write(self._next, block) for block in blocks)
+    def _table(self) -> RelayTable:
+        part, offset, length = self._blocks.columns()
+        number = np.arange(len(part))
+        previous, following = (self._rank - 1) % self._size, (self._rank + 1) % self._size
+        own, last = part == self._rank, part == following
+        passed = np.concatenate([number[own & ~last], number[~own & ~last]])
+        goes_on = ~last[~own]
+        begin = int(np.count_nonzero(own & ~last))
+        return RelayTable(
+            columns(following, passed, 0, offset[passed], length[passed], offset[passed]),
+            begin,
+            columns(
+                number[~own], previous, length[~own], begin + goes_on.cumsum() - goes_on, goes_on
+            ),
+        )
 
 
 class RingReduction(Pattern):

@@ -4,7 +4,7 @@ Blocks are passed on as soon as they have come. Ranks are counted from the root:
 mod P.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -12,7 +12,8 @@ from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import IntArray, Transfers
-from weft.agents.collectives.unicast import Pattern, Write, require
+from weft.agents.collectives.unicast import Pattern, TablePattern, columns
+from weft.agents.transport.relay import RelayTable
 
 
 def k_nomial(place: int, size: int, radix: int) -> tuple[int | None, list[int]]:
@@ -97,34 +98,31 @@ def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, 
     return binary(place, size) if request.algorithm == "binary-tree" else chain(place, size)
 
 
-class TreeBroadcast(Pattern):
+class TreeBroadcast(TablePattern):
     """Pass on each block that comes from the parent to the children.
 
     Args:
         buffer: of the whole message; on the root it is filled.
     """
 
-    def _set_up(self) -> None:
-        size, root, total = self._size, self._request.root, self._blocks.total
+    def _table(self) -> RelayTable:
+        size, root = self._size, self._request.root
         parent, children = place_in_tree(self._request, (self._rank - root) % size, size)
-        self._root = parent is None
-        self.expected = {} if parent is None or not total else {(parent + root) % size: total}
-        self.targets = [(child + root) % size for child in children] if total else ()
-
-    def begin(self) -> Iterable[Write]:
-        """Return the root's writes to its children; other ranks begin with nothing."""
-        blocks = self._blocks.of(self._request.root)
-        if not self._root:
-            return ()
-        if self._request.algorithm == "k-nomial":
+        ranks = (np.array(children, np.int64) + root) % size
+        _, offset, length = self._blocks.columns()
+        number = np.arange(len(offset))
+        if parent is None and self._request.algorithm == "k-nomial":
             # The largest subtree gets its whole copy first, as in the textbook's rounds.
-            return (self._write(child, block) for child in self.targets for block in blocks)
-        return (self._write(child, block) for block in blocks for child in self.targets)
-
-    def arrived(self, peer: int, block: int) -> tuple[int, Iterable[Write]]:
-        """Take a block from the parent, and return its writes to the children."""
-        require(block < self._blocks.total, block)
-        return self._blocks.span(block)[1], (self._write(child, block) for child in self.targets)
+            child, block = np.repeat(ranks, len(number)), np.tile(number, len(ranks))
+        else:
+            child, block = np.tile(ranks, len(number)), np.repeat(number, len(ranks))
+        writes = columns(child, block, 0, offset[block], length[block], offset[block])
+        if parent is None:
+            return RelayTable(writes, len(writes), columns(number[:0], 0, 0, 0, 0))
+        above = (parent + root) % size
+        return RelayTable(
+            writes, 0, columns(number, above, length, number * len(ranks), len(ranks))
+        )
 
 
 class Tree(Algorithm):

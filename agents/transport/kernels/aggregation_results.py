@@ -20,14 +20,14 @@ from weft.agents.transport.kernels.aggregation import (
     owner_of,
     span_of,
 )
-from weft.agents.transport.kernels.memory import pair_at, work_at
+from weft.agents.transport.kernels.memory import note_change, pair_at, work_at
 from weft.agents.transport.kernels.quantize import (
     add_saturating,
     dequantize,
     item_bytes,
     load_swapped,
 )
-from weft.agents.transport.kernels.state import measure, note_change
+from weft.agents.transport.kernels.state import measure
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import swap32

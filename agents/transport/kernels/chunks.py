@@ -199,8 +199,9 @@ def send_chunk(
     chunk = work.first
     rate = work.rate_bps
     if chunk < work.end:
-        offset = chunk * work.chunk_bytes
-        size = min(work.chunk_bytes, work.length - offset)
+        chunk_bytes = work.chunk_bytes_or_relay
+        offset = chunk * chunk_bytes
+        size = min(chunk_bytes, work.length - offset)
         if budget < frame_size(24, size):
             return 0
         row = row_address(batch, count)

@@ -17,6 +17,7 @@ from weft.agents.transport.kernels.board import (
 )
 from weft.agents.transport.kernels.echo import push_echo
 from weft.agents.transport.kernels.memory import add_event, add_fragment, packets_of
+from weft.agents.transport.kernels.relay import announce_write
 from weft.agents.transport.kernels.state import find_memory, queue_read, refuse
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
@@ -146,9 +147,7 @@ def take_kept_write(endpoint: at.EndpointState, pair: at.PairState, index: int, 
         pair.write_length = 0
     pair.write_length += (word >> at.KEPT_LENGTH_SHIFT) & at.KEPT_LENGTH_MASK
     if (word >> at.KEPT_SHIFT) & HAS_IMMEDIATE:
-        event = add_event(endpoint, at.EVENT_WRITE_WITH_IMMEDIATE, index)
-        event.immediate = word >> at.KEPT_IMMEDIATE_SHIFT
-        event.length = pair.write_length
+        announce_write(endpoint, pair, index, word >> at.KEPT_IMMEDIATE_SHIFT)
 
 
 @internal

@@ -11,7 +11,7 @@ from weft.agents.transport import layout as at
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import HAS_IMMEDIATE, IS_FIRST, IS_LAST, PSN_MASK
-from weft.base.jit import types
+from weft.base.jit import types, words_at
 
 _calloc: Any = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
 """calloc(count, size) of libc: memory that compiled code takes when a packet makes it necessary."""
@@ -66,6 +66,17 @@ def free_pools(state: int) -> None:
 def pair_at(endpoint: at.EndpointState, index: int) -> at.PairState:
     """Return a row of the queue pair table."""
     return at.PairState(endpoint.queue_pair_table, index)
+
+
+@internal
+def note_change(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
+    """Have the next transmit look at what the queue pair has to do."""
+    if pair.is_changed:
+        return
+    pair.is_changed = 1
+    count = endpoint.changed
+    words_at(endpoint.changed_table, endpoint.tree_rows)[count] = index
+    endpoint.changed = count + 1
 
 
 @internal

@@ -17,7 +17,7 @@ from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation_results import receive_result
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
-from weft.agents.transport.kernels.memory import pair_at
+from weft.agents.transport.kernels.memory import note_change, pair_at
 from weft.agents.transport.kernels.requester import (
     receive_acknowledgement,
     receive_response,
@@ -25,7 +25,6 @@ from weft.agents.transport.kernels.requester import (
 from weft.agents.transport.kernels.responder import (
     receive_request,
 )
-from weft.agents.transport.kernels.state import note_change
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import (

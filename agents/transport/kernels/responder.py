@@ -14,7 +14,8 @@ from weft.agents.transport.kernels.frames import (
     service_of_data,
 )
 from weft.agents.transport.kernels.kept import pass_over, receive_ahead, take_kept
-from weft.agents.transport.kernels.memory import add_event, add_fragment, extend, packets_of
+from weft.agents.transport.kernels.memory import add_fragment, extend, packets_of
+from weft.agents.transport.kernels.relay import announce_write
 from weft.agents.transport.kernels.state import (
     drop_reads,
     find_memory,
@@ -76,9 +77,7 @@ def receive_write(
         pair.write_remaining = remaining
     pair.in_message = at.NO_MESSAGE if bits & IS_LAST else at.WRITE_MESSAGE
     if bits & HAS_IMMEDIATE:
-        event = add_event(endpoint, at.EVENT_WRITE_WITH_IMMEDIATE, index)
-        event.immediate = fields.immediate
-        event.length = pair.write_length
+        announce_write(endpoint, pair, index, fields.immediate)
     return True
 
 

@@ -21,8 +21,8 @@ from weft.agents.transport.kernels.memory import (
     take_piece,
     work_at,
 )
+from weft.agents.transport.kernels.relay import go_on, retire_write
 from weft.agents.wire.compiled import internal
-from weft.base.jit import words_at
 
 _HEAD_BYTES = at.Piece.dtype.itemsize
 _READ_BYTES = at.Read.dtype.itemsize
@@ -43,17 +43,6 @@ def find_memory(endpoint: at.EndpointState, address: int, rkey: int, size: int) 
     offset = address - region.address
     inside = region.key == rkey and 0 <= offset <= region.length - size
     return region.memory + offset if inside else 0
-
-
-@internal
-def note_change(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
-    """Have the next transmit look at what the queue pair has to do."""
-    if pair.is_changed:
-        return
-    pair.is_changed = 1
-    count = endpoint.changed
-    words_at(endpoint.changed_table, endpoint.tree_rows)[count] = index
-    endpoint.changed = count + 1
 
 
 @internal
@@ -210,11 +199,8 @@ def advance(
     pair.last_progress = now
     pair.window = min(limit, pair.window + (reached - before) * 65536 // pair.window)
     first = pair.first_work
-    while pair.first_work < pair.next_work and work_at(pair, pair.first_work).end <= reached:
-        pair.first_work += 1
-    if pair.first_work > first:
-        add_event(endpoint, at.EVENT_WORK_DONE, index).value = pair.first_work - first
-        endpoint.idle_events += endpoint.sends_can_wait
+    relay = complete_work(endpoint, pair, index, reached)
+    is_done = pair.first_work > first
     pair.send_next = max(pair.send_next, reached)
     pair.acknowledge_asked = max(pair.acknowledge_asked, reached)
     pair.send_work = max(pair.send_work, pair.first_work)
@@ -222,6 +208,30 @@ def advance(
         seek(endpoint, pair)
         drop_idle_board(endpoint, pair)
     pair.timer = now + timeout_of(endpoint, pair) if reached < pair.send_highest else 0
+    if is_done and endpoint.first_relay:
+        go_on(endpoint, index, relay)
+
+
+@internal
+def complete_work(endpoint: at.EndpointState, pair: at.PairState, index: int, reached: int) -> int:
+    """Complete all work that ends before `reached`; return the address of a relay that has posted
+    some of it, or 0."""
+    first = pair.first_work
+    told = relay = 0
+    while pair.first_work < pair.next_work:
+        work = work_at(pair, pair.first_work)
+        if work.end > reached:
+            break
+        if work.chunk_bytes_or_relay == at.NO_RELAY:
+            told += 1
+        else:
+            relay = max(relay, retire_write(endpoint, work))
+        pair.first_work += 1
+    awaited = pair.work_waits or endpoint.room_awaited
+    if told or (awaited and pair.first_work > first):
+        add_event(endpoint, at.EVENT_WORK_DONE, index).value = told
+        endpoint.idle_events += endpoint.sends_can_wait
+    return relay
 
 
 @internal
