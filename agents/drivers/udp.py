@@ -59,8 +59,9 @@ from weft.base.jit import Words
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""
-MOST_SENDERS = 16
-"""Sockets that send, of a source port each."""
+MOST_SENDERS = 4
+"""Sockets that send, each of a source port and a TOS: a system call for each of them in turn costs
+more than a raw socket, which sends from many ports in one."""
 ATTENTIVE_NS = 1_000_000
 """How long a host that must look at every arrival waits, where arrivals are other threads'."""
 LOOK_AFTER_NS = 50_000_000
@@ -136,7 +137,8 @@ class UdpDriver:
         self._engine: ProgressEngine | None = None
         self._send_buffer_bytes = send_buffer_bytes
         self._joined: set[int] = set()
-        self._senders: dict[int, socket.socket] = {}
+        self._senders: dict[tuple[int, int], socket.socket] = {}
+        """The sockets that send, by source port and TOS."""
         self._raw: socket.socket | None = None
         self._may_be_raw = True
         self._incoming = Datagrams.allocate(BATCH, STRIDE)
@@ -197,8 +199,9 @@ class UdpDriver:
     def _open(self, port: int, address: str) -> socket.socket:
         opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         try:
-            # Workers' sockets are on the receiver's port, too.
-            shared = SHARED_PORT if port == UDP_PORT and self._workers else ()
+            # Workers' sockets are on the receiver's port, too, and senders share a port whose
+            # packets have more than one TOS.
+            shared = SHARED_PORT if port != UDP_PORT or self._workers else ()
             for option in (*SOCKET_OPTIONS, *shared):
                 opened.setsockopt(*option)
             opened.bind((address, port))
@@ -317,22 +320,22 @@ class UdpDriver:
         """Make what a row of a batch leaves by: the raw socket, or one of its source port."""
         port, tos = int(batch.source_port[row]), int(batch.tos[row])
         unicast = int(batch.destination[row]) >> 28 != 0xE
-        if unicast and self._sends_raw(port):
+        if unicast and self._sends_raw(port, tos):
             assert self._raw is not None
             self._loop.raw = self._raw.fileno()
             return
         descriptor = self._sender(port, tos).fileno()
-        places = np.flatnonzero((self._ways[:, 0] == port) | (self._ways[:, 0] < 0))
+        places = np.flatnonzero(self._ways[:, 0] < 0)
         if not len(places):
             places = np.array([len(self._ways)])
             self._ways = np.concatenate([self._ways, np.full_like(self._ways, -1)])
         self._ways[places[0]] = port, tos, descriptor
 
-    def _sends_raw(self, port: int) -> bool:
+    def _sends_raw(self, port: int, tos: int) -> bool:
         """Return whether unicast leaves by the raw socket, which is made when there are many
         ports."""
         if self._raw is None and self._may_be_raw:
-            if port in self._senders or len(self._senders) < MOST_SENDERS:
+            if (port, tos) in self._senders or len(self._senders) < MOST_SENDERS:
                 return False
             try:
                 self._raw = socket.socket(
@@ -346,15 +349,15 @@ class UdpDriver:
         return self._raw is not None
 
     def _sender(self, port: int, tos: int) -> socket.socket:
-        sender = self._senders.get(port)
+        sender = self._senders.get((port, tos))
         if sender is None:
             own = ipv4_text(self._host.address)
             sender = self._open(port, own)
             force_buffer(sender, socket.SO_SNDBUF, self._send_buffer_bytes)
             sender.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(own))
+            sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
             sender.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 0)
-            self._senders[port] = sender
-        sender.setsockopt(socket.IPPROTO_IP, socket.IP_TOS, tos)
+            self._senders[port, tos] = sender
         return sender
 
     def lateness_ns(self) -> dict[str, int]:
