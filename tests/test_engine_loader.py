@@ -15,7 +15,7 @@ from tests.engine_programs import Document, expression, extract, features, field
 
 from weft.switch.compiler import compile_program
 from weft.switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
-from weft.switch.engine.build import build
+from weft.switch.engine.build import build, write_source
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.generate import generate
 from weft.switch.engine.reader import read_program
@@ -221,3 +221,22 @@ def test_a_json_with_too_much_of_something_is_refused(
 def test_a_json_that_is_too_long_is_not_read() -> None:
     with pytest.raises(ProgramError, match=f"{MOST_TEXT_BYTES + 1} bytes: at most"):
         read_program(" " * (MOST_TEXT_BYTES + 1))
+
+
+def test_what_was_translated_is_found_again_and_what_is_broken_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WEFT_CACHE", str(tmp_path / "cache"))
+    text = features()
+    program, path = write_source(text)
+    (kept,) = (tmp_path / "cache").rglob("*.pickle")
+    whole = kept.read_bytes()
+    for broken in (whole, whole[:-10], b"", b"nonsense"):
+        kept.write_bytes(broken)
+        again, same = write_source(text)
+        assert same == path
+        assert again.document == program.document
+        assert again.groups.uses == program.groups.uses
+    assert kept.read_bytes() == whole
+    path.unlink()
+    assert write_source(text)[1].is_file()

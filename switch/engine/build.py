@@ -1,8 +1,10 @@
 """From BMv2 JSON to a function that can be called by address, compiled or plain."""
 
+import contextlib
 import ctypes
 import hashlib
 import importlib.util
+import pickle
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -55,15 +57,32 @@ _built: dict[tuple[bytes, bool, int], Pipeline] = {}
 
 
 def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
-    """Translate BMv2 JSON; the source's path in the cache folder is named by its content."""
+    """Translate BMv2 JSON, or find what came of it when it was translated before.
+
+    The source's path in the cache folder is named by its content. What was found in the program,
+    and what is noted of it while its source is made, is kept beside it, named by the JSON.
+    """
+    kept = _place(f"{drop_port} {text}", "pickle")
+    with contextlib.suppress(Exception):  # it is not there, or not whole: it is made again
+        program, name = pickle.loads(kept.read_bytes())
+        path = kept.with_name(name)
+        if path.is_file():
+            return program, path
     program = read_program(text)
-    return program, _store(generate(program, drop_port))
+    path = _store(generate(program, drop_port))
+    write_whole(kept, pickle.dumps((program, path.name)), folders=True, keep=True)
+    return program, path
+
+
+def _place(content: str, suffix: str) -> Path:
+    """Return the place in the cache folder of what is made of a content by this source code."""
+    key = hashlib.sha256(f"{SOURCE_DIGEST}{content}".encode()).hexdigest()[:24]
+    return cache_dir() / "programs" / f"program_{key}.{suffix}"
 
 
 def _store(source: str) -> Path:
     """Return the path of a program's source in the cache folder."""
-    key = hashlib.sha256(f"{SOURCE_DIGEST}{source}".encode()).hexdigest()[:24]
-    path = cache_dir() / "programs" / f"program_{key}.py"
+    path = _place(source, "py")
     if not path.is_file():
         write_whole(path, source, folders=True, keep=True)
     return path
