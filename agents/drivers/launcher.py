@@ -26,7 +26,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,12 +66,19 @@ class Launcher:
     Args:
         environment: of the launcher and all ranks; by default that of this process.
         run_dir: folder for the logs (``launcher.log``, ``rank-<n>.log``); must exist.
+        algorithms: those that the launcher warms up for, so that ranks find them in memory; all of
+            Weft's if it is not said.
 
     Raises:
         RunError: not called from the main thread.
     """
 
-    def __init__(self, run_dir: Path, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        run_dir: Path,
+        environment: Mapping[str, str] | None = None,
+        algorithms: Sequence[str] = (),
+    ) -> None:
         refuse(
             threading.current_thread() is not threading.main_thread(),
             "Launcher: make it in the main thread; its processes die with its thread",
@@ -98,7 +105,7 @@ class Launcher:
         with theirs, open_private(run_dir / "launcher.log", "ab") as log:
             self._process = subprocess.Popen(
                 python_command("weft.agents.drivers.launcher", str(theirs.fileno()),
-                               str(os.getpid())),
+                               str(os.getpid()), *algorithms),
                 pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 env=environment, start_new_session=True,
             )  # fmt: skip
@@ -331,8 +338,9 @@ def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
             pid, status = os.waitpid(-1, os.WNOHANG)
 
 
-def serve(channel: LineChannel) -> None:
-    """Be the launcher process: warm up, fork on request, report exits, until the runner is gone."""
+def serve(channel: LineChannel, algorithms: Sequence[str]) -> None:
+    """Be the launcher process: warm up for the algorithms, fork on request, report exits, until the
+    runner is gone."""
     from weft.agents.drivers.rank import warm_up
 
     wake_receive, wake_send = socket.socketpair()
@@ -342,7 +350,7 @@ def serve(channel: LineChannel) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
     signal.set_wakeup_fd(wake_send.fileno(), warn_on_full_buffer=False)
     ranks: dict[int, int] = {}
-    warm_up()
+    warm_up(algorithms or None)
     gc.collect()
     gc.freeze()  # the forked children share what is loaded instead of copying it at collections
     channel.send(Warm())
@@ -365,11 +373,11 @@ def serve(channel: LineChannel) -> None:
 
 
 def main() -> None:
-    """Be the launcher process; its arguments are the descriptor of its socket and the process id of
-    the runner."""
-    descriptor, runner = map(int, sys.argv[1:])
-    die_with_parent(runner)
-    serve(LineChannel(socket.socket(fileno=descriptor)))
+    """Be the launcher process; its arguments are the descriptor of its socket, the process id of
+    the runner, and algorithms."""
+    descriptor, runner, *algorithms = sys.argv[1:]
+    die_with_parent(int(runner))
+    serve(LineChannel(socket.socket(fileno=int(descriptor))), algorithms)
 
 
 if __name__ == "__main__":

@@ -291,13 +291,13 @@ def warm_up(asked: Collection[str] | None = None) -> None:
     where they are asked for, as far as these can do that: what they cannot do is said where they
     run.
     """
-    requests = [
-        Request(0, collective, name, 750, "float32")
+    considered = [
+        (algorithm_of(collective, name), Request(0, collective, name, 750, "float32"))
         for collective, names in algorithms().items()
         for name in names
         if (ALGORITHMS.is_own(name) if asked is None else name in asked)
-        if algorithm_of(collective, name).unicast or algorithm_of(collective, name).multicasts
     ]
+    requests = [each for kind, each in considered if kind.unicast or kind.multicasts]
     own = [each for each in requests if ALGORITHMS.is_own(each.algorithm)]
     fetching = (each for each in own if "cutoff" in ALGORITHMS.fact(each.algorithm, "heeds"))
     _run_between_two([*own, *(replace(each, cutoff="fetch-only") for each in fetching)])
@@ -307,7 +307,8 @@ def warm_up(asked: Collection[str] | None = None) -> None:
                 algorithm_of(request.collective, request.algorithm).check(request)
                 _run_between_two([request])
     UdpDriver.warm_up()
-    prepare_sums()
+    if any(kind.serves for kind, _ in considered):
+        prepare_sums()
 
 
 def _run_between_two(requests: Sequence[Request]) -> None:

@@ -19,7 +19,7 @@ from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.fidelity import judge
-from weft.experiments.runs.inputs import plan_of, transport_of
+from weft.experiments.runs.inputs import operation_of, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate
 from weft.experiments.runs.simulation import simulate
@@ -237,7 +237,14 @@ def testbed_of(
     stack = ExitStack()
     try:
         record = world.record
-        launcher = stack.enter_context(Launcher(record.folder, record.environment()))
+        operations = (operation_of(scenario, name, scenario.seed) for name in scenario.algorithms)
+        launcher = stack.enter_context(
+            Launcher(
+                record.folder,
+                record.environment(),
+                sorted({kind.algorithm for each in operations for kind in each.kinds}),
+            )
+        )
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
             stack.enter_context(world)
             with world.blaming_the_dead():
