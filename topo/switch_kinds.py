@@ -66,9 +66,9 @@ CAPABILITIES: tuple[Capability, ...] = (
 """The one place that says what runs on which switch."""
 
 RATE_BPS: dict[SwitchKind, int] = {"weft": 100_000_000, "bmv2": 20_000_000}
-"""The default link rate. Two cores carry it where a few hosts send at a time, as in a Broadcast or
-a multicast; where eight send to each other all the time they are full, and the verdict on such a
-run says so."""
+"""The default link rate. On two cores eight hosts that send to each other all the time leave room at
+it; ``weft bench capacity`` finds what a machine carries, and the verdict on a run says whether it
+was too much."""
 
 
 def check_kind(kind: str) -> SwitchKind:

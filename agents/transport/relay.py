@@ -216,4 +216,5 @@ class Relay:
     def close(self) -> None:
         """Take and post nothing more."""
         self._endpoint.detach(self.state)
-        forget_relay(self._endpoint.state_address, self.state.location)
+        if self.state.open_writes:
+            forget_relay(self._endpoint.state_address, self.state.location)
