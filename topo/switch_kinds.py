@@ -66,8 +66,8 @@ CAPABILITIES: tuple[Capability, ...] = (
 """The one place that says what runs on which switch."""
 
 RATE_BPS: dict[SwitchKind, int] = {"weft": 100_000_000, "bmv2": 20_000_000}
-"""The default link rate. On two cores eight hosts that send to each other all the time leave room at
-it; ``weft bench capacity`` finds what a machine carries, and the verdict on a run says whether it
+"""The default link rate. Two cores have room at it for eight hosts that send to each other all the
+time; ``weft bench capacity`` finds what a machine carries, and the verdict on a run says whether it
 was too much."""
 
 
