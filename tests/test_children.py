@@ -18,7 +18,7 @@ from weft.experiments.bench import progress_engine as bench_progress_engine
 from weft.topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
 from weft.topo.worlds.emulated.mininet_nodes import check_command
 from weft.topo.worlds.emulated.namespaces import queue_drops, run_batch
-from weft.topo.worlds.emulated.switch_processes import notification_options
+from weft.topo.worlds.emulated.switch_processes import options_of_its_build
 
 StandIn = Callable[[str, str], None]
 
@@ -60,7 +60,7 @@ def _tc_batch() -> None:
         ("tc", _tc_batch),
         ("tc", lambda: queue_drops()),
         ("bash", lambda: check_command("h0", "ls")),
-        ("simple_switch_grpc", lambda: notification_options("simple_switch_grpc")),
+        ("simple_switch_grpc", lambda: options_of_its_build("simple_switch_grpc")),
         ("p4c", lambda: bench_compiler._run("p4c")),
     ],
 )

@@ -33,7 +33,7 @@ from weft.topo.network import Port, Switch, Topology
 from weft.topo.switch_kinds import CAPABILITIES, check_kind, check_topology, require
 from weft.topo.worlds.emulated.machine import check_machine
 from weft.topo.worlds.emulated.runs import RunRecord
-from weft.topo.worlds.emulated.switch_processes import builtin_config, find_bmv2
+from weft.topo.worlds.emulated.switch_processes import bmv2_command, builtin_config, find_bmv2
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
@@ -183,3 +183,17 @@ def test_bad_input_is_told_before_a_missing_root(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     with pytest.raises(InputError, match="MTU 1500"):
         EmulatedWorld(single(2), path_mtu=1500)
+
+
+@pytest.mark.parametrize("known", ["", "--thrift-port", "--thrift-port --notifications-addr"])
+def test_bmv2_is_given_no_option_that_its_build_does_not_know(
+    known: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "simple_switch_grpc"
+    program.write_text(f"#!/bin/sh\necho {known}\n")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    command = bmv2_command(3, tmp_path / "leaf0.sock", {1: "leaf0-eth1"})
+    built = [word for word in command if word in ("--thrift-port", "--notifications-addr")]
+    assert built == known.split()
+    assert command[-1] == "511" and "1@leaf0-eth1" in command

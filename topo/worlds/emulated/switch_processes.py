@@ -7,6 +7,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -277,8 +278,10 @@ def bmv2_command(
     program = find_bmv2()
     return [
         *(program, "--no-p4", "--device-id", str(device_id), *log),
-        *("--thrift-port", str(THRIFT_PORT + device_id)),
-        *(option.format(path.with_suffix("")) for option in notification_options(program)),
+        *(
+            word.format(thrift_port=THRIFT_PORT + device_id, path=path.with_suffix(""))
+            for word in options_of_its_build(program)
+        ),
         *(word for port, name in interfaces.items() for word in ("-i", f"{port}@{name}")),
         *("--", "--grpc-server-addr", f"unix:{path}"),
         *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
@@ -286,9 +289,13 @@ def bmv2_command(
 
 
 @cache
-def notification_options(program: str) -> tuple[str, ...]:
-    """Return options that keep the notifications of a BMv2 built with nanomsg out of /tmp, where
-    device ids clash."""
+def options_of_its_build(program: str) -> tuple[str, ...]:
+    """Return the options of a BMv2 that depend on what it was built with: a Thrift port for each
+    device, and notifications by nanomsg kept out of /tmp, where device ids clash."""
     told = run_tool([program, "--help"])
-    option = "--notifications-addr"
-    return (option, "ipc://{}.notifications") if option in told.stdout + told.stderr else ()
+    options = {
+        "--thrift-port": "{thrift_port}",
+        "--notifications-addr": "ipc://{path}.notifications",
+    }
+    known = told.stdout + told.stderr
+    return tuple(chain.from_iterable(each for each in options.items() if each[0] in known))
