@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from weft.agents.collectives.communicator import Communicator, Lanes, queue_pair_to
+from weft.agents.collectives.communicator import Communicator, Lane, queue_pair_to
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import Endpoint
 from weft.agents.transport.local import LocalQueuePair
@@ -13,17 +13,25 @@ from weft.base.errors import InputError
 HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.1.2")
 
 
+def with_lanes(*lanes: Lane) -> Communicator:
+    """Rank 0 of two, with these lanes to rank 1."""
+    endpoint = Endpoint(HERE, 4096, 10**9, seed=1)
+    return Communicator(endpoint, 0, [HERE, THERE], lanes={1: lanes})
+
+
 def test_data_goes_by_the_lane_that_was_given_least() -> None:
-    lanes = Lanes(Endpoint(HERE, 4096, 10**9, seed=1), THERE, [(50_000,), (), (50_001, 50_002)])
-    first, _, third = lanes.pairs
+    communicator = with_lanes((50_000,), (), (50_001, 50_002))
+    first, _, third = communicator.pairs_of(1)
     sizes = [(100, first), (60, third), (60, third), (1, first), (1, first), (30, first)]
-    assert [lanes.take(size_bytes) for size_bytes, _ in sizes] == [pair for _, pair in sizes]
+    taken = [communicator.pair_for(1, size_bytes) for size_bytes, _ in sizes]
+    assert taken == [pair for _, pair in sizes]
+    assert communicator.lanes_to(1).pairs == (first, third)
 
 
 def test_an_end_that_sends_no_data_sends_what_it_has_by_the_first_lane() -> None:
-    lanes = Lanes(Endpoint(HERE, 4096, 10**9, seed=1), THERE, [(), ()])
-    assert lanes.take(100) is lanes.pairs[0]
-    assert lanes.take(100) is lanes.pairs[0]
+    communicator = with_lanes((), ())
+    assert communicator.pair_for(1, 100) is communicator.pairs_of(1)[0]
+    assert communicator.pair_for(1, 100) is communicator.pairs_of(1)[0]
 
 
 def test_a_host_that_has_a_rank_and_a_server_takes_another_path_to_each() -> None:

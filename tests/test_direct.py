@@ -11,6 +11,7 @@ from tests.lanes_support import every_pair
 
 from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.unicast import Write
 
 
 @given(
@@ -24,7 +25,8 @@ def test_every_byte_is_written_once_in_turns_of_a_block_for_each_lane(
 ) -> None:
     rank = data.draw(st.integers(0, len(parts) - 1), "rank")
     exchange = Exchange(parts, block_size, rank, lanes)
-    writes = list(exchange.writes([rank] * len(parts), [0] * len(parts)))
+    rows = exchange.writes([rank] * len(parts), [0] * len(parts)).tolist()
+    writes = [Write(*row) for row in rows]
     distance = [(write.peer - rank) % len(parts) for write in writes]
     rounds = [(write.block - rank * exchange.blocks.count(write.peer)) // lanes for write in writes]
     turns = list(zip(rounds, distance, strict=True))

@@ -33,6 +33,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, MachineError, RunError
 from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import Topology, leaf_spine, single
+from weft.topo.interfaces import host_burst_bytes
 from weft.topo.network import format_mac
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
@@ -140,7 +141,8 @@ def test_a_host_sends_at_its_links_rate_and_its_socket_waits() -> None:
         wait_until(lambda: host_counters(world, 0)["tx_packets"] == packets, "all packets sent")
         took_s = time.monotonic() - started
         assert world.host_queue_drops() == {"h0": 0}
-        assert took_s >= (packets * 4138 - 20_000) * 8 / rate_bps
+        at_once_bytes = host_burst_bytes(rate_bps, world.link_mtu) + 10_000
+        assert took_s >= (packets * 4138 - at_once_bytes) * 8 / rate_bps
         question = ("tc", "-json", "qdisc", "show", "dev", "h0-eth0")
         (shaper,) = json.loads(inside(world.host_pid(0), *question))
         assert (shaper["kind"], shaper["options"]["rate"]) == ("tbf", rate_bps // 8)

@@ -137,10 +137,10 @@ def test_a_failed_link_carries_nothing_once_known() -> None:
         more: dict[str, Any] = {"notice": notice, "timeout_s": 5.0}
         if notice == "late":
             more["notice_after_ns"] = 30 * MS
-        run = simulated(faulty(f"{LINK}:fail,at=20ms", **more))
+        run = simulated(faulty(f"{LINK}:fail,at=30ms", **more))
         assert run.verified and run.completion_ns
-        known_ns = (20 + after_ms) * MS
-        assert carried(run, 0, 20 * MS, *names) > 0
+        known_ns = (30 + after_ms) * MS
+        assert carried(run, 0, 30 * MS, *names) > 0
         assert carried(run, known_ns + MS, run.completion_ns, *names) == 0
         assert carried(run, known_ns + MS, run.completion_ns, "leaf0>spine0") > 0
         assert run.completion_ns > clean.completion_ns

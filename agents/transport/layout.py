@@ -282,7 +282,7 @@ class PairState(Record):
 
 FIRST_WORK_ROOM = 2
 MAXIMUM_WORK_ROOM = 32
-"""Posted work that compiled code knows; the rest waits in Python."""
+"""Posted work that compiled code is handed by Python, where the rest waits."""
 
 
 @record

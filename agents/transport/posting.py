@@ -161,7 +161,7 @@ class Posting:
         row = self._endpoint.row_of(self._index)
         first, following, room = row.first_work, row.next_work, row.work_room
         if following - first == room:
-            if room == at.MAXIMUM_WORK_ROOM:
+            if room >= at.MAXIMUM_WORK_ROOM:
                 return False
             room = 2 * room
             self._enlarge_ring(row, room)
@@ -174,10 +174,9 @@ class Posting:
         return self._endpoint.first_ring_of(self._index) if self._ring is None else self._ring
 
     def make_room(self, pieces: int) -> None:
-        """Have room for so many pieces of work that compiled code posts, or for as many as there
-        can be."""
+        """Have room for so many pieces of work that compiled code posts."""
         row = self._endpoint.row_of(self._index)
-        room = 1 << (min(pieces, at.MAXIMUM_WORK_ROOM) - 1).bit_length()
+        room = 1 << (pieces - 1).bit_length()
         if room > row.work_room:
             self._enlarge_ring(row, room)
 

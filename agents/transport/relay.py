@@ -128,7 +128,7 @@ class Relay:
         for peer, rows in zip(*np.unique(table.writes[:, 0], return_counts=True), strict=True):
             pairs = lanes[int(peer)].pairs
             for pair in pairs:
-                pair.make_room(-(-int(rows) // len(pairs)))
+                pair.make_room(min(-(-int(rows) // len(pairs)), limits.open_writes))
         self.state.memory = (self._write_rows, self._block_rows, self._peer_rows, lanes, regions)
         endpoint.attach(self.state)
         begin_relay(self.state.location)
