@@ -18,13 +18,12 @@ from weft.agents.transport.types import (
     TransportMisuse,
     TransportOptions,
 )
-from weft.base.jit import Words, word_of, words_in
+from weft.base.jit import Words, words_in
 
 Work = tuple[int, ...]
 """The first words of a piece of work, in the order of `layout.Work`."""
 LENGTH = 2
 """Which of them is its length."""
-_RELAY = word_of(at.Work, "chunk_bytes_or_relay")
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,8 +129,7 @@ class Posting:
 
     @property
     def outstanding(self) -> int:
-        """Return how many posted operations have not completed, those that a relay has posted
-        apart."""
+        """Return how many posted operations have not completed."""
         return len(self._posted)
 
     def _post(
@@ -179,12 +177,6 @@ class Posting:
         room = 1 << (pieces - 1).bit_length()
         if room > row.work_room:
             self._enlarge_ring(row, room)
-
-    def has_work_of(self, relay: int) -> bool:
-        """Return whether there is work under way that the relay at an address has posted."""
-        row, ring = self._endpoint.row_of(self._index), self._ring_of()
-        places = np.arange(row.first_work, row.next_work) % len(ring)
-        return bool(np.any(ring[places, _RELAY] == relay))
 
     def _enlarge_ring(self, row: at.PairState, room: int) -> None:
         before = self._ring_of()

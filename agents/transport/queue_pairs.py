@@ -25,8 +25,10 @@ from weft.agents.wire.headers import (
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
 from weft.base.errors import refuse
+from weft.base.jit import Words, word_of
 
 _MAXIMUM_MESSAGE = (1 << 31) - 1
+_RELAY = word_of(at.Work, "chunk_bytes_or_relay")
 _REFUSALS = {
     SYNDROME_REMOTE_ACCESS_ERROR: "remote access error: wrong key or outside the region",
     SYNDROME_INVALID_REQUEST: "invalid request",
@@ -62,6 +64,24 @@ class RcQueuePair(Posting):
         """Parts of messages that came ahead of a gap, with bits and immediate, by sequence
         number."""
         self._ports: npt.NDArray[np.int64] | None = None
+
+    @property
+    def outstanding(self) -> int:
+        """Return how many operations have not completed, of those that were posted to it and of
+        those that relays have posted."""
+        return super().outstanding + int(np.count_nonzero(self._relays()))
+
+    def has_work_of(self, relay: int) -> bool:
+        """Return whether there is work under way that the relay at an address has posted."""
+        return bool(np.any(self._relays() == relay))
+
+    def _relays(self) -> Words:
+        """Return, for each piece of work that compiled code knows, the address of the relay that
+        has posted it, or 0."""
+        row, ring = self._endpoint.row_of(self._index), self._ring_of()
+        places = np.arange(row.first_work, row.next_work) % len(ring)
+        relays: Words = ring[places, _RELAY]
+        return relays
 
     @property
     def local(self) -> RemoteQueuePair:
