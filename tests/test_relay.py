@@ -55,6 +55,8 @@ class Bounced:
     relays: tuple[Relay, Relay]
     regions: tuple[MemoryRegion, MemoryRegion]
     data: npt.NDArray[np.uint8]
+    lefts: tuple[RcQueuePair, ...]
+    """The queue pairs of `a`."""
 
 
 def bounced(
@@ -92,7 +94,7 @@ def bounced(
         if opened:
             relay.open()
         made.append(relay)
-    return Bounced(pair, (made[0], made[1]), regions, data)
+    return Bounced(pair, (made[0], made[1]), regions, data, lefts)
 
 
 @settings(deadline=None, max_examples=60)
@@ -160,6 +162,9 @@ def test_lanes_get_the_same_number_of_bytes() -> None:
     pair.settle()
     assert all(relay.finished for relay in run.relays)
     assert run.relays[0].queue_pairs_used == 3
+    packets = 30 // 3 * -(-BLOCK_BYTES // pair.a.path_mtu)
+    posted = [pair.a.row_of(lane.row).posted_end - lane.initial_psn for lane in run.lefts]
+    assert posted == [packets] * 3
 
 
 @pytest.mark.parametrize(
@@ -218,7 +223,7 @@ def test_a_peer_that_is_silent_is_the_one_that_is_waited_for() -> None:
     assert run.relays[0].busy_peer() == PEER
 
 
-def test_who_waits_for_room_is_told_of_every_acknowledgement() -> None:
+def test_who_waits_for_room_is_told_of_acknowledgements() -> None:
     pair = Pair()
     run = bounced(pair, 4)
     pair.a.state.room_awaited = 1

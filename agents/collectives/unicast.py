@@ -186,9 +186,7 @@ class TablePattern(Pattern):
         return length, self._writes(first, writes)
 
     def _writes(self, first: int, count: int) -> Iterator[Write]:
-        fields = ("peer", "block", "memory", "offset", "length", "target")
-        for row in self.table.writes[first : first + count].tolist():
-            yield Write(**dict(zip(fields, row, strict=True)))
+        return (Write(*row) for row in self.table.writes[first : first + count].tolist())
 
 
 def columns(*values: npt.ArrayLike) -> IntArray:

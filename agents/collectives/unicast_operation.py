@@ -242,8 +242,6 @@ class SteppedOperation(UnicastOperation[Pattern]):
 class RelayedOperation(UnicastOperation[TablePattern]):
     """Carry out a pattern that is a table: compiled code takes blocks and passes them on."""
 
-    _relay: Relay | None = None
-
     def _begin(self) -> None:
         communicator, pattern = self._communicator, self._pattern
         peers = {*pattern.expected, *pattern.targets}
@@ -259,7 +257,6 @@ class RelayedOperation(UnicastOperation[TablePattern]):
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
         """Say what is wrong with a block that compiled code has not taken."""
-        assert self._relay is not None
         if self._missing().get(peer) and not self._relay.has(block):
             check_length(block, length_bytes, self._pattern.arrived(peer, block)[0])
         super().written(peer, block, length_bytes, now_ns)
@@ -270,51 +267,45 @@ class RelayedOperation(UnicastOperation[TablePattern]):
 
     @property
     def waits_for_sent(self) -> bool:
-        return self._relay is None or self._relay.posts_all or self._clock.phase != "data"
+        return self._relay.posts_all or self._clock.phase != "data"
 
     def waiting_for(self) -> str:
         """Return the permission, blocks or acknowledgements that are outstanding."""
-        busy = None if self._relay is None or self._missing() else self._relay.busy_peer()
+        busy = None if self._missing() else self._relay.busy_peer()
         if busy is not None:
             return f"{self._communicator.name(busy)} to acknowledge an RDMA WRITE"
         return super().waiting_for()
 
     def close(self) -> None:
         """Receive and post nothing more."""
-        if self._relay is not None:
-            self._relay.close()
+        self._relay.close()
 
     def report(self, now_ns: int) -> OperationReport:
         """Return what has been counted and timed so far."""
-        report = super().report(now_ns)
-        if self._relay is None:
-            return report
         return replace(
-            report,
+            super().report(now_ns),
             received_bytes=self._relay.state.received_bytes,
             flow_count=self._relay.queue_pairs_used,
         )
 
     @property
     def _busy(self) -> bool:
-        return self._relay is not None and not self._relay.finished
+        return not self._relay.finished
 
     @property
     def _has_more_to_post(self) -> bool:
-        return self._relay is not None and not self._relay.posts_all
+        return not self._relay.posts_all
 
     def _missing(self) -> Mapping[int, int]:
-        return {} if self._relay is None else self._relay.missing_by_peer()
+        return self._relay.missing_by_peer()
 
     def _open(self) -> None:
-        assert self._relay is not None
         for peer, (address, rkey) in self._ready.items():
             self._relay.permit(peer, address, rkey)
         self._relay.open()
 
     def _go_on(self) -> None:
-        if self._relay is not None:
-            self._relay.proceed()
+        self._relay.proceed()
 
 
 def check_length(block: int, announced_bytes: int, length_bytes: int) -> None:

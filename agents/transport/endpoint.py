@@ -603,7 +603,7 @@ class Endpoint:
         """Turn what compiled code found into completions. `batch`: what was received last."""
         self._stale = True
         count = self.state.events
-        self.state.fill(events=0, idle_events=0, room_awaited=0)
+        self.state.events = self.state.idle_events = self.state.room_awaited = 0
         for event in at.Event.copies(self._events[:count]):
             self._queue_pairs[event.queue_pair].take_event(event, batch)
 

@@ -106,6 +106,7 @@ class Relay:
         self._lanes = lanes
         self._regions = regions
         self._peers = sorted(homes)
+        self._row_of_peer = {peer: row for row, peer in enumerate(self._peers)}
         self._peer_rows = np.zeros(len(homes), at.RelayPeer.dtype)
         self._peer_rows["home"] = [homes[peer].row for peer in self._peers]
         for row, peer in zip(self._peer_rows, self._peers, strict=True):
@@ -162,7 +163,7 @@ class Relay:
 
     def permit(self, peer: int, address: int, rkey: int) -> None:
         """Name the memory of a peer that is written to."""
-        row = self._peer_rows[self._peers.index(peer)]
+        row = self._peer_rows[self._row_of_peer[peer]]
         row["address"], row["rkey"] = np.uint64(address).astype(np.int64), rkey
 
     def open(self) -> None:
