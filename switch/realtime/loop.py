@@ -109,9 +109,12 @@ class Durations(Record):
 
 @record
 class SocketRecord(Record):
-    """Hold the socket of a port."""
+    """Hold the sockets of a port."""
 
-    descriptor: int
+    receiver: int
+    """The descriptor of the socket that frames come in by."""
+    sender: int
+    """The descriptor of the socket that they leave by."""
     switch: int
     port: int
     waiting: Chain
@@ -303,7 +306,7 @@ def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: 
     if slots == 0:
         context.no_buffer += 1
         return 0
-    count = _recvmmsg(socket.descriptor, io.receive, slots, MSG_DONTWAIT, 0)
+    count = _recvmmsg(socket.receiver, io.receive, slots, MSG_DONTWAIT, 0)
     if count <= 0:
         return 0
     now = clock(time)
@@ -382,7 +385,7 @@ def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: in
             MessageHeader(io.send, count).length = 0
             packet = row.next
             count += 1
-        sent = _sendmmsg(socket.descriptor, io.send, count, MSG_DONTWAIT)
+        sent = _sendmmsg(socket.sender, io.send, count, MSG_DONTWAIT)
         if sent < 0:
             if errno() in (EAGAIN, ENOBUFS):
                 return False

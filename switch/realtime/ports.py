@@ -29,30 +29,62 @@ RECEIVE_BUFFER_BYTES = 32 << 20
 SEND_BUFFER_BYTES = 16 << 20
 
 
-def open_port(interface: str, visible: bool = False) -> socket.socket:
-    """Return a raw socket on an interface of this namespace; raises ``MachineError``.
+def open_port(interface: str) -> socket.socket:
+    """Return a raw socket on an interface of this namespace, to receive by and to send by; raises
+    ``MachineError``."""
+    port = _packet_socket()
+    _let_receive(port)
+    _let_send(port)
+    return _bound(port, interface, ETH_P_ALL)
+
+
+def open_receiver(interface: str) -> socket.socket:
+    """Return a raw socket that is there to receive by; raises ``MachineError``."""
+    port = _packet_socket()
+    _let_receive(port)
+    return _bound(port, interface, ETH_P_ALL)
+
+
+def open_sender(interface: str, visible: bool = False) -> socket.socket:
+    """Return a raw socket to send by, which receives nothing; raises ``MachineError``.
 
     Frames that bypass the queueing discipline are cheaper to send, but no other packet socket
     sees them leave: with ``visible`` they do not, so that captures hold both directions.
     """
+    port = _packet_socket()
+    _let_send(port, visible)
+    return _bound(port, interface, 0)
+
+
+def _packet_socket() -> socket.socket:
     try:
-        port = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+        return socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
     except PermissionError:
         raise MachineError("opening a packet socket needs root (CAP_NET_RAW): use sudo") from None
+
+
+def _let_receive(port: socket.socket) -> None:
+    port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    _set_size(port, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
+
+
+def _let_send(port: socket.socket, visible: bool = False) -> None:
+    port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 0 if visible else 1)
+    _set_size(port, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
+
+
+def _set_size(port: socket.socket, option: int, fallback: int, size_bytes: int) -> None:
     try:
-        port.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
-        port.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
-        port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 0 if visible else 1)
-        for option, fallback, size in (
-            (SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES),
-            (SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES),
-        ):
-            try:
-                port.setsockopt(socket.SOL_SOCKET, option, size)
-            except PermissionError:
-                port.setsockopt(socket.SOL_SOCKET, fallback, size)
-        port.setblocking(False)
-        port.bind((interface, ETH_P_ALL))
+        port.setsockopt(socket.SOL_SOCKET, option, size_bytes)
+    except PermissionError:
+        port.setsockopt(socket.SOL_SOCKET, fallback, size_bytes)
+
+
+def _bound(port: socket.socket, interface: str, protocol: int) -> socket.socket:
+    port.setblocking(False)
+    try:
+        port.bind((interface, protocol))
     except OSError as error:
         port.close()
         raise MachineError(f"interface {interface!r} cannot be a switch port: {error}") from None
@@ -69,7 +101,11 @@ def messages(vectors: Any, each: int) -> Any:
 
 
 class PortSockets:
-    """Hold the sockets of all ports, and the arrays that ``loop.run_loop`` works on."""
+    """Hold the sockets of all ports, and the arrays that ``loop.run_loop`` works on.
+
+    A port has two sockets, since the kernel wakes whatever waits for a socket at each frame that
+    the socket has sent, and an epoll descriptor always waits: a twelfth of the switch's time.
+    """
 
     def __init__(
         self,
@@ -79,16 +115,18 @@ class PortSockets:
         visible: bool = False,
     ) -> None:
         """Open the sockets; each of ``ports`` is (switch, port, interface). ``visible`` is as for
-        ``open_port``."""
+        ``open_sender``."""
         self.ports = ports
-        self.sockets: list[socket.socket] = []
+        self.receivers: list[socket.socket] = []
+        self._senders: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._readiness = select.epoll()
         self.kernel_drops = [0] * len(ports)
         self._kept: list[NDArray[Any]] = []
         try:
             for _, _, interface in ports:
-                self.sockets.append(open_port(interface, visible))
+                self.receivers.append(open_receiver(interface))
+                self._senders.append(open_sender(interface, visible))
         except BaseException:
             self.close()
             raise
@@ -97,7 +135,7 @@ class PortSockets:
 
     def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> loop.LoopRecord:
         count = len(self.ports)
-        descriptors = [*(port.fileno() for port in self.sockets), self.event]
+        descriptors = [*(port.fileno() for port in self.receivers), self.event]
         numbers = np.zeros(max(descriptors) + 1, np.int64)
         for number, descriptor in enumerate(descriptors):
             self._readiness.register(descriptor, select.EPOLLIN)
@@ -107,7 +145,7 @@ class PortSockets:
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
             row = self.rows[i]
-            row.descriptor = descriptors[i]
+            row.receiver, row.sender = descriptors[i], self._senders[i].fileno()
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
         receive_vectors = rows(loop.IoVector, loop.BATCH)
@@ -148,7 +186,7 @@ class PortSockets:
 
     def count_kernel_drops(self) -> list[int]:
         """Return how many frames the kernel dropped at each port because the loop was too slow."""
-        for i, port in enumerate(self.sockets):
+        for i, port in enumerate(self.receivers):
             try:
                 data = port.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
             except OSError:
@@ -166,8 +204,9 @@ class PortSockets:
         The kernel lets a packet socket go only when no processor can be looking at it any more. A
         hundred sockets wait for that together, and not one after the other.
         """
-        with ThreadPoolExecutor(max(len(self.sockets), 1)) as at_once:
-            list(at_once.map(socket.socket.close, self.sockets))
+        sockets = self.receivers + self._senders
+        with ThreadPoolExecutor(max(len(sockets), 1)) as at_once:
+            list(at_once.map(socket.socket.close, sockets))
         self._readiness.close()
         os.close(self.event)
 
