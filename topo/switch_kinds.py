@@ -64,6 +64,7 @@ CAPABILITIES: tuple[Capability, ...] = (
     ),
 )
 """The one place that says what runs on which switch."""
+_KNOWN = {capability.name: capability for capability in CAPABILITIES}
 
 RATE_BPS: dict[SwitchKind, int] = {"weft": 100_000_000, "bmv2": 20_000_000}
 """The default link rate. Two cores have room at it for eight hosts that send to each other all the
@@ -80,10 +81,14 @@ def check_kind(kind: str) -> SwitchKind:
     return cast(SwitchKind, kind)
 
 
+def has(kind: str, capability: str) -> bool:
+    """Tell whether this kind of switch has what the `Capability` of that name says."""
+    return kind in _KNOWN[capability].kinds
+
+
 def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
     """Raise InputError if a scenario needs something that this kind of switch does not have."""
-    known = {capability.name: capability for capability in CAPABILITIES}
-    for capability in (known[name] for name in capabilities):
+    for capability in (_KNOWN[name] for name in capabilities):
         refuse(
             kind not in capability.kinds,
             f"no {capability.name} with --switch {kind}: {capability.otherwise} "

@@ -28,6 +28,7 @@ from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
+from weft.topo.switch_kinds import has
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.outages import Network, Outages
 from weft.topo.worlds.emulated.runs import RunRecord
@@ -292,7 +293,10 @@ def emulate(
         RunError: the world could not be brought up, or taken down.
     """
     note = "random() on BMv2 has no seed: this run's losses do not repeat"
-    drawn = any(each.scenario.switch == "bmv2" and each.scenario.lossy for each in points)
+    drawn = any(
+        each.scenario.lossy and not has(each.scenario.switch, "seeded random numbers")
+        for each in points
+    )
     if drawn and note not in notes:
         notes.append(note)
     predictions: list[Predictions] = []

@@ -15,6 +15,7 @@ from weft.experiments.scenario.longest_path import (
 )
 from weft.experiments.scenario.option import whole
 from weft.topo.network import Topology
+from weft.topo.switch_kinds import has
 
 MARKED_COLLECTIVES = ("alltoall", "many-to-one", "flows")
 """The collectives in which flows meet by their nature: they react to marks, whatever their paths
@@ -26,9 +27,10 @@ def with_transport(asked: Asked) -> Asked:
     """Check and fill in how flows find their paths, and how the transport reacts."""
     scheme = scheme_of(asked.paths)
     congestion = asked.congestion
+    never_marks = not has(asked.switch, "ECN marks")
     if congestion is None:
         plain = not scheme.marks and asked.collective not in MARKED_COLLECTIVES
-        without = plain or (asked.switch == "bmv2" and scheme.entropy == "fixed")
+        without = plain or (never_marks and scheme.entropy == "fixed")
         congestion = "window" if without else "dctcp"
     reorder_packets = asked.reorder_packets
     if reorder_packets is None:
@@ -45,15 +47,15 @@ def with_transport(asked: Asked) -> Asked:
         "congestion out, or say dctcp",
     )
     refuse(
-        asked.congestion == "dctcp" and asked.switch == "bmv2",
-        "switch 'bmv2' marks nothing, since its queues stay empty (its links are shaped "
+        asked.congestion == "dctcp" and never_marks,
+        f"switch {asked.switch!r} marks nothing, since its queues stay empty (its links are shaped "
         f"outside it), and paths {asked.paths!r} with congestion 'dctcp' goes by marks; "
         "choose the built-in switch (--switch weft), or congestion 'window' with other paths",
     )
     refuse(
-        asked.ecn_threshold_packets and asked.switch == "bmv2",
-        f"ecn-threshold {asked.ecn_threshold_packets}: switch 'bmv2' marks nothing, since "
-        "its queues stay empty; leave it out, or choose the built-in switch (--switch weft)",
+        asked.ecn_threshold_packets and never_marks,
+        f"ecn-threshold {asked.ecn_threshold_packets}: switch {asked.switch!r} marks nothing, "
+        "since its queues stay empty; leave it out, or choose the built-in switch (--switch weft)",
     )
     return asked
 
