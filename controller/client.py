@@ -76,7 +76,8 @@ class SwitchError(RunError):
 class Failure:
     """Hold an update that a switch refused, and the reason."""
 
-    update: Update
+    update: Update | str
+    """The update, or what it is."""
     code: str
     """The canonical code's name, for example ALREADY_EXISTS."""
     message: str
@@ -299,7 +300,7 @@ class Session:
         """Send one batch of updates. Raises WriteError if the switch refused some of them."""
         request = p4runtime_pb2.WriteRequest()
         self._identify(request)
-        messages = self._messages()
+        messages = self.program.messages
         for update in updates:
             messages.fill(request.updates.add(type=_KINDS[update.kind]).entity, update.entity)
         what = str(updates[0]) if len(updates) == 1 else f"write {len(updates)} updates"
@@ -315,6 +316,22 @@ class Session:
                     summary = error.details()
                 raise WriteError(self.where, failures, summary) from None
 
+    def modify(self, entities: Sequence[Any], what: str) -> None:
+        """Send ``p4.v1.Entity`` messages, such as cells of a register, to be set; ``what`` says in
+        errors what they are."""
+        request = p4runtime_pb2.WriteRequest()
+        self._identify(request)
+        for entity in entities:
+            request.updates.add(type=p4runtime_pb2.Update.MODIFY, entity=entity)
+        with self._attempt(what):
+            try:
+                self.client.stub.Write(request, timeout=self._deadline_s)
+            except grpc.RpcError as error:
+                failures, _ = _failures(error, [what] * len(entities))
+                if not failures:
+                    raise
+                raise SwitchError(f"{self.where}: could not {failures[0]}") from None
+
     def read(self, entities: Sequence[Any]) -> list[Any]:
         """Return the ``p4.v1.Entity`` messages that the queries select; queries are messages of the
         same kind."""
@@ -327,7 +344,7 @@ class Session:
     def read_counters(self, cells: Sequence[tuple[str, int]]) -> list[tuple[int, int]]:
         """Return the packets and bytes of cells of indirect counters, each given by the counter's
         name and an index."""
-        messages = self._messages()
+        messages = self.program.messages
         wanted = [(messages.counter_id(counter), index) for counter, index in cells]
         queries = [
             p4runtime_pb2.Entity(counter_entry={"counter_id": counter, "index": {"index": index}})
@@ -342,10 +359,13 @@ class Session:
         except KeyError as error:
             raise SwitchError(f"{self.where}: no answer for counter cell {error}") from None
 
-    def _messages(self) -> EntityMessages:
+    @property
+    def program(self) -> LoadableProgram:
+        """The program that the switch was given in this session. Raises SwitchError if there is
+        none."""
         if self._program is None:
             raise SwitchError(f"{self.where}: no program was pushed in this session")
-        return self._program.messages
+        return self._program
 
     def _identify(self, request: Any) -> None:
         request.device_id = self.client.device_id
@@ -364,7 +384,7 @@ def _status(call: Any) -> str:
     return f"{call.code().name}: {call.details()}"
 
 
-def _failures(error: Any, updates: Sequence[Update]) -> tuple[list[Failure], int]:
+def _failures(error: Any, updates: Sequence[Update | str]) -> tuple[list[Failure], int]:
     """Return the updates that failed, and how many of the first updates the details of a Write's
     status tell about.
 

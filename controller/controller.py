@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from weft.base.entry_points import blamed
 from weft.base.garbage import uncollected
+from weft.controller.claims import PLANS, Claims
 from weft.controller.client import (
     DEADLINE_S,
     Address,
@@ -16,6 +17,7 @@ from weft.controller.client import (
     SwitchError,
 )
 from weft.controller.counters import Cell, LinkCells, LinkCounters
+from weft.controller.entities import Entity
 from weft.controller.features.registry import all_features
 from weft.controller.plan import Plan, Update, diff
 from weft.topo.clos import Topology
@@ -55,7 +57,8 @@ class Controller:
         self.names = loaded.names
         """The names of what the switches' program has."""
         self.plan = Plan()
-        """What the switches hold."""
+        """What the switches hold by plan; others may have written more (`write`)."""
+        self._claims = Claims()
         self._sessions = {
             switch.name: Session(
                 switch.name, switch.device_id, addresses[switch.name], deadline_s=deadline_s
@@ -98,14 +101,21 @@ class Controller:
 
         ``besides`` names switches that run a program of their own; they are left as they are.
 
-        Raises SwitchError; then nobody knows what the switches hold, and each needs its program
-        anew.
+        What others have written stays (`write`).
+
+        Raises InputError, with nothing written, if the plan has something that somebody else has
+        written. Raises SwitchError; then nobody knows what the switches hold, and each needs its
+        program anew.
         """
         changes = {
             switch: batches
             for switch, batches in diff(self.plan, plan).items()
             if switch not in besides
         }
+
+        for switch, batches in changes.items():
+            for batch in batches:
+                self._claims.check_planned(switch, batch)
 
         def send(item: tuple[str, list[list[Update]]]) -> None:
             switch, batches = item
@@ -115,6 +125,33 @@ class Controller:
         with uncollected():  # a plan may be 100,000 messages
             self._together(send, list(changes.items()))
         self.plan = plan
+
+    def write(self, switch: str, updates: Sequence[Update], owner: str) -> None:
+        """Send updates that no plan knows of, for somebody else, ``owner``; plans leave what they
+        write alone.
+
+        Raises InputError, which names both owners, if a plan or somebody else has written what is
+        to be changed; SwitchError if the switch refuses.
+        """
+        self.check(switch, updates, owner)
+        self._sessions[switch].write(updates)
+        self._claims.note(owner, switch, updates)
+
+    def check(self, switch: str, updates: Sequence[Update], owner: str) -> None:
+        """Raise InputError, which names both owners, if `write` may not make these updates."""
+        planned = {entity.key: entity for entity in self.plan.entities.get(switch, ())}
+        self._claims.check(owner, switch, updates, planned)
+
+    def owner_of(self, switch: str, key: tuple[object, ...]) -> str:
+        """Return who has written an entity of this key: a plan, somebody else, or "" if neither
+        has."""
+        if any(entity.key == key for entity in self.plan.entities.get(switch, ())):
+            return PLANS
+        return self._claims.held(switch, key)[0]
+
+    def written(self, switch: str, key: tuple[object, ...]) -> Entity | None:
+        """Return what has been written under a key by `write`, if it is still there."""
+        return self._claims.held(switch, key)[1]
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Return the packets and bytes sent and lost on every direction of every link, by (from,

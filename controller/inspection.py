@@ -5,7 +5,7 @@ P4Info that the switch itself gives.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
@@ -42,7 +42,6 @@ class Inspector:
             self._client.tear_down()
             raise self._error("tell its program", error) from None
         self._p4info = answer.config.p4info
-        self._actions = {action.preamble.id: action for action in self._p4info.actions}
 
     def __enter__(self) -> "Inspector":
         return self
@@ -63,7 +62,7 @@ class Inspector:
         """
         table = self._find("table", name, self._p4info.tables)
         return [
-            self._entry(table, entity.table_entry)
+            entry_text(self._p4info, table, entity.table_entry)
             for is_default in (False, True)
             for entity in self._read(
                 table_entry={"table_id": table.preamble.id, "is_default_action": is_default}
@@ -83,7 +82,7 @@ class Inspector:
             query = {"table_entry": {"table_id": table.preamble.id}}
             for entity in self._read(direct_counter_entry=query):
                 entry = entity.direct_counter_entry
-                found.append((counter, self._keys(table, entry.table_entry), entry.data))
+                found.append((counter, _keys(table, entry.table_entry), entry.data))
         return [
             f"{counter.preamble.name}[{place}]: {data.packet_count:,} packets, "
             f"{data.byte_count:,} bytes"
@@ -114,43 +113,55 @@ class Inspector:
         names = ", ".join(one.preamble.name for one in among) or "none"
         raise InputError(f"{what} {name!r}: the program of {self._name} has {names}")
 
-    def _entry(self, table: Any, entry: Any) -> str:
-        keys = "default" if entry.is_default_action else self._keys(table, entry)
-        priority = f" priority {entry.priority}" if entry.priority else ""
-        return f"{table.preamble.name} {keys}{priority} -> {self._target(entry.action)}"
-
-    def _keys(self, table: Any, entry: Any) -> str:
-        given = {match.field_id: match for match in entry.match}
-        shown = (
-            f"{key.name}={_match(given[key.id], key) if key.id in given else '*'}"
-            for key in table.match_fields
-        )
-        return " ".join(shown) or "(no key)"
-
-    def _target(self, target: Any) -> str:
-        kind = target.WhichOneof("type")
-        if kind == "action":
-            return self._action(target.action)
-        if kind == "action_profile_action_set":
-            actions = target.action_profile_action_set.action_profile_actions
-            return " | ".join(f"{one.weight} x {self._action(one.action)}" for one in actions)
-        if kind is None:
-            return "nothing"
-        return f"{kind.removeprefix('action_profile_').removesuffix('_id')} {getattr(target, kind)}"
-
-    def _action(self, action: Any) -> str:
-        info = self._actions.get(action.action_id)
-        if info is None:
-            return f"action {action.action_id:#x}"
-        params = {param.id: param for param in info.params}
-        given = ", ".join(
-            f"{params[one.param_id].name}={_value(one.value, params[one.param_id])}"
-            for one in action.params
-        )
-        return f"{info.preamble.name}({given})"
-
     def _error(self, what: str, error: Any) -> SwitchError:
         return SwitchError(f"{self._name} could not {what}: {error.code().name}: {error.details()}")
+
+
+def entry_text(p4info: Any, table: Any, entry: Any) -> str:
+    """Return an entry as text.
+
+    Args:
+        p4info: the ``p4.config.v1.P4Info`` of the switch's program.
+        table: the ``p4.config.v1.Table`` in it.
+        entry: the ``p4.v1.TableEntry``.
+    """
+    actions = {action.preamble.id: action for action in p4info.actions}
+    keys = "default" if entry.is_default_action else _keys(table, entry)
+    priority = f" priority {entry.priority}" if entry.priority else ""
+    return f"{table.preamble.name} {keys}{priority} -> {_target(entry.action, actions)}"
+
+
+def _keys(table: Any, entry: Any) -> str:
+    given = {match.field_id: match for match in entry.match}
+    shown = (
+        f"{key.name}={_match(given[key.id], key) if key.id in given else '*'}"
+        for key in table.match_fields
+    )
+    return " ".join(shown) or "(no key)"
+
+
+def _target(target: Any, actions: Mapping[int, Any]) -> str:
+    kind = target.WhichOneof("type")
+    if kind == "action":
+        return _action(target.action, actions)
+    if kind == "action_profile_action_set":
+        several = target.action_profile_action_set.action_profile_actions
+        return " | ".join(f"{one.weight} x {_action(one.action, actions)}" for one in several)
+    if kind is None:
+        return "nothing"
+    return f"{kind.removeprefix('action_profile_').removesuffix('_id')} {getattr(target, kind)}"
+
+
+def _action(action: Any, actions: Mapping[int, Any]) -> str:
+    info = actions.get(action.action_id)
+    if info is None:
+        return f"action {action.action_id:#x}"
+    params = {param.id: param for param in info.params}
+    given = ", ".join(
+        f"{params[one.param_id].name}={_value(one.value, params[one.param_id])}"
+        for one in action.params
+    )
+    return f"{info.preamble.name}({given})"
 
 
 def _match(match: Any, key: Any) -> str:

@@ -6,7 +6,7 @@ Ranks are processes, each in its host's namespace.
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -93,6 +93,7 @@ class EmulatedTestbed:
         self.controller = controller
         self.launcher = launcher
         self.epochs = itertools.count(1)
+        self.failed: Collection[str] = ()
         self._watch = _Watch(world, lambda _: None)
 
     def turn_to(self, scenario: Scenario) -> None:

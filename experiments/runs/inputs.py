@@ -258,10 +258,11 @@ def plan_at_start(
     network: Topology,
     epoch: int = 1,
     algorithm: str = "",
+    failed: Collection[str] = (),
 ) -> Plan:
     """Return `plan_of` for the start of an operation, without the links that are known to have
-    failed then."""
-    known = known_from_start(scenario.injected, network, scenario.notice_delay_ns)
+    failed then, and those that had ``failed`` before."""
+    known = [*known_from_start(scenario.injected, network, scenario.notice_delay_ns), *failed]
     return plan_around(names, scenario, network, known, epoch=epoch, algorithm=algorithm)
 
 

@@ -4,7 +4,7 @@ The switches are programmed, the ranks gathered, what the links have carried is 
 operation runs, everything is counted again, and the result is put together.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
@@ -59,6 +59,9 @@ class Testbed(Protocol):
         """Return the numbers of the aggregation jobs on this network, each of which is used
         once."""
 
+    failed: Collection[str]
+    """The names of links that have failed before, and are known to have."""
+
     @property
     def digest(self) -> str | None:
         """Return what tells all frames so far from any others; None if time is not virtual."""
@@ -102,10 +105,11 @@ def operate(
     scenario, topology = testbed.scenario, testbed.world.topology
     names = testbed.controller.names
     epoch = next(testbed.epochs)
-    plan = plan_at_start(names, scenario, topology, epoch, algorithm)
+    plan = plan_at_start(names, scenario, topology, epoch, algorithm, testbed.failed)
 
     def lead_around(lost: Sequence[str], without: Sequence[str]) -> None:
-        around = plan_around(names, scenario, topology, without, lost, epoch, algorithm)
+        down = [*without, *testbed.failed]
+        around = plan_around(names, scenario, topology, down, lost, epoch, algorithm)
         testbed.controller.apply(around)
 
     order = Order(

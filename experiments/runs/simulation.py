@@ -1,7 +1,7 @@
 """One operation in the simulated world: a fresh network in virtual time, in this process."""
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from weft.agents.ranks import RankReport
@@ -48,6 +48,7 @@ class SimulatedTestbed:
         self.world = world
         self.controller = controller
         self.epochs = itertools.count(1)
+        self.failed: Collection[str] = ()
 
     @property
     def digest(self) -> str:

@@ -17,22 +17,33 @@ TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main_
 if TYPE_CHECKING:
     from typing import Any
 
+    from weft.experiments.interface.net import Net, up
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
+    from weft.topo.clos import Topology, fat_tree, leaf_spine, single
     from weft.topo.faults import Fault, LinkLoss
 
 __version__ = VERSION
 
-__all__ = ["Fault", "LinkLoss", "Results", "Scenario", "run"]
+__all__ = [
+    "Fault", "LinkLoss", "Net", "Results", "Scenario", "Topology", "fat_tree", "leaf_spine", "run",
+    "single", "up",
+]  # fmt: skip
 
 
 _HOMES = {
     "Fault": "weft.topo.faults",
     "LinkLoss": "weft.topo.faults",
+    "Net": "weft.experiments.interface.net",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
+    "Topology": "weft.topo.clos",
+    "fat_tree": "weft.topo.clos",
+    "leaf_spine": "weft.topo.clos",
     "run": "weft.experiments.runs.runner",
+    "single": "weft.topo.clos",
+    "up": "weft.experiments.interface.net",
 }
 
 

@@ -96,6 +96,8 @@ class HostRecord(Record):
     group_count: int
     refused: int
     """Frames that the interface or the stack does not take."""
+    captured: int
+    """Not 0 while frames that arrive are captured (`weft.topo.worlds.simulated.tap`)."""
     queue_bytes: int
     """Bound of what waits at the uplink; the transport is told what is left of it."""
 

@@ -9,6 +9,7 @@ seed gives one order.
 """
 
 from weft.base.jit import words_at
+from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn
 from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, Port
@@ -51,6 +52,7 @@ from weft.topo.worlds.simulated.layout import (
     TRIGGERED,
     Frame,
     Held,
+    HostRecord,
     Rule,
     WorldRecord,
     compiled,
@@ -89,6 +91,10 @@ def hand_over(
         return NOTHING
     if peer >= world.first_uplink:
         host = peer - world.first_uplink
+        if HostRecord(world.host_table, host).captured:
+            row = Packet(context.packets, packet)
+            frame = context.buffers + row.buffer * context.buffer_stride + row.frame
+            capture_bytes(context, host, now_ns, frame, row.frame_length)
         return host if take_in(world, context, host, packet, now_ns) == CALL_HOST else NOTHING
     row = Packet(context.packets, packet)
     row.repeats = 0

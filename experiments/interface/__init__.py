@@ -1,0 +1,1 @@
+"""The Python interface: networks that are up, for scripts, tests and notebooks."""

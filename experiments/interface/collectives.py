@@ -1,0 +1,85 @@
+"""Collectives on a network that is up: what of the network a scenario says, and one run of it."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from weft.base.errors import InputError, refuse
+from weft.base.units import listed, shown
+from weft.experiments.scenario.asked import OPTIONS
+from weft.experiments.scenario.options import by_key, field_of, read_option
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Topology
+
+SHAPES = ("leaf_spine", "fat_tree", "single")
+RUNS_OF_THEIR_OWN = ("repeat", "seeds", "out", "pcap", "trace")
+"""Options of whole experiments, which a single run on a standing network has no use for."""
+
+
+def shape_of(network: Topology) -> dict[str, Any]:
+    """Return the fields of a scenario that asks for a network like this, as far as its name and
+    counts tell."""
+    uplink = network.directions_of("host_up")[0].link
+    leaf = network.leaf_of(0).name
+    on_leaf = len(network.hosts_of(leaf))
+    uplinks = [each for each in network.outward(leaf) if each.upward]
+    fields: dict[str, Any] = {
+        "topology": network.name,
+        "rate_bps": uplink.rate_bps,
+        "delay_ns": uplink.delay_ns,
+        "queue_bytes": uplink.queue_bytes,
+    }
+    if network.name == "fat-tree":
+        cores = network.switches_of("core")
+        fields |= {"k": 2 * on_leaf, "tiers": 3 if cores else 2}
+    else:
+        fields["hosts_per_leaf"] = on_leaf
+        if network.name == "leaf-spine":
+            tiers = (("leaves", "leaf"), ("spines", "spine"))
+            fields |= {name: len(network.switches_of(tier)) for name, tier in tiers}  # type: ignore[arg-type]
+    if uplinks and uplinks[0].link.rate_bps != uplink.rate_bps:
+        carried_bps = len(uplinks) * uplinks[0].link.rate_bps
+        fields["oversubscription"] = uplink.rate_bps * on_leaf / carried_bps
+    return fields
+
+
+def scenario_on(network: Topology, collective: str, **fields: Any) -> Scenario:
+    """Return the scenario of a collective on a network. Raises InputError for a network of another
+    shape than Weft's own, and for fields that make no sense."""
+    scenario = Scenario(collective, **{**shape_of(network), **fields})
+    refuse(
+        scenario.network() != network,
+        f"network {network.describe()}: collectives run on what "
+        f"{listed(map('weft.{}'.format, SHAPES), 'and')} make, as they make it; this one has been "
+        "changed",
+    )
+    return scenario
+
+
+def fields_of(collective: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that options of a collective set, which are given as on the command line
+    or as the fields' own values.
+
+    Raises InputError for an option that does not exist, or that only a whole experiment has, or
+    that needs another network than the one that is up.
+    """
+    given = by_key(options, collective)
+    for name, value in given.items():
+        row = OPTIONS[name]
+        refuse(
+            row.network,
+            f"{collective}: {name} {shown(value)} needs another network than the one that is up: "
+            "say it to weft.up, or leave it out",
+        )
+        refuse(
+            name in RUNS_OF_THEIR_OWN,
+            f"{collective}: {name} {shown(value)} is for experiments of many runs, weft.run: here, "
+            "call this once for each run",
+        )
+    fields = {field_of(name): read_option(name, value) for name, value in given.items()}
+    algorithms = fields.get("algorithms", ())
+    if len(algorithms) > 1:
+        raise InputError(
+            f"{collective}: algorithm {', '.join(algorithms)}: one at a time; call this once for "
+            "each"
+        )
+    return fields

@@ -1,0 +1,157 @@
+"""A network of the emulated world, as the Python interface drives it."""
+
+import itertools
+import select
+import socket
+import struct
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack
+from functools import partial
+from typing import Any
+
+from weft.agents.drivers.launcher import Launcher
+from weft.base.errors import InputError
+from weft.controller import Controller
+from weft.experiments.interface.commands import Running, started
+from weft.experiments.runs.emulated import EmulatedTestbed
+from weft.experiments.runs.operate import Testbed
+from weft.experiments.scenario.scenario import Scenario
+from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_receiver, open_sender
+from weft.topo.interfaces import LinkKind
+from weft.topo.network import Topology
+from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.world import EmulatedWorld
+
+VLAN_VALID = 1 << 4
+ADDRESSES_BYTES = 12
+_AUXDATA = struct.Struct("=IIIHHHH")
+"""A struct tpacket_auxdata (packet(7))."""
+ETHERNET_BYTES = 14
+
+
+class EmulatedNet:
+    """Bring a network up as namespaces, and do there what a `Net` asks for."""
+
+    name = "emulated"
+
+    def __init__(
+        self, topology: Topology, switch: str, mtu: int, seed: int, links: LinkKind
+    ) -> None:
+        self.world = EmulatedWorld(topology, switch, path_mtu=mtu, seed=seed, links=links)
+        self.most_frame_bytes = self.world.link_mtu + ETHERNET_BYTES
+        self._receivers: list[socket.socket] = []
+        self._senders: list[socket.socket] = []
+        self._launcher: Launcher | None = None
+        self._stack = ExitStack()
+        self._epochs = itertools.count(1)
+
+    def bring_up(self) -> Mapping[str, Any]:
+        """Bring the world up, and return where its switches serve P4Runtime, by name."""
+        self._stack.enter_context(self.world)
+        return self.world.switch_addresses
+
+    def take_down(self) -> None:
+        """Take everything down."""
+        self.hush()
+        self._stack.close()
+
+    @property
+    def mininet(self) -> Any:
+        """The ``mininet.net.Mininet`` object."""
+        return self.world.network
+
+    @property
+    def now_s(self) -> float:
+        """The time of day in seconds."""
+        return time.time()
+
+    def advance(self, seconds: float) -> None:
+        """Raise InputError: time goes by itself."""
+        raise InputError(
+            f"advance {seconds:g} s: in the emulated world time goes by itself; use time.sleep, or "
+            "world='simulated'"
+        )
+
+    def start(self, host: str, command: list[str]) -> Running:
+        """Start a command on a host."""
+        return started(host, command, self.mininet[host].popen)
+
+    def listen(self) -> None:
+        """Hear, from now on, what comes to hosts."""
+        if self._receivers:
+            return
+        for host in self.world.topology.hosts:
+            interface = self.world.host_interface(host.rank)
+            pid = self.world.host_pid(host.rank)
+            self._receivers.append(in_namespace(pid, partial(open_receiver, interface)))
+            self._senders.append(in_namespace(pid, partial(open_sender, interface, visible=True)))
+
+    def hush(self) -> None:
+        """Hear nothing more."""
+        for each in self._receivers + self._senders:
+            each.close()
+        self._receivers, self._senders = [], []
+
+    def send(self, rank: int, frame: bytes) -> None:
+        """Send a frame from a host."""
+        self.listen()
+        sender = self._senders[rank]
+        while True:
+            try:
+                sender.send(frame)
+                return
+            except BlockingIOError:  # its interface is full: the link carries no more
+                select.select([], [sender], [], 0.1)
+
+    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
+        """Return frames that come to a host, each with its time in s."""
+        self.listen()
+        receiver = self._receivers[rank]
+        found: list[tuple[float, bytes]] = []
+        end = time.monotonic() + timeout_s
+        while not count or len(found) < count:
+            left = end - time.monotonic()
+            if not select.select([receiver], [], [], max(left, 0))[0]:
+                break
+            found.append((time.time(), _receive(receiver)))
+        return found
+
+    def set_link(self, node: str, neighbour: str, up: bool) -> None:
+        """Let a link fail, or come back."""
+        self.world.set_link(node, neighbour, up=up)
+
+    def set_rate(self, source: str, target: str, rate_bps: int) -> None:
+        """Let a direction of a link go on at another rate."""
+        self.world.set_rates({(source, target): rate_bps})
+
+    def take_over(self, controller: Controller) -> None:
+        """Own all switches again, whoever has owned them meanwhile."""
+        for switch in self.world.topology.switches:
+            controller.session(switch.name).take_over()
+
+    def testbed(self, scenario: Scenario, controller: Controller) -> Testbed:
+        """Return a testbed for a scenario on this network."""
+        self.hush()
+        record = self.world.record
+        if self._launcher is None:
+            self._launcher = self._stack.enter_context(
+                Launcher(record.folder, record.environment())
+            )
+        self._launcher.wait_warm()
+        testbed = EmulatedTestbed(scenario, self.world, controller, self._launcher)
+        testbed.epochs = self._epochs
+        return testbed
+
+
+def _receive(receiver: socket.socket) -> bytes:
+    """Return the next frame of a packet socket, with the VLAN tag that the kernel took out of
+    it."""
+    frame, told, _, _ = receiver.recvmsg(1 << 16, socket.CMSG_SPACE(_AUXDATA.size))
+    for level, kind, data in told:
+        if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
+            status, _, _, _, _, tag, protocol = _AUXDATA.unpack(data[: _AUXDATA.size])
+            if status & VLAN_VALID:
+                tagged = struct.pack(">HH", protocol, tag)
+                return frame[:ADDRESSES_BYTES] + tagged + frame[ADDRESSES_BYTES:]
+    return frame

@@ -1,0 +1,487 @@
+"""Networks that are up: ``with weft.up(weft.leaf_spine(2, 2, 2)) as net: ...``"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.units import parse_rate, shown
+from weft.controller import Controller, LinkCounters
+from weft.controller.client import LoadableProgram
+from weft.controller.switch_handle import SwitchHandle
+from weft.experiments.interface.collectives import fields_of, scenario_on
+from weft.experiments.interface.commands import Completed, Running, words_of
+from weft.experiments.interface.frames import frame_bytes, packet_of
+from weft.experiments.results.results import Run
+from weft.experiments.runs.inputs import plan_around, program_of
+from weft.experiments.runs.operate import Testbed, operate
+from weft.experiments.runs.runner import check_capacity
+from weft.experiments.runs.simulation import simulate
+from weft.switch.commands.switch_options import check_program
+from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.topo.interfaces import LinkKind
+from weft.topo.network import Host, Link, Topology, format_mac
+from weft.topo.switch_kinds import SwitchKind
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+
+WorldName = Literal["emulated", "simulated"]
+Program = str | os.PathLike[str]
+"""The path of a P4_16 source."""
+
+MOST_TIMEOUT_S = 24 * 3600.0
+
+
+class Backend(Protocol):
+    """Bring a network up in one of the worlds, and do there what a `Net` asks for; see
+    `weft.experiments.interface.emulated` and `weft.experiments.interface.simulated`."""
+
+    name: str
+    most_frame_bytes: int
+
+    @property
+    def mininet(self) -> Any: ...
+    @property
+    def now_s(self) -> float: ...
+    def bring_up(self) -> Mapping[str, Any]: ...
+    def take_down(self) -> None: ...
+    def advance(self, seconds: float) -> None: ...
+    def start(self, host: str, command: list[str]) -> Running: ...
+    def listen(self) -> None: ...
+    def send(self, rank: int, frame: bytes) -> None: ...
+    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
+    def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
+    def set_rate(self, source: str, target: str, rate_bps: int) -> None: ...
+    def take_over(self, controller: Controller) -> None: ...
+    def testbed(self, scenario: Any, controller: Controller) -> Testbed: ...
+
+
+def up(
+    network: Topology,
+    *,
+    world: WorldName = "emulated",
+    switch: SwitchKind = "weft",
+    program: Program | Mapping[str, Program] | None = None,
+    mtu: int = 4096,
+    links: LinkKind = "veth",
+    seed: int = 1,
+) -> "Net":
+    """Return a network that is up, with its routes, while its with-block is entered.
+
+    ::
+
+        with weft.up(weft.leaf_spine(leaves=2, spines=2, hosts_per_leaf=2)) as net:
+            net.host("h0").run("ping -c 1", net.host("h3").ip, check=True)
+
+    Several networks may be up at the same time. Whichever way a block is left, nothing of its
+    network stays.
+
+    Args:
+        network: what `leaf_spine`, `fat_tree` or `single` returns.
+        world: ``emulated``, in namespaces with real packets, which needs root; or ``simulated``, in
+            virtual time.
+        switch: ``weft`` is the built-in switch; ``bmv2`` needs simple_switch_grpc and the emulated
+            world.
+        program: the P4_16 source of all switches, or of some by their names; the others run the
+            fabric's. A switch with a program of one's own has no entries but those that are written
+            to it.
+        mtu: the RoCE payload of collectives' packets, in bytes.
+        links: ``patch`` joins switches inside the switch process, without interfaces.
+        seed: of the switches' random(), routes and data.
+
+    Raises:
+        InputError: something of this makes no sense.
+        MachineError: the machine lacks something that the emulated world needs.
+    """
+    return Net(
+        network, world=world, switch=switch, program=program, mtu=mtu, links=links, seed=seed
+    )
+
+
+class Net:
+    """Be a network that is up while the with-block is entered; `up` makes one.
+
+    ``net["h0"]`` is a `HostHandle`, ``net["leaf0"]`` a `SwitchHandle`; `host` and `switch` are the
+    same for type checkers.
+    """
+
+    def __init__(
+        self,
+        network: Topology,
+        *,
+        world: WorldName,
+        switch: SwitchKind,
+        program: Program | Mapping[str, Program] | None,
+        mtu: int,
+        links: LinkKind,
+        seed: int,
+    ) -> None:
+        """Check everything, and compile the programs; see `up`."""
+        refuse(
+            not isinstance(network, Topology),
+            f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or "
+            "weft.single makes",
+        )
+        self.topology = network
+        """What the network is."""
+        fields: dict[str, Any] = {
+            "world": world, "switch": switch, "mtu": mtu, "seed": seed,
+        }  # fmt: skip
+        if links != "veth":
+            fields["links"] = links
+        self._fields = fields
+        self._scenario = scenario_on(network, "allgather", **fields)
+        self._down: set[str] = set()
+        self._own = self._programs_of(program)
+        """The compiled programs of switches that do not run the fabric's, by switch."""
+        if world == "emulated":
+            from weft.experiments.interface.emulated import EmulatedNet
+
+            self._backend: Backend = EmulatedNet(network, switch, mtu, seed, links)
+        else:
+            from weft.experiments.interface.simulated import SimulatedNet
+
+            self._backend = SimulatedNet(network, mtu, seed)
+        self._program = program_of(self._scenario)
+        self._controller: Controller | None = None
+        self._switches: dict[str, SwitchHandle] = {}
+
+    def _programs_of(
+        self, program: Program | Mapping[str, Program] | None
+    ) -> dict[str, ProgramFiles]:
+        names = [switch.name for switch in self.topology.switches]
+        if program is None:
+            return {}
+        chosen = program if isinstance(program, Mapping) else dict.fromkeys(names, program)
+        for name in chosen:
+            self.topology.switch(name)
+        for path in chosen.values():
+            check_program(Path(path))
+        compiled = {path: compile_cached(Path(path)) for path in set(chosen.values())}
+        return {name: compiled[path] for name, path in chosen.items()}
+
+    def __enter__(self) -> "Net":
+        """Bring the network up."""
+        try:
+            addresses = self._backend.bring_up()
+            self._controller = Controller(self.topology, addresses, self._program)
+            for name, files in self._own.items():
+                self._controller.session(name).push_program(LoadableProgram(files))
+            self._plan()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Take the network down; do nothing if it is."""
+        try:
+            if self._controller is not None:
+                self._controller.close()
+        finally:
+            self._controller = None
+            self._switches = {}
+            self._backend.take_down()
+
+    @property
+    def controller(self) -> Controller:
+        """The controller, which owns the switches."""
+        if self._controller is None:
+            raise InputError(
+                f"network {self.topology.describe()} is not up: use it inside 'with weft.up(...) "
+                "as net:'"
+            )
+        return self._controller
+
+    @property
+    def world(self) -> str:
+        """``emulated`` or ``simulated``."""
+        return self._backend.name
+
+    @property
+    def mininet(self) -> Any:
+        """The ``mininet.net.Mininet`` object of the emulated world, for Mininet's own scripts."""
+        return self._backend.mininet
+
+    @property
+    def now(self) -> float:
+        """The time in seconds: of day in the emulated world, virtual in the simulated."""
+        return self._backend.now_s
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass; InputError in the emulated world, where it goes by itself."""
+        self._backend.advance(_seconds("advance", seconds))
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the `HostHandle` or `SwitchHandle` of a name."""
+        known = [*self.topology.nodes]
+        refuse(
+            name not in known,
+            f"node {name!r}: there is none in {self.topology.describe()}"
+            f"{did_you_mean(str(name), known)}; there are {', '.join(known[:12])}"
+            f"{' and others' if len(known) > 12 else ''}",
+        )
+        node = self.topology.nodes[name]
+        return self.host(name) if isinstance(node, Host) else self.switch(name)
+
+    def host(self, name: str | int) -> "HostHandle":
+        """Return a host by its name or its rank."""
+        return HostHandle(self._backend, self.topology.host(name), self)
+
+    def switch(self, name: str) -> SwitchHandle:
+        """Return a switch by its name."""
+        self.topology.switch(name)
+        if name not in self._switches:
+            self._switches[name] = SwitchHandle(self.controller, name)
+        return self._switches[name]
+
+    @property
+    def hosts(self) -> list["HostHandle"]:
+        """All hosts by rank."""
+        return [self.host(host.name) for host in self.topology.hosts]
+
+    @property
+    def switches(self) -> list[SwitchHandle]:
+        """All switches by device id."""
+        return [self.switch(switch.name) for switch in self.topology.switches]
+
+    def link(self, node: str, neighbour: str) -> "LinkHandle":
+        """Return the link between two nodes."""
+        return LinkHandle(self, self.topology.direction(node, neighbour).link)
+
+    @property
+    def links(self) -> list["LinkHandle"]:
+        """All links."""
+        return [LinkHandle(self, link) for link in self.topology.links]
+
+    @property
+    def down(self) -> frozenset[str]:
+        """The names of links that have failed."""
+        return frozenset(self._down)
+
+    def set_link(self, node: str, neighbour: str, up: bool) -> None:
+        """Let a link fail or come back, and lead all routes, trees and pinned paths around those
+        that have failed, as far as there are others. What the script has written stays."""
+        link = self.topology.direction(node, neighbour).link.name
+        self._backend.set_link(node, neighbour, up)
+        (self._down.discard if up else self._down.add)(link)
+        if {node, neighbour} <= {switch.name for switch in self.topology.switches}:
+            self._backend.take_over(self.controller)
+            self._plan()
+
+    def _plan(self) -> None:
+        around = sorted(self._down)
+        plan = plan_around(self.controller.names, self._scenario, self.topology, around)
+        self.controller.apply(plan, besides=set(self._own))
+
+    def counts(self) -> dict[tuple[str, str], LinkCounters]:
+        """Return what every direction of every link has carried and lost, by (from, to), as the
+        switches that run the fabric's program have counted it."""
+        refuse(
+            self._own,
+            f"counts of links come from the fabric's program, and {', '.join(self._own)} "
+            "run another: read counters of theirs",
+        )
+        return self.controller.read_counters()
+
+    def run(self, collective: str, **options: Any) -> Run:
+        """Run a collective once, and return how the network carried it.
+
+        Args:
+            collective: ``allgather``, ``allreduce``, ...
+            options: those of ``weft run``, by the same names and in the same form
+                (``size="1MiB"``, ``algorithm="ring"``) or as numbers; not those that need another
+                network.
+
+        Returns:
+            the run, with its completion time, what every link carried, and each rank's figures;
+            ``verified`` says whether all ranks had the right data, ``error`` what failed.
+
+        Raises:
+            InputError: an option makes no sense, or switches run programs of their own.
+            RunError: a process of the network has ended.
+        """
+        refuse(
+            self._own,
+            f"{collective}: the ranks' packets go by the fabric's program, and "
+            f"{', '.join(self._own)} run another",
+        )
+        fields = {**self._fields, **fields_of(collective, options)}
+        scenario = scenario_on(self.topology, collective, **fields)
+        check_capacity(scenario)
+        (algorithm, repetition, _), *_ = scenario.runs()
+        predicted_ns = None
+        if scenario.predict and self.world == "emulated" and not self._down:
+            predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
+            predicted_ns = predicted.completion_ns
+        testbed = self._backend.testbed(scenario, self.controller)
+        testbed.failed = self.down
+        try:
+            return operate(testbed, algorithm, repetition, _unseen, predicted_ns)
+        finally:
+            self._plan()
+
+    def allgather(self, **options: Any) -> Run:
+        """Run an Allgather; see `run`."""
+        return self.run("allgather", **options)
+
+    def reduce_scatter(self, **options: Any) -> Run:
+        """Run a Reduce-Scatter; see `run`."""
+        return self.run("reduce-scatter", **options)
+
+    def allreduce(self, **options: Any) -> Run:
+        """Run an Allreduce; see `run`."""
+        return self.run("allreduce", **options)
+
+    def broadcast(self, **options: Any) -> Run:
+        """Run a Broadcast; see `run`."""
+        return self.run("broadcast", **options)
+
+    def alltoall(self, **options: Any) -> Run:
+        """Run an all-to-all exchange; see `run`."""
+        return self.run("alltoall", **options)
+
+
+class HostHandle:
+    """Handle a host of a network that is up."""
+
+    def __init__(self, backend: Backend, host: Host, net: Net) -> None:
+        self._backend = backend
+        self._net = net
+        self.name = host.name
+        self.rank = host.rank
+        self.ip = host.ip
+        """The IPv4 address, dotted."""
+        self.mac = format_mac(host.mac)
+        """The MAC address, with colons."""
+        self.gateway_mac = format_mac(net.topology.leaf_of(host.rank).mac)
+        """The MAC address of the leaf, to which frames for hosts elsewhere go."""
+
+    @property
+    def mininet(self) -> Any:
+        """Mininet's node of the host."""
+        return self._net.mininet[self.name]
+
+    def start(self, *command: object) -> Running:
+        """Start a command and return it while it runs: ``start("iperf -s")``.
+
+        The first argument is split into words as a shell does; each other argument is a word. No
+        shell interprets them: for that, ``start("sh -c", "...")``.
+
+        Raises InputError in the simulated world, which has no kernel.
+        """
+        self._net.controller  # noqa: B018 - raises unless the network is up
+        return self._backend.start(self.name, words_of(command))
+
+    def run(
+        self,
+        *command: object,
+        check: bool = False,
+        timeout: float | None = None,
+        input: str | None = None,
+    ) -> Completed:
+        """Run a command to its end: ``run("ping -c 1", other.ip).output``.
+
+        Args:
+            command: as for `start`.
+            check: whether a status other than 0 is a RunError.
+            timeout: after so many seconds it is killed, and RunError raised.
+            input: what it reads.
+        """
+        done = self.start(*command).wait(timeout, input or "")
+        return done.check() if check else done
+
+    def send(self, packet: "Packet | bytes", count: int = 1) -> None:
+        """Send a frame from the host's interface: a packet of scapy's that begins with Ether, or
+        bytes. In the simulated world it leaves, and time stands still until `sniff` or
+        `Net.advance`."""
+        self._net.controller  # noqa: B018 - raises unless the network is up
+        frame = frame_bytes(packet, self._backend.most_frame_bytes)
+        for _ in range(count):
+            self._backend.send(self.rank, frame)
+
+    def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
+        """Return what comes to the host's interface, as packets of scapy's with their times.
+
+        That is what has come since the network's first `send` or `sniff`, or since the host's last
+        `sniff`, and what comes until ``timeout`` seconds have passed, or ``count`` frames are there
+        (0: whatever comes). A collective ends that: then frames are heard from the next `send` or
+        `sniff` on.
+        """
+        self._net.controller  # noqa: B018 - raises unless the network is up
+        found = self._backend.sniff(self.rank, _seconds("sniff", timeout), count)
+        return [packet_of(frame, time_s) for time_s, frame in found]
+
+    def __repr__(self) -> str:
+        return f"<host {self.name} ({self.ip})>"
+
+
+class LinkHandle:
+    """Handle a link of a network that is up."""
+
+    def __init__(self, net: Net, link: Link) -> None:
+        self._net = net
+        self._link = link
+        self.name = link.name
+        """The name: ``leaf0-spine1``."""
+        self.ends = (link.a.node, link.b.node)
+
+    @property
+    def up(self) -> bool:
+        """Whether it carries packets."""
+        return self.name not in self._net.down
+
+    def fail(self) -> None:
+        """Let the link lose everything, and lead routes around it (`Net.set_link`)."""
+        self._net.set_link(*self.ends, up=False)
+
+    def restore(self) -> None:
+        """Let the link carry packets again, and lead routes over it."""
+        self._net.set_link(*self.ends, up=True)
+
+    def set_rate(self, rate: str | int) -> None:
+        """Let both directions go on at another rate: ``"10Mbit"``, or bit/s. Links between switches
+        can do that, with the built-in switch."""
+        rate_bps = parse_rate(rate)
+        switches = {switch.name for switch in self._net.topology.switches}
+        refuse(
+            not set(self.ends) <= switches,
+            f"link {self.name}: a host sends at the rate of its interface; links between switches "
+            "can be slowed",
+        )
+        for source, target in (self.ends, self.ends[::-1]):
+            self._net._backend.set_rate(source, target, rate_bps)
+
+    @property
+    def counts(self) -> dict[str, LinkCounters]:
+        """What each direction has carried and lost, by its name: ``leaf0>spine1``."""
+        found = self._net.counts()
+        return {">".join(ends): found[ends] for ends in (self.ends, self.ends[::-1])}
+
+    def __repr__(self) -> str:
+        return f"<link {self.name}, {'up' if self.up else 'down'}>"
+
+
+def _seconds(what: str, seconds: Any) -> float:
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
+        raise InputError(f"{what}: {shown(seconds)} is no number of seconds, like 0.5")
+    refuse(
+        not 0 <= seconds <= MOST_TIMEOUT_S,
+        f"{what}: {seconds:g} s: 0 to {MOST_TIMEOUT_S:g} are possible",
+    )
+    return float(seconds)
+
+
+def _unseen(_fraction: float) -> None:
+    """Show no progress."""

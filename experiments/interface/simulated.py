@@ -1,0 +1,115 @@
+"""A network of the simulated world, as the Python interface drives it."""
+
+import itertools
+from collections.abc import Mapping
+from typing import Any
+
+from weft.base.errors import InputError
+from weft.controller import Controller
+from weft.experiments.interface.commands import Running
+from weft.experiments.runs.operate import Testbed
+from weft.experiments.runs.simulation import SimulatedTestbed
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Topology
+from weft.topo.worlds.simulated.tap import HostTap
+from weft.topo.worlds.simulated.world import SimulatedWorld
+
+SLICES = 64
+"""In how many slices of time is looked for frames, where some number of them is waited for."""
+
+
+class SimulatedNet:
+    """Hold a network in virtual time, and do there what a `Net` asks for."""
+
+    name = "simulated"
+
+    def __init__(self, topology: Topology, mtu: int, seed: int) -> None:
+        self.world = SimulatedWorld(topology, seed=seed, path_mtu=mtu)
+        self.most_frame_bytes = self.world.fabric.dataplane.frame_bytes
+        self._tap: HostTap | None = None
+        self._epochs = itertools.count(1)
+
+    def bring_up(self) -> Mapping[str, Any]:
+        """Return the switches' P4Runtime services, by name."""
+        return self.world.switch_addresses
+
+    def take_down(self) -> None:
+        """Hear nothing more."""
+        self.hush()
+
+    @property
+    def mininet(self) -> Any:
+        """Raise InputError: there is no Mininet."""
+        raise self._without("no Mininet")
+
+    @property
+    def now_s(self) -> float:
+        """The virtual time in seconds."""
+        return self.world.now_ns / 1e9
+
+    def advance(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self._go_on_to(self.world.now_ns + round(seconds * 1e9))
+
+    def _go_on_to(self, time_ns: int) -> None:
+        self.world.fabric.run(stop_ns=time_ns)
+        self.world.fabric.advance_to(time_ns)
+
+    def start(self, host: str, command: list[str]) -> Running:
+        """Raise InputError: there is no kernel."""
+        raise self._without(f"no kernel that could run {' '.join(command)!r} on {host}")
+
+    def listen(self) -> None:
+        """Hear, from now on, what comes to hosts."""
+        self._tap = self._tap or HostTap(self.world.fabric)
+
+    def hush(self) -> None:
+        """Hear nothing more."""
+        if self._tap is not None:
+            self._tap.close()
+        self._tap = None
+
+    def send(self, rank: int, frame: bytes) -> None:
+        """Put a frame on the link of a host."""
+        self.listen()
+        host = self.world.topology.host(rank)
+        self.world.fabric.inject((host.name, host.leaf), frame)
+
+    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
+        """Let time pass, and return the frames that come to a host, each with its time in s."""
+        self.listen()
+        assert self._tap is not None
+        begin_ns, timeout_ns = self.world.now_ns, round(timeout_s * 1e9)
+        found = self._tap.take(rank)
+        for part in range(1, SLICES + 1):
+            if count and len(found) >= count:
+                break
+            self._go_on_to(begin_ns + timeout_ns * part // SLICES)
+            found += self._tap.take(rank)
+        return [(each.time_ns / 1e9, each.frame) for each in found]
+
+    def set_link(self, node: str, neighbour: str, up: bool) -> None:
+        """Let a link fail, or come back."""
+        ends = self.world.topology.direction(node, neighbour).ends
+        self.world.fabric.set_down([ends, ends[::-1]], not up)
+
+    def set_rate(self, source: str, target: str, rate_bps: int) -> None:
+        """Let a direction of a link go on at another rate."""
+        self.world.fabric.set_rate((source, target), rate_bps)
+
+    def take_over(self, controller: Controller) -> None:
+        """Do nothing: nobody else can own the switches."""
+
+    def testbed(self, scenario: Scenario, controller: Controller) -> Testbed:
+        """Return a testbed for a scenario on this network."""
+        self.hush()
+        testbed = SimulatedTestbed(scenario, self.world, controller)
+        testbed.epochs = self._epochs
+        return testbed
+
+    @staticmethod
+    def _without(what: str) -> InputError:
+        return InputError(
+            f"the simulated world has {what}: it is for tables, frames, faults and collectives in "
+            "virtual time; use world='emulated'"
+        )

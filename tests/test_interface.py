@@ -1,0 +1,346 @@
+"""The Python interface: ``weft.up``, in both worlds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Dot1Q, Ether
+from scapy.packet import Packet
+from tests.system_support import left_as_it_was
+
+import weft
+from weft.base.errors import InputError, MachineError, RunError
+
+REFLECTOR = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers { ethernet_t ethernet; }
+struct metadata { }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.ethernet); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
+    counter(8, CounterType.packets) reflected;
+    action send(bit<9> port) { s.egress_spec = port; }
+    table away { key = { hdr.ethernet.kind : exact; } actions = { send; NoAction; } }
+    apply {
+        reflected.count((bit<32>) s.ingress_port);
+        s.egress_spec = s.ingress_port;
+        away.apply();
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+emulated = [
+    pytest.mark.system,
+    pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+]
+WORLDS = ["simulated", pytest.param("emulated", marks=emulated)]
+
+
+@pytest.fixture(scope="module", params=WORLDS)
+def net(request: pytest.FixtureRequest) -> Iterator[weft.Net]:
+    with weft.up(weft.leaf_spine(2, 2, 2), world=request.param) as net:
+        yield net
+
+
+def datagram(net: weft.Net, source: str, target: str, port: int, **fields: Any) -> Packet:
+    one, other = net.host(source), net.host(target)
+    return (
+        Ether(src=one.mac, dst=one.gateway_mac)
+        / IP(src=one.ip, dst=other.ip, **fields)
+        / UDP(sport=port, dport=port)
+        / b"weft"
+    )
+
+
+def heard(net: weft.Net, host: str, port: int, timeout: float = 0.2) -> list[Packet]:
+    packets = net.host(host).sniff(timeout=timeout)
+    return [packet for packet in packets if UDP in packet and packet[UDP].dport == port]
+
+
+def test_frames_go_through_the_switches(net: weft.Net) -> None:
+    before = net.now
+    net.host("h0").send(datagram(net, "h0", "h3", 7001, ttl=9), count=3)
+    packets = heard(net, "h3", 7001)
+    assert len(packets) == 3
+    assert {packet[IP].ttl for packet in packets} == {6}  # a leaf, a spine, a leaf
+    assert {packet.dst for packet in packets} == {net.host("h3").mac}
+    assert all(before <= packet.time <= net.now for packet in packets)
+    assert heard(net, "h3", 7001) == []
+    assert heard(net, "h2", 7001) == []
+
+
+def test_sniffing_ends_with_as_many_frames_as_are_wanted(net: weft.Net) -> None:
+    net.host("h0").send(datagram(net, "h0", "h1", 7002), count=5)
+    before = net.now
+    assert len(net.host("h1").sniff(timeout=60, count=1)) >= 1
+    assert net.now - before < 30
+    net.host("h1").sniff(timeout=0.2)
+
+
+def test_a_script_writes_entries_that_packets_see(net: weft.Net) -> None:
+    leaf, h1 = net.switch("leaf0"), net.host("h1")
+    packet = datagram(net, "h0", "h1", 7003)
+    packet[IP].dst = "10.0.9.1"
+    net.host("h0").send(packet)
+    assert heard(net, "h1", 7003) == []
+    route = {"hdr.ipv4.dst_addr": "10.0.9.0/24"}
+    leaf.table("ipv4_route").insert(
+        route, "forward", port=2, src_mac=h1.gateway_mac, dst_mac=h1.mac
+    )
+    before = leaf.counter("port_egress")[2]
+    net.host("h0").send(packet)
+    assert len(heard(net, "h1", 7003)) == 1
+    assert leaf.counter("port_egress")[2].packets == before.packets + 1
+    leaf.table("ipv4_route").delete(route)
+
+
+def test_a_link_that_fails_is_led_around_and_comes_back(net: weft.Net) -> None:
+    link = net.link("spine1", "leaf0")
+    assert link.name == "leaf0-spine1"
+    link.fail()
+    assert not link.up
+    assert set(net.down) == {"leaf0-spine1"}
+    before = link.counts["leaf0>spine1"].tx_packets
+    for port in range(7100, 7116):
+        net.host("h0").send(datagram(net, "h0", "h3", port))
+    packets = net.host("h3").sniff(timeout=0.2)
+    assert {packet[UDP].dport for packet in packets if UDP in packet} >= set(range(7100, 7116))
+    assert link.counts["leaf0>spine1"].tx_packets == before
+    link.restore()
+    assert not net.down
+    for port in range(7100, 7116):
+        net.host("h0").send(datagram(net, "h0", "h3", port))
+    net.host("h3").sniff(timeout=0.2)
+    assert link.counts["leaf0>spine1"].tx_packets > before
+
+
+def test_a_link_of_a_host_that_fails_loses_everything(net: weft.Net) -> None:
+    net.link("h1", "leaf0").fail()
+    net.host("h0").send(datagram(net, "h0", "h1", 7004))
+    assert heard(net, "h1", 7004) == []
+    net.link("h1", "leaf0").restore()
+    net.host("h0").send(datagram(net, "h0", "h1", 7005))
+    assert len(heard(net, "h1", 7005)) == 1
+
+
+@pytest.mark.parametrize("algorithm", ["multicast", "ring"])
+def test_collectives_run_on_a_network_that_is_up(net: weft.Net, algorithm: str) -> None:
+    run = net.allgather(size="64KiB", algorithm=algorithm)
+    assert run.verified, run.error
+    assert run.completion_ns is not None
+    assert sum(link.tx_bytes for link in run.links) > 4 * 65536
+    assert len(run.ranks) == 4
+
+
+def test_a_collective_goes_around_a_link_that_has_failed(net: weft.Net) -> None:
+    net.link("leaf0", "spine1").fail()
+    run = net.allgather(size="64KiB", algorithm="multicast")
+    net.link("leaf0", "spine1").restore()
+    assert run.verified, run.error
+    tx = {f"{link.from_node}>{link.to_node}": link.tx_packets for link in run.links}
+    assert tx["leaf0>spine1"] == tx["spine1>leaf0"] == 0
+    assert tx["leaf0>spine0"] > 0
+
+
+def test_after_a_collective_frames_are_heard_anew(net: weft.Net) -> None:
+    net.host("h0").sniff(timeout=0)
+    assert net.allreduce(size="16KiB", algorithm="switch").verified
+    net.host("h0").send(datagram(net, "h0", "h1", 7006))
+    assert [packet[UDP].dport for packet in net.host("h1").sniff(timeout=0.2) if UDP in packet] == [
+        7006
+    ]
+
+
+def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
+    h0 = net.host("h0")
+    known: dict[str, Callable[[], object]] = {
+        "node 'h9': there is none": lambda: net["h9"],
+        "no switch 'leaf9'": lambda: net.switch("leaf9"),
+        "no link from h0 to h1": lambda: net.link("h0", "h1"),
+        "begins with Ether()": lambda: h0.send(IP()),
+        "a frame of 3 bytes: from 14 to": lambda: h0.send(b"abc"),
+        "a frame of 100000 bytes": lambda: h0.send(bytes(100_000)),
+        "sniff: 'x' is no number of seconds": lambda: h0.sniff(timeout="x"),  # type: ignore[arg-type]
+        "sniff: -1 s": lambda: h0.sniff(timeout=-1),
+        "unknown key 'sise'. Did you mean 'size'?": lambda: net.allgather(sise=1),
+        "leaves 4 needs another network": lambda: net.allgather(leaves=4),
+        "repeat 3 is for experiments": lambda: net.allgather(repeat=3),
+        "one at a time": lambda: net.allgather(algorithm=["ring", "multicast"]),
+        "algorithm 'rong'": lambda: net.allgather(algorithm="rong"),
+        "is at the rate of its interface": lambda: net.link("h0", "leaf0").set_rate("10Mbit"),
+    }
+    if net.world == "emulated":
+        known["advance 1 s: in the emulated world"] = lambda: net.advance(1)
+    else:
+        known["no kernel that could run 'ping'"] = lambda: h0.run("ping")
+        known["no Mininet"] = lambda: net.mininet
+    return known
+
+
+def test_mistakes_are_named_in_one_line(net: weft.Net) -> None:
+    for words, mistake in mistakes(net).items():
+        with pytest.raises(InputError) as raised:
+            mistake()
+        assert words.replace("is at", "sends at") in str(raised.value), words
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_switches_run_programs_of_ones_own(world: Any, tmp_path: Path) -> None:
+    source = tmp_path / "reflector.p4"
+    source.write_text(REFLECTOR)
+    with weft.up(weft.single(2), world=world, program=source) as net:
+        h0 = net.host("h0")
+        frame = Ether(src=h0.mac, dst="02:02:02:02:02:02", type=0x88B5) / b"reflect me"
+        h0.send(frame)
+        back = [one for one in h0.sniff(timeout=0.3) if one.type == 0x88B5]
+        assert [bytes(one)[:24] for one in back] == [bytes(frame)]
+        assert net.switch("leaf0").counter("reflected")[1].packets == 1
+        net.switch("leaf0").table("away").insert({"kind": 0x88B5}, "send", port=2)
+        h0.send(frame)
+        assert [one.type for one in net.host("h1").sniff(timeout=0.3)].count(0x88B5) == 1
+        for refused in (net.allgather, net.counts):
+            with pytest.raises(InputError, match="leaf0 run another"):
+                refused()
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_frames_keep_their_vlan_tags(world: Any, tmp_path: Path) -> None:
+    source = tmp_path / "reflector.p4"
+    source.write_text(REFLECTOR)
+    with weft.up(weft.single(2), world=world, program=source) as net:
+        h0 = net.host("h0")
+        tag: Any = Dot1Q(vlan=7, prio=3, type=0x88B5)
+        frame = Ether(src=h0.mac, dst=h0.mac) / (tag / b"tagged frame")
+        h0.send(frame)
+        (back,) = [one for one in h0.sniff(timeout=0.3) if Dot1Q in one]
+        assert bytes(back) == bytes(frame)
+
+
+def test_one_switch_alone_may_run_a_program_of_its_own(tmp_path: Path) -> None:
+    source = tmp_path / "reflector.p4"
+    source.write_text(REFLECTOR)
+    network = weft.leaf_spine(2, 2, 1)
+    with weft.up(network, world="simulated", program={"spine1": source}) as net:
+        assert net.switch("spine1").tables == ["I.away"]
+        assert len(net.switch("leaf0").table("ipv4_route")) > 0
+        net.link("leaf0", "spine0").fail()
+        assert len(net.switch("spine1").table("away")) == 0
+
+
+def test_several_networks_are_up_at_once_in_virtual_time() -> None:
+    with (
+        weft.up(weft.single(2), world="simulated") as one,
+        weft.up(weft.single(2), world="simulated") as other,
+    ):
+        one.host("h0").send(datagram(one, "h0", "h1", 7001))
+        other.advance(1)
+        assert len(heard(one, "h1", 7001)) == 1
+        assert heard(other, "h1", 7001) == []
+        assert (round(one.now, 3), round(other.now, 3)) == (0.2, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"network": "leaf-spine"}, "network 'leaf-spine': give one that weft.leaf_spine"),
+        ({"world": "virtual"}, "world 'virtual'"),
+        ({"switch": "ovs"}, "switch 'ovs'"),
+        ({"mtu": 1000}, "mtu 1000"),
+        ({"links": "rope"}, "links 'rope'"),
+        ({"program": "no/such.p4"}, "no/such.p4"),
+        ({"program": {"leaf7": "x.p4"}}, "no switch 'leaf7'"),
+        ({"links": "patch"}, "links 'patch' is for the emulated world"),
+        ({"switch": "bmv2"}, "switch 'bmv2' does not run in the simulated world"),
+    ],
+)
+def test_what_no_network_can_be_is_refused_before_anything_is_made(
+    options: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InputError) as raised:
+        weft.up(**{"network": weft.single(2), "world": "simulated", **options})
+    assert words in str(raised.value)
+
+
+def test_a_network_that_is_not_up_says_so() -> None:
+    net = weft.up(weft.single(2), world="simulated")
+    for use in (lambda: net.switch("leaf0"), lambda: net.host("h0").sniff(), net.allgather):
+        with pytest.raises(InputError, match="is not up"):
+            use()
+
+
+# In the emulated world alone.
+
+
+@pytest.mark.system
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+class TestEmulated:
+    def test_hosts_run_commands(self) -> None:
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            h0, h1 = net.hosts
+            done = h0.run("ping -c 1 -W 5", h1.ip, check=True)
+            assert (done.host, done.status) == ("h0", 0)
+            assert "1 received" in done.output
+            assert h0.run("cat", input="abc").output == "abc"
+            assert h0.run("sh -c", "echo no >&2; exit 3").errors == "no\n"
+            with pytest.raises(RunError, match=r"h0: .* ended with status 3: no"):
+                h0.run("sh -c", "echo no >&2; exit 3", check=True)
+            with pytest.raises(RunError, match=r"'sleep 60' took longer than 0\.1 s"):
+                h0.run("sleep 60", timeout=0.1)
+            with pytest.raises(InputError, match="there is no such program"):
+                h0.run("no-such-program")
+            with pytest.raises(InputError, match="has no words"):
+                h0.run("")
+            server = h1.start("sleep 60")
+            assert server.running
+            assert server.stop().status != 0
+            assert not server.running
+            h1.start("sleep 60")  # which ends with the network
+            assert net.mininet["h0"].cmd("echo from mininet").strip() == "from mininet"
+
+    def test_nothing_stays_after_an_exception_in_the_block(self) -> None:
+        with (
+            left_as_it_was(),
+            pytest.raises(ZeroDivisionError),
+            weft.up(weft.single(2)) as net,
+        ):
+            net.host("h0").start("sleep 60")
+            net.host("h0").send(datagram(net, "h0", "h1", 7001))
+            net.allgather(size="1KiB", algorithm="ring", predict=False)
+            raise ZeroDivisionError
+
+    def test_two_networks_side_by_side_do_not_meet(self) -> None:
+        with (
+            left_as_it_was(),
+            weft.up(weft.single(2)) as one,
+            weft.up(weft.single(2)) as other,
+        ):
+            one.host("h0").send(datagram(one, "h0", "h1", 7001))
+            assert len(heard(one, "h1", 7001)) == 1
+            assert heard(other, "h1", 7001) == []
+
+    def test_a_slowed_link_is_slow(self) -> None:
+        with left_as_it_was(), weft.up(weft.leaf_spine(2, 1, 1), links="patch") as net:
+            usual = net.allgather(size="256KiB", algorithm="ring", predict=False)
+            net.link("leaf0", "spine0").set_rate("10Mbit")
+            slow = net.allgather(size="256KiB", algorithm="ring", predict=False)
+            assert usual.verified and slow.verified
+            assert (slow.completion_ns or 0) > 4 * (usual.completion_ns or 0)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="this needs a user who is not root")
+def test_the_emulated_world_needs_root() -> None:
+    with pytest.raises(MachineError, match="root"):
+        weft.up(weft.single(2))

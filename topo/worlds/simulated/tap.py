@@ -1,0 +1,82 @@
+"""The frames that arrive at hosts of the simulated world, for whoever wants to see them.
+
+The event loop writes them into a bounded ring (`weft.switch.engine.captures`), from which they are
+taken while it rests.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from weft.base.errors import refuse
+from weft.switch.engine.captures import SKIP, CaptureRing
+from weft.topo.worlds.simulated.fabric import Fabric
+
+RING_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class ArrivedFrame:
+    """Hold a frame that has arrived at a host."""
+
+    time_ns: int
+    """The virtual time at which it arrived."""
+    frame: bytes
+
+
+class HostTap:
+    """Capture what arrives at hosts, from the time when it is made until it is closed. A fabric has
+    one tap at most."""
+
+    def __init__(self, fabric: Fabric, ring_bytes: int = RING_BYTES) -> None:
+        self._fabric = fabric
+        hosts = len(fabric.hosts)
+        self._records = np.zeros(ring_bytes // 8, np.int64)
+        self._counts = np.zeros((hosts, 2), np.int64)
+        self._ring = CaptureRing.zeroed(
+            words=len(self._records),
+            records=self._records.ctypes.data,
+            counts=self._counts.ctypes.data,
+            files=hosts,
+        )
+        fabric.dataplane.context.capture = self._ring.location
+        fabric.hosts["captured"] = 1
+        self._arrived: list[list[ArrivedFrame]] = [[] for _ in range(hosts)]
+
+    def take(self, rank: int) -> list[ArrivedFrame]:
+        """Return the frames that have arrived at a host since this was last called, in order.
+
+        Raises InputError if so many arrived at all hosts at a time that the ring had no room.
+        """
+        self._drain()
+        lost = int(self._counts[rank, 1])
+        self._counts[rank, 1] = 0
+        taken, self._arrived[rank] = self._arrived[rank], []
+        refuse(
+            lost,
+            f"host {rank}: {lost} frames found no room in the ring of {self._ring.words * 8} "
+            "bytes: take them more often",
+        )
+        return taken
+
+    def _drain(self) -> None:
+        ring, size = self._ring, len(self._records)
+        data = self._records.view(np.uint8)
+        position = int(ring.tail)
+        while position < ring.head:
+            at = position % size
+            first = int(self._records[at])
+            if first == SKIP:
+                position += size - at
+                continue
+            length, host = first & 0xFFFFFFFF, first >> 32
+            start = (at + 2) * 8
+            frame = data[start : start + length].tobytes()
+            self._arrived[host].append(ArrivedFrame(int(self._records[at + 1]), frame))
+            position += 2 + (length + 7) // 8
+        ring.tail = position
+
+    def close(self) -> None:
+        """End the capture."""
+        self._fabric.hosts["captured"] = 0
+        self._fabric.dataplane.context.capture = 0
