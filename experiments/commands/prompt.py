@@ -8,19 +8,15 @@ import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError, refuse
-from weft.controller import Controller
 from weft.controller.inspection import Inspector
 from weft.experiments.commands.load import load
-from weft.experiments.runs.inputs import plan_around
-from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.interface.net import Net
 from weft.switch.engine.trace_text import packets_text
-from weft.topo.network import Topology
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 from weft.topo.worlds.emulated.testbeds import RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -36,62 +32,21 @@ LISTENING_S = 60.0
 """How long iperf may take until it listens."""
 
 
-@dataclass
-class Standing:
-    """A testbed that stands: its world, its controller, and which links are down."""
-
-    scenario: Scenario
-    world: EmulatedWorld
-    controller: Controller
-    running: RunningTestbed
-    strange: set[str]
-    """Names of switches that run another program than the fabric's: no routes are kept there."""
-    down: set[str] = field(default_factory=set)
-    """Names of links."""
-
-    @property
-    def topology(self) -> Topology:
-        return self.world.topology
-
-    def set_link(self, one: str, other: str, up: bool) -> str:
-        """Set the link between two nodes up or down, and lead routes around those that are down.
-
-        Returns what to say of it. Raises InputError where there is no such link, SwitchError where
-        the switches cannot be told.
-        """
-        link = self.topology.direction(one, other).link.name
-        self.world.set_link(one, other, up=up)
-        (self.down.discard if up else self.down.add)(link)
-        said = f"{link} is {'up' if up else 'down'}"
-        switches = {switch.name for switch in self.topology.switches}
-        if self.strange == switches:
-            return f"{said}; routes are those of the program that was loaded"
-        if not {one, other} <= switches:
-            return f"{said}; a host has no other way"
-        for name in switches - self.strange:
-            self.controller.session(name).take_over()
-        plan = plan_around(self.controller.names, self.scenario, self.topology, sorted(self.down))
-        self.controller.apply(plan, besides=self.strange)
-        said = f"{said}; routes lead {'over it again' if up else 'around it'}"
-        if self.strange:
-            said += f" (not those of {', '.join(sorted(self.strange))}, with another program)"
-        return said
-
-
 class Prompt(CommandLine):
     """Reads commands until the input ends; what fails says so, and the testbed stays. Raises
     RunError once a process of the network has ended."""
 
-    def __init__(self, testbed: Standing, commands: TextIO) -> None:
-        self._testbed = testbed
-        topology = testbed.topology
+    def __init__(self, net: Net, running: RunningTestbed, commands: TextIO) -> None:
+        self._net = net
+        self._running = running
+        self._world: EmulatedWorld = net.backend.world
         print(
-            f"{topology.describe()}. Run {testbed.running.run_id}.\n"
+            f"{net.topology.describe()}. Run {running.run_id}.\n"
             "Try: h0 ping -c 3 h1, pingall, iperf h0 h1, link leaf0 spine0 down,\n"
             "tables leaf0, counters leaf0, trace leaf0, load PROGRAM.p4, help; exit or\n"
             "Ctrl-D takes it all down. In another terminal: sudo ./weft shell leaf0"
         )
-        super().__init__(testbed.world.network, commands, testbed.world.check_alive)
+        super().__init__(net.mininet, commands, self._world.check_alive)
 
     def do_link(self, line: str) -> None:
         """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""
@@ -101,12 +56,28 @@ class Prompt(CommandLine):
             f"link {line}",
             "link ONE OTHER up|down, as link leaf0 spine0 down",
         )
-        self._say(self._testbed.set_link(words[0], words[1], words[2] == "up"))
+        one, other, state = words
+        self._net.set_link(one, other, up=state == "up")
+        self._say(self._said_of_link(one, other, state))
+
+    def _said_of_link(self, one: str, other: str, state: str) -> str:
+        """Return what to say of a link that has gone up or down."""
+        switches = {switch.name for switch in self._net.topology.switches}
+        said = f"{self._net.link(one, other).name} is {state}"
+        strange = self._net.strange
+        if strange == switches:
+            return f"{said}; routes are those of the program that was loaded"
+        if not {one, other} <= switches:
+            return f"{said}; a host has no other way"
+        said += f"; routes lead {'over it again' if state == 'up' else 'around it'}"
+        if strange:
+            said += f" (not those of {', '.join(sorted(strange))}, with another program)"
+        return said
 
     def do_links(self, line: str) -> None:
         """links: all links, and whether they are up."""
-        for link in self._testbed.topology.links:
-            self._say(f"{link.name} is {'down' if link.name in self._testbed.down else 'up'}")
+        for link in self._net.topology.links:
+            self._say(f"{link.name} is {'down' if link.name in self._net.down else 'up'}")
 
     def do_tables(self, line: str) -> None:
         """tables SWITCH [TABLE]: the entries of all tables, or of one."""
@@ -128,11 +99,11 @@ class Prompt(CommandLine):
         number is given: those that come while the command runs; without one, within 10 s or
         until Ctrl-C."""
         name, *rest = self._words(line, "trace SWITCH [N] [COMMAND]", 1, None)
-        self._testbed.running.choose([name])
+        self._running.choose([name])
         packets = TRACED_PACKETS
         if rest and rest[0].isdecimal() and not 0 < (packets := int(rest.pop(0))) <= MOST_PACKETS:
             raise InputError(f"trace {line}: N is 1 to {MOST_PACKETS} packets")
-        world = self._testbed.world
+        world = self._world
         self._say(f"making the traced form of the program of {name} (once for each program) ...")
         world.start_trace(name, packets)
         if rest:
@@ -157,8 +128,8 @@ class Prompt(CommandLine):
     def do_load(self, line: str) -> None:
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
         program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
-        chosen = self._testbed.running.choose(names)
-        self._testbed.strange |= load(chosen, Path(program), [], {}, self._say)
+        chosen = self._running.choose(names)
+        self._net.strange |= load(chosen, Path(program), [], {}, self._say)
 
     def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
         """Return the programs and folders that begin so; then switches."""
@@ -178,7 +149,7 @@ class Prompt(CommandLine):
     def do_iperf(self, line: str) -> None:
         """iperf [CLIENT SERVER]: TCP throughput between two hosts, the first and the last if none
         are named."""
-        names = [host.name for host in self._testbed.topology.hosts]
+        names = [host.name for host in self._net.topology.hosts]
         words = shlex.split(line) or [names[0], names[-1]]
         _check(
             len(words) == 2 and set(words) <= set(names),
@@ -213,7 +184,7 @@ class Prompt(CommandLine):
         return words
 
     def _inspector(self, name: str) -> Inspector:
-        switch = self._testbed.running.choose([name])[name]
+        switch = self._running.choose([name])[name]
         return Inspector(name, switch.device_id, switch.address)
 
     def _say(self, text: str) -> None:

@@ -8,12 +8,10 @@ from typing import TextIO
 from rich.console import Console
 
 from weft.base.progress import Progress
-from weft.controller import Controller
-from weft.experiments.commands.prompt import Prompt, Standing
-from weft.experiments.runs.inputs import plan_of, program_of
+from weft.experiments.commands.prompt import Prompt
+from weft.experiments.interface.net import Net
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
-from weft.switch.compiler import compile_cached
 from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
@@ -32,34 +30,21 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
     """
     if program is not None:
         check_program(program)
-    network = scenario.network()
-    world = EmulatedWorld(
-        network,
-        scenario.switch,
-        path_mtu=scenario.mtu,
-        seed=scenario.seed,
-        links=scenario.link_kind,
-    )
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
             with progress.stage("program", f"Compile {program or 'the program of the fabric'}"):
-                files = compile_cached(program) if program else program_of(scenario)
-            with progress.stage("bring_up", f"Bring up {network.describe()}"):
-                stack.enter_context(world)
-                with world.blaming_the_dead():
-                    controller = Controller(network, world.switch_addresses, files)
-                    stack.enter_context(controller)
-                    if program is None:
-                        controller.apply(plan_of(controller.names, scenario, network))
+                net = Net(scenario, program)
+            with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
+                stack.enter_context(net)
+        world: EmulatedWorld = net.backend.world
         addresses = world.switch_addresses
         switches = {
             switch.name: RunningSwitch(addresses[switch.name], switch.device_id)
-            for switch in network.switches
+            for switch in net.topology.switches
         }
-        running = RunningTestbed(world.record.id, network.describe(), switches)
+        running = RunningTestbed(world.record.id, net.topology.describe(), switches)
         running.write(world.record.folder)
-        strange = set(switches) if program else set()
         # At the prompt Ctrl-C ends a command, and not the testbed.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         stack.callback(signal.signal, signal.SIGINT, before)
-        Prompt(Standing(scenario, world, controller, running, strange), commands)
+        Prompt(net, running, commands)

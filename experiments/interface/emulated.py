@@ -6,7 +6,7 @@ import socket
 import struct
 import time
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
 
@@ -55,6 +55,10 @@ class EmulatedNet:
         """Take everything down."""
         self.hush()
         self._stack.close()
+
+    def blaming_the_dead(self) -> AbstractContextManager[None]:
+        """Name the process that has ended, if the block fails because of that."""
+        return self.world.blaming_the_dead()
 
     @property
     def mininet(self) -> Any:

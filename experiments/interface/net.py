@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -19,6 +20,7 @@ from weft.experiments.runs.inputs import plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
 from weft.experiments.runs.runner import check_capacity
 from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.interfaces import LinkKind
@@ -41,6 +43,8 @@ class Backend(Protocol):
 
     name: str
     most_frame_bytes: int
+    world: Any
+    """The world itself: `weft.topo.worlds`."""
 
     @property
     def mininet(self) -> Any: ...
@@ -48,6 +52,7 @@ class Backend(Protocol):
     def now_s(self) -> float: ...
     def bring_up(self) -> Mapping[str, Any]: ...
     def take_down(self) -> None: ...
+    def blaming_the_dead(self) -> AbstractContextManager[None]: ...
     def advance(self, seconds: float) -> None: ...
     def start(self, host: str, command: list[str]) -> Running: ...
     def listen(self) -> None: ...
@@ -96,9 +101,15 @@ def up(
         InputError: something of this makes no sense.
         MachineError: the machine lacks something that the emulated world needs.
     """
-    return Net(
-        network, world=world, switch=switch, program=program, mtu=mtu, links=links, seed=seed
+    refuse(
+        not isinstance(network, Topology),
+        f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
+        "makes",
     )
+    fields: dict[str, Any] = {"world": world, "switch": switch, "mtu": mtu, "seed": seed}
+    if links != "veth":
+        fields["links"] = links
+    return Net(scenario_on(network, "allgather", **fields), program, fields)
 
 
 class Net:
@@ -110,52 +121,54 @@ class Net:
 
     def __init__(
         self,
-        network: Topology,
-        *,
-        world: WorldName,
-        switch: SwitchKind,
-        program: Program | Mapping[str, Program] | None,
-        mtu: int,
-        links: LinkKind,
-        seed: int,
+        scenario: Scenario,
+        program: Program | Mapping[str, Program] | None = None,
+        fields: Mapping[str, Any] | None = None,
     ) -> None:
-        """Check everything, and compile the programs; see `up`."""
-        refuse(
-            not isinstance(network, Topology),
-            f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or "
-            "weft.single makes",
-        )
-        self.topology = network
+        """Check everything, and compile the programs; see `up`.
+
+        Args:
+            scenario: what it says of network, world and switches, of paths and of losses, holds.
+            program: as for `up`.
+            fields: what of the scenario holds for collectives on the network, too.
+        """
+        self.topology = scenario.network()
         """What the network is."""
-        fields: dict[str, Any] = {
-            "world": world, "switch": switch, "mtu": mtu, "seed": seed,
-        }  # fmt: skip
-        if links != "veth":
-            fields["links"] = links
-        self._fields = fields
-        self._scenario = scenario_on(network, "allgather", **fields)
+        self._scenario = scenario
+        self._fields = dict(fields or {})
         self._down: set[str] = set()
-        self._own = self._programs_of(program)
-        """The compiled programs of switches that do not run the fabric's, by switch."""
-        if world == "emulated":
+        self._names = [switch.name for switch in self.topology.switches]
+        own = self._programs_of(program)
+        self.strange: set[str] = set(own)
+        """The names of switches that run another program than the fabric's: no plan is for them."""
+        if len(own) == len(self._names) and len(set(own.values())) == 1:
+            self._program = own.popitem()[1]
+            self._own: dict[str, ProgramFiles] = {}
+        else:
+            self._program = program_of(scenario)
+            self._own = own
+        self.backend: Backend
+        """What does in the network's world what is asked for here."""
+        if scenario.world == "emulated":
             from weft.experiments.interface.emulated import EmulatedNet
 
-            self._backend: Backend = EmulatedNet(network, switch, mtu, seed, links)
+            self.backend = EmulatedNet(
+                self.topology, scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind
+            )
         else:
             from weft.experiments.interface.simulated import SimulatedNet
 
-            self._backend = SimulatedNet(network, mtu, seed)
-        self._program = program_of(self._scenario)
+            self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
         self._controller: Controller | None = None
         self._switches: dict[str, SwitchHandle] = {}
 
     def _programs_of(
         self, program: Program | Mapping[str, Program] | None
     ) -> dict[str, ProgramFiles]:
-        names = [switch.name for switch in self.topology.switches]
+        """Return the compiled programs of switches that do not run the fabric's, by switch."""
         if program is None:
             return {}
-        chosen = program if isinstance(program, Mapping) else dict.fromkeys(names, program)
+        chosen = program if isinstance(program, Mapping) else dict.fromkeys(self._names, program)
         for name in chosen:
             self.topology.switch(name)
         for path in chosen.values():
@@ -166,11 +179,12 @@ class Net:
     def __enter__(self) -> "Net":
         """Bring the network up."""
         try:
-            addresses = self._backend.bring_up()
-            self._controller = Controller(self.topology, addresses, self._program)
-            for name, files in self._own.items():
-                self._controller.session(name).push_program(LoadableProgram(files))
-            self._plan()
+            addresses = self.backend.bring_up()
+            with self.backend.blaming_the_dead():
+                self._controller = Controller(self.topology, addresses, self._program)
+                for name, files in self._own.items():
+                    self._controller.session(name).push_program(LoadableProgram(files))
+                self._plan()
         except BaseException:
             self.close()
             raise
@@ -192,7 +206,7 @@ class Net:
         finally:
             self._controller = None
             self._switches = {}
-            self._backend.take_down()
+            self.backend.take_down()
 
     @property
     def controller(self) -> Controller:
@@ -207,21 +221,21 @@ class Net:
     @property
     def world(self) -> str:
         """``emulated`` or ``simulated``."""
-        return self._backend.name
+        return self.backend.name
 
     @property
     def mininet(self) -> Any:
         """The ``mininet.net.Mininet`` object of the emulated world, for Mininet's own scripts."""
-        return self._backend.mininet
+        return self.backend.mininet
 
     @property
     def now(self) -> float:
         """The time in seconds: of day in the emulated world, virtual in the simulated."""
-        return self._backend.now_s
+        return self.backend.now_s
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass; InputError in the emulated world, where it goes by itself."""
-        self._backend.advance(_seconds("advance", seconds))
+        self.backend.advance(_seconds("advance", seconds))
 
     def __getitem__(self, name: str) -> Any:
         """Return the `HostHandle` or `SwitchHandle` of a name."""
@@ -237,7 +251,7 @@ class Net:
 
     def host(self, name: str | int) -> "HostHandle":
         """Return a host by its name or its rank."""
-        return HostHandle(self._backend, self.topology.host(name), self)
+        return HostHandle(self.backend, self.topology.host(name), self)
 
     def switch(self, name: str) -> SwitchHandle:
         """Return a switch by its name."""
@@ -274,23 +288,26 @@ class Net:
         """Let a link fail or come back, and lead all routes, trees and pinned paths around those
         that have failed, as far as there are others. What the script has written stays."""
         link = self.topology.direction(node, neighbour).link.name
-        self._backend.set_link(node, neighbour, up)
+        self.backend.set_link(node, neighbour, up)
         (self._down.discard if up else self._down.add)(link)
-        if {node, neighbour} <= {switch.name for switch in self.topology.switches}:
-            self._backend.take_over(self.controller)
+        if {node, neighbour} <= set(self._names):
+            self.backend.take_over(self.controller)
             self._plan()
 
     def _plan(self) -> None:
+        if self.strange == set(self._names):
+            return
         around = sorted(self._down)
         plan = plan_around(self.controller.names, self._scenario, self.topology, around)
-        self.controller.apply(plan, besides=set(self._own))
+        self.controller.apply(plan, besides=self.strange)
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
         """Return what every direction of every link has carried and lost, by (from, to), as the
         switches that run the fabric's program have counted it."""
         refuse(
-            self._own,
-            f"counts of links come from the fabric's program, and {', '.join(self._own)} "
+            self.strange,
+            f"counts of links come from the fabric's program, and "
+            f"{', '.join(sorted(self.strange))} "
             "run another: read counters of theirs",
         )
         return self.controller.read_counters()
@@ -313,9 +330,9 @@ class Net:
             RunError: a process of the network has ended.
         """
         refuse(
-            self._own,
+            self.strange,
             f"{collective}: the ranks' packets go by the fabric's program, and "
-            f"{', '.join(self._own)} run another",
+            f"{', '.join(sorted(self.strange))} run another",
         )
         fields = {**self._fields, **fields_of(collective, options)}
         scenario = scenario_on(self.topology, collective, **fields)
@@ -325,7 +342,7 @@ class Net:
         if scenario.predict and self.world == "emulated" and not self._down:
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
-        testbed = self._backend.testbed(scenario, self.controller)
+        testbed = self.backend.testbed(scenario, self.controller)
         testbed.failed = self.down
         try:
             return operate(testbed, algorithm, repetition, _unseen, predicted_ns)
@@ -461,7 +478,7 @@ class LinkHandle:
             "can be slowed",
         )
         for source, target in (self.ends, self.ends[::-1]):
-            self._net._backend.set_rate(source, target, rate_bps)
+            self._net.backend.set_rate(source, target, rate_bps)
 
     @property
     def counts(self) -> dict[str, LinkCounters]:

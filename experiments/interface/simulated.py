@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from weft.base.errors import InputError
@@ -36,6 +37,10 @@ class SimulatedNet:
     def take_down(self) -> None:
         """Hear nothing more."""
         self.hush()
+
+    def blaming_the_dead(self) -> AbstractContextManager[None]:
+        """Do nothing: there are no processes."""
+        return nullcontext()
 
     @property
     def mininet(self) -> Any:
