@@ -9,6 +9,7 @@ import contextlib
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,8 @@ LEAVE_DEADLINE_S = 10.0
 """How long a switch may take to end the stream of a client that leaves."""
 
 MAX_METADATA_BYTES = 1 << 20
+MOST_NOTICES = 1 << 16
+"""The most messages of a switch that wait for somebody to take them."""
 _OPTIONS = (
     ("grpc.max_metadata_size", MAX_METADATA_BYTES),
     ("grpc.absolute_max_metadata_size", MAX_METADATA_BYTES),
@@ -161,14 +164,17 @@ class RemoteClient:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """The arbitration updates that have come; None where the stream has ended."""
+        self._notices: deque[Any] = deque(maxlen=MOST_NOTICES)
+        """What else has come; the oldest goes if nobody takes it."""
 
     def _receive(self) -> None:
-        """Keep the switch's answers about who is the primary; no other messages are expected on the
-        stream."""
+        """Keep the switch's answers about who is the primary, and what else it tells."""
         try:
             for message in self._stream:
                 if message.WhichOneof("update") == "arbitration":
                     self._answers.put(message.arbitration)
+                else:
+                    self._notices.append(message)
         except grpc.RpcError:
             pass  # ``self._stream`` keeps the status
         finally:
@@ -203,6 +209,14 @@ class RemoteClient:
                 SwitchError,
             )
             # Word of what was before: others came and went.
+
+    def tell(self, request: Any) -> None:
+        """Send a message on the stream."""
+        self._requests.put(request)
+
+    def take_notices(self) -> list[Any]:
+        """Return what the switch has told since the last call."""
+        return [self._notices.popleft() for _ in range(len(self._notices))]
 
     def tear_down(self) -> None:
         """End the stream and close the channel.
@@ -316,13 +330,13 @@ class Session:
                     summary = error.details()
                 raise WriteError(self.where, failures, summary) from None
 
-    def modify(self, entities: Sequence[Any], what: str) -> None:
-        """Send ``p4.v1.Entity`` messages, such as cells of a register, to be set; ``what`` says in
-        errors what they are."""
+    def send(self, kind: str, entities: Sequence[Any], what: str) -> None:
+        """Have ``p4.v1.Entity`` messages, such as cells of a register, inserted, modified or
+        deleted, as ``kind`` says; ``what`` says in errors what that is for."""
         request = p4runtime_pb2.WriteRequest()
         self._identify(request)
         for entity in entities:
-            request.updates.add(type=p4runtime_pb2.Update.MODIFY, entity=entity)
+            request.updates.add(type=_KINDS[kind], entity=entity)
         with self._attempt(what):
             try:
                 self.client.stub.Write(request, timeout=self._deadline_s)
@@ -331,6 +345,15 @@ class Session:
                 if not failures:
                     raise
                 raise SwitchError(f"{self.where}: could not {failures[0]}") from None
+
+    def tell(self, request: Any) -> None:
+        """Send a ``StreamMessageRequest``, such as a packet, on the session's stream."""
+        self.client.tell(request)
+
+    def take_notices(self) -> list[Any]:
+        """Return what has come on the stream since the last call, but for arbitration:
+        ``StreamMessageResponse`` messages with packets, digests, idle entries and errors."""
+        return list(self.client.take_notices())
 
     def read(self, entities: Sequence[Any]) -> list[Any]:
         """Return the ``p4.v1.Entity`` messages that the queries select; queries are messages of the
@@ -421,6 +444,15 @@ class LocalClient:
             raise LocalError(
                 grpc.StatusCode.PERMISSION_DENIED, "another controller owns the switch", ()
             )
+
+    def tell(self, request: Any) -> None:
+        """Send a message on the stream."""
+        if self._client is not None:
+            self.switch.take_message(self._client, request)
+
+    def take_notices(self) -> list[Any]:
+        """Return what the switch has told since the last call."""
+        return [] if self._client is None else self.switch.take_notices(self._client)
 
     def tear_down(self) -> None:
         """End the stream."""

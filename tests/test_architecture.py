@@ -45,7 +45,7 @@ WITH_IO = (
     "controller/client.py",
     "controller/controller.py",
     "controller/inspection.py",
-    "controller/switch_handle.py",
+    "controller/handles",
     "controller/features/program.py",
 )
 """What of these folders talks to hosts, switches, processes or the compiler."""

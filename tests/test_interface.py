@@ -42,6 +42,41 @@ control D(packet_out p, in headers hdr) { apply { p.emit(hdr.ethernet); } }
 V1Switch(P(), V(), I(), E(), C(), D()) main;
 """
 
+LEARNER = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+@controller_header("packet_out") header out_t { bit<9> egress; bit<7> unused; }
+@controller_header("packet_in") header in_t { bit<9> ingress; bit<7> unused; }
+struct headers { out_t sent_out; in_t sent_in; ethernet_t ethernet; }
+struct learned { bit<48> address; bit<9> port; }
+struct metadata { learned seen; }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t s) {
+    state start { transition select(s.ingress_port) { 510: controller; default: ethernet; } }
+    state controller { p.extract(hdr.sent_out); transition ethernet; }
+    state ethernet { p.extract(hdr.ethernet); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
+    apply {
+        if (hdr.sent_out.isValid()) {
+            s.egress_spec = hdr.sent_out.egress;
+            hdr.sent_out.setInvalid();
+        } else {
+            m.seen = { hdr.ethernet.src, s.ingress_port };
+            digest(1, m.seen);
+            hdr.sent_in.setValid();
+            hdr.sent_in.ingress = s.ingress_port;
+            s.egress_spec = 510;
+        }
+    }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.sent_in); p.emit(hdr.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
 emulated = [
     pytest.mark.system,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
@@ -227,6 +262,30 @@ def test_frames_keep_their_vlan_tags(world: Any, tmp_path: Path) -> None:
         h0.send(frame)
         (back,) = [one for one in h0.sniff(timeout=0.3) if Dot1Q in one]
         assert bytes(back) == bytes(frame)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_switches_tell_the_controller_and_send_for_it(world: Any, tmp_path: Path) -> None:
+    source = tmp_path / "learner.p4"
+    source.write_text(LEARNER)
+    with weft.up(weft.single(2), world=world, program=source) as net:
+        leaf, h0, h1 = net.switch("leaf0"), *net.hosts
+        assert (leaf.digests(), leaf.packets_in()) == ([], [])
+        frame = Ether(src=h1.mac, dst=h0.mac, type=0x88B5) / b"to be learned"
+        h1.send(frame)
+        digests = [one.values for one in leaf.digests(timeout=5, count=1)]
+        assert {"address": int(h1.mac.replace(":", ""), 16), "port": 2} in digests
+        packets = leaf.packets_in(timeout=0.3)
+        mine = [one for one in packets if one.packet.type == 0x88B5]
+        assert [one.metadata["ingress"] for one in mine] == [2]
+        assert mine[0].frame.startswith(bytes(frame))
+        h0.sniff(timeout=0)
+        leaf.packet_out(frame, egress=1, unused=0)
+        assert [one.type for one in h0.sniff(timeout=0.3)].count(0x88B5) == 1
+        with pytest.raises(InputError, match="packet_out needs unused, too"):
+            leaf.packet_out(frame, egress=1)
+        with pytest.raises(InputError, match="512 does not fit 9 bits"):
+            leaf.packet_out(frame, egress=512, unused=0)
 
 
 def test_one_switch_alone_may_run_a_program_of_its_own(tmp_path: Path) -> None:

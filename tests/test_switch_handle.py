@@ -12,9 +12,12 @@ from weft.base.errors import InputError
 from weft.controller import Controller, Plan, fabric_plan
 from weft.controller.client import SwitchError
 from weft.controller.features.program import featured_program
-from weft.controller.switch_handle import SCRIPT, Count, Rates, SwitchHandle
+from weft.controller.handles.access import SCRIPT, Count
+from weft.controller.handles.cells import Rates
+from weft.controller.handles.switch import SwitchHandle
 from weft.switch.compiler import compile_cached
 from weft.switch.engine.control import Exact, Lpm, Range, Ternary
+from weft.switch.messages import p4runtime_pb2
 from weft.topo.clos import leaf_spine, single
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
@@ -108,7 +111,7 @@ def test_an_action_of_a_table_with_a_profile_leaves_no_member_behind(own: Switch
         bound.insert({"kind": 1}, "send", port=1)
     assert [entry.params for entry in bound] == [{"port": 2}]
     bound.delete({"kind": 1})
-    assert own.read(action_profile_member={}) == []
+    assert own.session.read([p4runtime_pb2.Entity(action_profile_member={})]) == []
 
 
 def test_later_plans_leave_a_scripts_entries_alone(fabric: Controller) -> None:

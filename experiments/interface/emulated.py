@@ -77,6 +77,10 @@ class EmulatedNet:
             "world='simulated'"
         )
 
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
     def start(self, host: str, command: list[str]) -> Running:
         """Start a command on a host."""
         return started(host, command, self.mininet[host].popen)

@@ -11,7 +11,7 @@ from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_rate, shown
 from weft.controller import Controller, LinkCounters
 from weft.controller.client import LoadableProgram
-from weft.controller.switch_handle import SwitchHandle
+from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, scenario_on
 from weft.experiments.interface.commands import Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
@@ -54,6 +54,7 @@ class Backend(Protocol):
     def take_down(self) -> None: ...
     def blaming_the_dead(self) -> AbstractContextManager[None]: ...
     def advance(self, seconds: float) -> None: ...
+    def wait(self, seconds: float) -> None: ...
     def start(self, host: str, command: list[str]) -> Running: ...
     def listen(self) -> None: ...
     def send(self, rank: int, frame: bytes) -> None: ...
@@ -257,7 +258,7 @@ class Net:
         """Return a switch by its name."""
         self.topology.switch(name)
         if name not in self._switches:
-            self._switches[name] = SwitchHandle(self.controller, name)
+            self._switches[name] = SwitchHandle(self.controller, name, self.backend.wait)
         return self._switches[name]
 
     @property

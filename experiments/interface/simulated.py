@@ -25,7 +25,7 @@ class SimulatedNet:
     name = "simulated"
 
     def __init__(self, topology: Topology, mtu: int, seed: int) -> None:
-        self.world = SimulatedWorld(topology, seed=seed, path_mtu=mtu)
+        self.world = SimulatedWorld(topology, seed=seed, path_mtu=mtu, cpu_ports=True)
         self.most_frame_bytes = self.world.fabric.dataplane.frame_bytes
         self._tap: HostTap | None = None
         self._epochs = itertools.count(1)
@@ -55,6 +55,10 @@ class SimulatedNet:
     def advance(self, seconds: float) -> None:
         """Let virtual time pass."""
         self._go_on_to(self.world.now_ns + round(seconds * 1e9))
+
+    def wait(self, seconds: float) -> None:
+        """Let virtual time pass."""
+        self.advance(seconds)
 
     def _go_on_to(self, time_ns: int) -> None:
         self.world.fabric.run(stop_ns=time_ns)

@@ -16,6 +16,7 @@ from weft.switch.p4runtime.call import RpcCall
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.received import RequestBatch
 from weft.switch.p4runtime.server import Service, guarded
+from weft.switch.p4runtime.streams import ClientOutbox
 
 
 class LocalError(grpc.RpcError):
@@ -68,8 +69,13 @@ class LocalSwitch:
     end the call with a status that is not OK.
     """
 
-    def __init__(self, control: SwitchControl, device_id: int) -> None:
+    def __init__(
+        self, control: SwitchControl, device_id: int, now_ns: Callable[[], int] = lambda: 0
+    ) -> None:
+        """``now_ns`` gives the time in which the switch lives, for digests and idle entries."""
         self.name = control.name
+        self._now_ns = now_ns
+        self._outboxes: dict[Client, ClientOutbox] = {}
         self.device_id = device_id
         self.service = service = Service(Device(control, device_id))
 
@@ -99,6 +105,7 @@ class LocalSwitch:
             except BaseException:
                 self.service.streams.close(client)
                 raise
+            self._outboxes[client] = outbox
             return client, outbox.get()
 
         request = p4runtime_pb2.StreamMessageRequest()
@@ -109,7 +116,23 @@ class LocalSwitch:
 
     def leave(self, client: Client) -> None:
         """End a client's stream."""
+        del self._outboxes[client]
         self.service.streams.close(client)
+
+    def take_message(self, client: Client, request: Any) -> None:
+        """Take a message of a client's stream."""
+
+        def take(message: Any, call: RpcCall) -> None:
+            self.service.streams.take_one(client, self._outboxes[client], message)
+
+        answered(take)(request)
+
+    def take_notices(self, client: Client) -> list[Any]:
+        """Return what a client has been told since the last call: digests, packets, idle entries
+        and errors."""
+        now_ns = self._now_ns()
+        self.service.streams.tell_due(now_ns, now_ns)
+        return self._outboxes[client].take_all()
 
 
 def answered(behaviour: Callable[[Any, RpcCall], Any]) -> Callable[..., Any]:

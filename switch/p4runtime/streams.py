@@ -81,6 +81,14 @@ class ClientOutbox:
             self._bytes -= _size(message)
             return message
 
+    def take_all(self) -> list[Any]:
+        """Take all messages that wait now."""
+        with self._change:
+            taken = list(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+            return taken
+
 
 def _size(message: Any) -> int:
     return int(message.ByteSize()) if hasattr(message, "ByteSize") else 0

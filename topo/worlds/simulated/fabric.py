@@ -18,6 +18,7 @@ from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
+from weft.topo.switch_kinds import CPU_PORT
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 
@@ -63,15 +64,24 @@ class Fabric:
         seed: seeds the switches' random(), as in the emulated world.
         path_mtu: RoCE payload of a packet, in bytes.
         host_queue_bytes: the most that a host's interface queues; its transport sends no more.
+        cpu_ports: whether switches have the port to the controller (`CPU_PORT`).
     """
 
     def __init__(
-        self, topology: Topology, *, seed: int = 1, path_mtu: int = 4096, host_queue_bytes: int
+        self,
+        topology: Topology,
+        *,
+        seed: int = 1,
+        path_mtu: int = 4096,
+        host_queue_bytes: int,
+        cpu_ports: bool = False,
     ) -> None:
         self.topology = topology
         switches, hosts = len(topology.switches), len(topology.hosts)
         numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
         ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
+        if cpu_ports:
+            ports = CPU_PORT + 1
         extra = -(-2 * hosts // ports)
         sent_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
         refuse(
@@ -88,6 +98,8 @@ class Fabric:
         )
         for index, switch in enumerate(topology.switches):
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
+            if cpu_ports:
+                self.dataplane.set_cpu_port(index, CPU_PORT)
         first_uplink = switches * ports
         indices = (switches + extra) * ports
         self.port_indices: dict[tuple[str, str], int] = {}
@@ -231,7 +243,7 @@ class Fabric:
 
     def advance_to(self, time_ns: int) -> None:
         """Let time pass without an event; the next event must not be earlier."""
-        self.world.now_ns = max(self.now_ns, time_ns)
+        self.world.now_ns = self.dataplane.now_ns = max(self.now_ns, time_ns)
 
     def set_rules(
         self,

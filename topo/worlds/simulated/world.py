@@ -77,11 +77,13 @@ class SimulatedWorld:
         path_mtu: int = 4096,
         host_queue_bytes: int = HOST_QUEUE_BYTES,
         faults: Sequence[Fault] = (),
+        cpu_ports: bool = False,
     ) -> None:
         """Set up the network.
 
         ``seed`` seeds the switches' random(). ``faults`` are those of every operation, from its
-        start.
+        start. ``cpu_ports`` says whether switches have the port to the controller (`CPU_PORT`),
+        which takes memory.
 
         Raises InputError for what makes no sense.
         """
@@ -95,11 +97,17 @@ class SimulatedWorld:
         self.seed = seed
         self.path_mtu = path_mtu
         self.fabric = Fabric(
-            topology, seed=seed, path_mtu=path_mtu, host_queue_bytes=host_queue_bytes
+            topology,
+            seed=seed,
+            path_mtu=path_mtu,
+            host_queue_bytes=host_queue_bytes,
+            cpu_ports=cpu_ports,
         )
         self.switch_addresses = {
             switch.name: LocalSwitch(
-                self.fabric.dataplane.control(index, switch.name), switch.device_id
+                self.fabric.dataplane.control(index, switch.name),
+                switch.device_id,
+                lambda: self.fabric.now_ns,
             )
             for index, switch in enumerate(topology.switches)
         }

@@ -1,0 +1,1 @@
+"""Switches as scripts handle them, by the names of their programs."""

@@ -1,0 +1,152 @@
+"""What the handles of a switch's parts share: its program, its session, and who wrote what."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.units import listed
+from weft.controller.client import LoadableProgram, Session
+from weft.controller.controller import Controller
+from weft.controller.entities import Action, Entity, ProfileMember, TableEntry
+from weft.controller.handles.values import read_value
+from weft.controller.plan import Update
+from weft.switch.engine.control import MemberTarget
+from weft.switch.messages import p4runtime_pb2
+
+SCRIPT = "the script"
+"""The owner of what is written by handles, as errors name it."""
+FIRST_MEMBER = 1 << 30
+"""The first id of members that are made for entries of a table with an action profile: plans do not
+number so far."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """Hold what a counter has counted; one that counts packets alone, or bytes alone, has 0 for the
+    other."""
+
+    packets: int
+    bytes: int
+
+
+class SwitchAccess:
+    """Write to one switch in the script's name, and read it.
+
+    All methods raise InputError for a name or a value that makes no sense, and SwitchError where
+    the switch refuses.
+    """
+
+    def __init__(self, controller: Controller, switch: str) -> None:
+        self.name = switch
+        """The switch's name."""
+        self._controller = controller
+        self.members: dict[tuple[object, ...], ProfileMember] = {}
+        """The members that were made for entries of tables with an action profile, by the entry's
+        key."""
+
+    @property
+    def session(self) -> Session:
+        """The session that owns the switch; see `Session.read` for what has no method here."""
+        return self._controller.session(self.name)
+
+    @property
+    def program(self) -> LoadableProgram:
+        """The program that the switch runs."""
+        return self.session.program
+
+    @property
+    def p4info(self) -> Any:
+        """The program's ``p4.config.v1.P4Info``."""
+        return self.program.config.p4info
+
+    def find(self, kind: str, name: str, among: Any) -> Any:
+        """Return what has a name, whole or its end, among objects of a P4Info. Raises InputError
+        where none has it, or several have."""
+        found = [one for one in among if one.preamble.name == name] or [
+            one
+            for one in among
+            if name == one.preamble.alias or one.preamble.name.endswith(f".{name}")
+        ]
+        names = [one.preamble.name for one in found or among]
+        if len(found) > 1:
+            raise InputError(f"{self.name}: {kind} {name!r} may be {listed(names, 'or')}")
+        near = did_you_mean(name, [end for each in names for end in (each, each.split(".")[-1])])
+        refuse(
+            not found,
+            f"{self.name}: the program has no {kind} {name!r}{near}; it has "
+            f"{', '.join(names) or 'none'}",
+        )
+        return found[0]
+
+    def write(self, *updates: Update) -> None:
+        """Send updates in the script's name."""
+        self._controller.write(self.name, updates, SCRIPT)
+
+    def drop_member(self, wanted: Entity) -> None:
+        """Delete the member that was made for an entry, if there is one: nothing leads to it any
+        more."""
+        if member := self.members.pop(wanted.key, None):
+            self.write(Update("delete", member))
+
+    def written(self, wanted: Entity) -> Entity:
+        """Return what the script has written under the key of ``wanted``; that itself, if it is
+        nothing."""
+        return self._controller.written(self.name, wanted.key) or wanted
+
+    def owner_of(self, key: tuple[object, ...]) -> str:
+        """Return who has written an entity of this key."""
+        return self._controller.owner_of(self.name, key)
+
+    def call(self, name: str, params: Mapping[str, Any], among: Sequence[int] | None) -> Action:
+        """Return an action with its parameters, all of which are needed.
+
+        ``among``: the ids of the actions that are possible, or None for all.
+        """
+        actions = [one for one in self.p4info.actions if among is None or one.preamble.id in among]
+        action = self.find("action", name, actions)
+        full = action.preamble.name
+        known = {param.name: param for param in action.params}
+        for given in params:
+            refuse(
+                given not in known,
+                f"{self.name}: action {full} has no parameter {given!r}"
+                f"{did_you_mean(given, known)}; it has {', '.join(known) or 'none'}",
+            )
+        if missing := [param for param in known if param not in params]:
+            raise InputError(
+                f"{self.name}: action {full} needs {listed(missing, 'and')}, too: write {name!r}, "
+                f"{', '.join(f'{param}=...' for param in known)}"
+            )
+        return Action(
+            full,
+            tuple(
+                (param, read_value(value, known[param].bitwidth, f"{full}, {param}"))
+                for param, value in params.items()
+            ),
+        )
+
+    def write_with_member(self, update: Update, table: Any, action: Action) -> None:
+        """Insert or modify an entry of a table with an action profile that is to lead to an action:
+        to a member of its own, which has the action."""
+        wanted = update.entity
+        assert isinstance(wanted, TableEntry)
+        self._controller.check(self.name, [update], SCRIPT)
+        profiles = {one.preamble.id: one.preamble.name for one in self.p4info.action_profiles}
+        taken = {member.member_id for member in self.members.values()}
+        number = next(i for i in range(FIRST_MEMBER, 1 << 31) if i not in taken)
+        member = ProfileMember(profiles[table.implementation_id], number, action)
+        self.write(Update("insert", member))
+        try:
+            self.write(Update(update.kind, replace(wanted, target=MemberTarget(number))))
+        except BaseException:
+            self.write(Update("delete", member))
+            raise
+        before = self.members.get(wanted.key)
+        self.members[wanted.key] = member
+        if before is not None:
+            self.write(Update("delete", before))
+
+    def read(self, **query: Any) -> list[Any]:
+        """Return the entities that a query selects; the keyword names the kind of entity."""
+        return self.session.read([p4runtime_pb2.Entity(**query)])

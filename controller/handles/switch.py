@@ -1,0 +1,98 @@
+"""A switch as a script handles it: tables, counters, registers, meters and groups by their names.
+
+What is written goes through the controller's own session, which owns the switch; what the
+controller's plans hold stays theirs (`weft.controller.claims`). Names are those of the switch's own
+program, whole or only their ends: ``ipv4_route`` for ``FabricIngress.forwarding.ipv4_route``.
+"""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from weft.controller.client import Session
+from weft.controller.controller import Controller
+from weft.controller.handles.access import SwitchAccess
+from weft.controller.handles.cells import CounterHandle, GroupsHandle, MeterHandle, RegisterHandle
+from weft.controller.handles.notices import Digest, Notices, PacketIn, Wait
+from weft.controller.handles.table import TableHandle
+from weft.controller.handles.values import Value
+
+if TYPE_CHECKING:
+    from scapy.packet import Packet
+
+
+class SwitchHandle:
+    """Handle one switch of a controller.
+
+    All methods of this and of what it gives raise InputError for a name or a value that makes no
+    sense, and SwitchError where the switch refuses.
+    """
+
+    def __init__(self, controller: Controller, switch: str, wait: Wait = time.sleep) -> None:
+        """``wait`` lets so many seconds pass, in the time of the switch's world."""
+        self.name = switch
+        """The switch's name."""
+        self._access = SwitchAccess(controller, switch)
+        self._notices = Notices(self._access, wait)
+
+    @property
+    def session(self) -> Session:
+        """The session that owns the switch, for what has no handle here."""
+        return self._access.session
+
+    @property
+    def p4info(self) -> Any:
+        """The ``p4.config.v1.P4Info`` of the program that the switch runs."""
+        return self._access.p4info
+
+    @property
+    def tables(self) -> list[str]:
+        """The full names of the program's tables."""
+        return [table.preamble.name for table in self._access.p4info.tables]
+
+    def table(self, name: str) -> TableHandle:
+        """Return the table of this name."""
+        return TableHandle(
+            self._access, self._access.find("table", name, self._access.p4info.tables)
+        )
+
+    def counter(self, name: str) -> CounterHandle:
+        """Return the indirect counter of this name; what a direct one has counted is in the entries
+        of its table."""
+        return CounterHandle(
+            self._access, self._access.find("counter", name, self._access.p4info.counters)
+        )
+
+    def register(self, name: str) -> RegisterHandle:
+        """Return the register of this name."""
+        return RegisterHandle(
+            self._access, self._access.find("register", name, self._access.p4info.registers)
+        )
+
+    def meter(self, name: str) -> MeterHandle:
+        """Return the indirect meter of this name."""
+        return MeterHandle(
+            self._access, self._access.find("meter", name, self._access.p4info.meters)
+        )
+
+    @property
+    def groups(self) -> GroupsHandle:
+        """The multicast groups of the packet replication engine."""
+        return GroupsHandle(self._access)
+
+    def digests(self, timeout: float = 0.0, count: int = 0) -> list[Digest]:
+        """Return the digests that have come since the last call, and that come until ``timeout``
+        seconds are over or ``count`` are there (0: however many).
+
+        The first call switches all digests of the program on: call it before the packets come.
+        """
+        return self._notices.digests(timeout, count)
+
+    def packets_in(self, timeout: float = 0.0, count: int = 0) -> list[PacketIn]:
+        """Return the packets that the switch has sent to the controller (port 510) since the last
+        call, and that it sends until ``timeout`` seconds are over or ``count`` are there."""
+        return self._notices.packets_in(timeout, count)
+
+    def packet_out(self, packet: "Packet | bytes", **metadata: Value) -> None:
+        """Let the switch take a frame in from the controller: it comes in by port 510, behind the
+        program's packet_out header, whose fields ``metadata`` has."""
+        self._notices.packet_out(bytes(packet), metadata)

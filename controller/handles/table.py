@@ -1,0 +1,306 @@
+"""A table as a script handles it: entries by the names of key fields, actions and parameters."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.units import listed, shown
+from weft.controller.entities import DefaultAction, entry
+from weft.controller.handles.access import Count, SwitchAccess
+from weft.controller.handles.values import Value, read_key
+from weft.controller.inspection import entry_text
+from weft.controller.plan import Update
+from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
+from weft.switch.messages import p4info_pb2
+
+Match = Mapping[str, Any]
+"""What an entry's key fields match, by their names; see `read_key`."""
+
+_KINDS = p4info_pb2.MatchField
+_DEFAULT_ONLY = p4info_pb2.ActionRef.DEFAULT_ONLY
+_TABLE_ONLY = p4info_pb2.ActionRef.TABLE_ONLY
+
+
+@dataclass(frozen=True)
+class InstalledEntry:
+    """Describe an entry as the switch has it."""
+
+    table: str
+    match: Mapping[str, Key]
+    """What key fields match, by their full names; those that match anything are left out."""
+    priority: int
+    action: str
+    """The full name of the action; "" where the entry leads to a member, a group or several
+    actions of an action profile."""
+    params: Mapping[str, int]
+    """The action's parameters by name."""
+    target: str
+    """Where the entry leads, as text."""
+    owner: str
+    """Who has written it: a plan of the controller, the script, or "" for the program itself or
+    another controller."""
+    count: Count | None
+    """What its direct counter has counted, if the table has one."""
+    text: str
+    """The whole entry as text."""
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class TableHandle:
+    """Handle one table."""
+
+    def __init__(self, switch: SwitchAccess, info: Any) -> None:
+        self._switch = switch
+        self._info = info
+        self.name: str = info.preamble.name
+        """The full name."""
+
+    @property
+    def size(self) -> int:
+        """How many entries the table has room for."""
+        return int(self._info.size)
+
+    @property
+    def keys(self) -> dict[str, str]:
+        """The kind of match of each key field, by its full name: ``{"hdr.ipv4.dst_addr":
+        "lpm"}``."""
+        return {
+            field.name: _KINDS.MatchType.Name(field.match_type).lower()
+            for field in self._info.match_fields
+        }
+
+    @property
+    def actions(self) -> list[str]:
+        """The full names of the actions that its entries may have."""
+        return [self._action_name(ref.id) for ref in self._info.action_refs]
+
+    def insert(
+        self,
+        match: Match,
+        action: str = "",
+        *,
+        priority: int = 0,
+        member: int | None = None,
+        group: int | None = None,
+        **params: Value,
+    ) -> None:
+        """Insert an entry.
+
+        Args:
+            match: what the key fields match, by their names (or their ends); a field that is left
+                out matches anything. See `weft.controller.handles.values.read_key`.
+            action: the action; in a table with an action profile or selector, it becomes a member
+                of the entry's own. (A one-shot would not do: plans give selectors members, and
+                a selector takes either.)
+            priority: for a table with a ternary, range or optional field, above 0: the greatest
+                wins.
+            member, group: in place of an action, what an entry of a table with an action profile
+                leads to.
+            params: the action's parameters, by name.
+        """
+        self._put("insert", match, action, priority, member, group, params)
+
+    def modify(
+        self,
+        match: Match,
+        action: str = "",
+        *,
+        priority: int = 0,
+        member: int | None = None,
+        group: int | None = None,
+        **params: Value,
+    ) -> None:
+        """Let an entry that the script has inserted lead elsewhere; the arguments are as for
+        `insert`."""
+        self._put("modify", match, action, priority, member, group, params)
+
+    def delete(self, match: Match, *, priority: int = 0) -> None:
+        """Delete an entry that the script has inserted."""
+        keys = self._keys(match)
+        gone = entry(self.name, keys, MemberTarget(0), self._priority(priority, match))
+        self._switch.write(Update("delete", self._switch.written(gone)))
+        self._switch.drop_member(gone)
+
+    def set_default(self, action: str, **params: Value) -> None:
+        """Set the action for packets that no entry matches."""
+        among = [ref.id for ref in self._info.action_refs if ref.scope != _TABLE_ONLY]
+        call = self._switch.call(action, params, among)
+        self._switch.write(Update("modify", DefaultAction(self.name, call)))
+
+    def reset_default(self) -> None:
+        """Put back the default action that the program has."""
+        self._switch.write(Update("modify", DefaultAction(self.name, None)))
+
+    def entries(self) -> list[InstalledEntry]:
+        """Return all entries of the table, whoever has written them."""
+        return [self._installed(one) for one in self._read(is_default=False)]
+
+    @property
+    def default(self) -> str:
+        """The default action as text."""
+        (found,) = self._read(is_default=True) or (None,)
+        return "nothing" if found is None else self._text(found).partition(" -> ")[2]
+
+    def __len__(self) -> int:
+        """Return how many entries the table has."""
+        return len(self._read(is_default=False))
+
+    def __iter__(self) -> Iterator[InstalledEntry]:
+        return iter(self.entries())
+
+    def _read(self, *, is_default: bool) -> list[Any]:
+        query: dict[str, Any] = {
+            "table_id": self._info.preamble.id, "is_default_action": is_default,
+        }  # fmt: skip
+        if self._counted and not is_default:
+            query["counter_data"] = {}
+        return [one.table_entry for one in self._switch.read(table_entry=query)]
+
+    @property
+    def _counted(self) -> bool:
+        direct = {one.preamble.id for one in self._switch.p4info.direct_counters}
+        return not direct.isdisjoint(self._info.direct_resource_ids)
+
+    def _put(
+        self,
+        kind: Any,
+        match: Match,
+        action: str,
+        priority: int,
+        member: int | None,
+        group: int | None,
+        params: Mapping[str, Any],
+    ) -> None:
+        keys, priority = self._keys(match), self._priority(priority, match)
+        targets = [name for name, given in
+                   (("action", action or None), ("member", member), ("group", group))
+                   if given is not None]  # fmt: skip
+        refuse(
+            len(targets) != 1,
+            f"{self._where(match)}: {' and '.join(targets) or 'nothing'} is where the entry is to "
+            f"lead: name one action of {', '.join(self.actions)}"
+            + (", or a member or a group" if self._info.implementation_id else ""),
+        )
+        if not action:
+            refuse(
+                not self._info.implementation_id,
+                f"{self._where(match)}: the table has no action profile, so its "
+                "entries lead to actions, not to members or groups",
+            )
+            refuse(params, f"{self._where(match)}: parameters go with an action, by its name")
+            target = MemberTarget(member) if member is not None else GroupTarget(group or 0)
+            wanted = entry(self.name, keys, target, priority)
+            self._switch.write(Update(kind, wanted))
+            self._switch.drop_member(wanted)
+            return
+        among = [ref.id for ref in self._info.action_refs if ref.scope != _DEFAULT_ONLY]
+        call = self._switch.call(action, params, among)
+        if not self._info.implementation_id:
+            self._switch.write(Update(kind, entry(self.name, keys, call, priority)))
+        else:
+            update = Update(kind, entry(self.name, keys, call, priority))
+            self._switch.write_with_member(update, self._info, call)
+
+    def _where(self, match: Match) -> str:
+        return f"{self._switch.name}, entry {shown(dict(match))} of {self.name}"
+
+    def _keys(self, match: Match) -> dict[str, Key]:
+        fields = {field.name: field for field in self._info.match_fields}
+        given = {}
+        for name, value in match.items():
+            found = [each for each in fields if each == name] or [
+                each for each in fields if each.endswith(f".{name}")
+            ]
+            refuse(
+                len(found) != 1,
+                f"{self._switch.name}: table {self.name} has "
+                f"{'several key fields' if found else 'no key field'} {name!r}"
+                f"{did_you_mean(name, fields)}; it has {', '.join(fields) or 'none'}",
+            )
+            refuse(found[0] in given, f"{self._where(match)}: {found[0]} is there twice")
+            given[found[0]] = value
+        exact = [name for name, field in fields.items() if field.match_type == _KINDS.EXACT]
+        if missing := [name for name in exact if name not in given]:
+            raise InputError(
+                f"{self._where(match)} needs a value of {listed(missing, 'and')}, too: exact "
+                "fields cannot be left out"
+            )
+        keys = {
+            name: read_key(value, fields[name], f"{self._switch.name}, {self.name}, {name}")
+            for name, value in given.items()
+        }
+        return {name: key for name, key in keys.items() if key is not None}
+
+    def _priority(self, priority: int, match: Match) -> int:
+        ranked = any(
+            field.match_type in (_KINDS.TERNARY, _KINDS.RANGE, _KINDS.OPTIONAL)
+            for field in self._info.match_fields
+        )
+        refuse(
+            ranked and priority < 1,
+            f"{self._where(match)}: several entries of this table may match a packet, and the "
+            "greatest priority wins: name one, priority=1 or more",
+        )
+        refuse(
+            not ranked and priority,
+            f"{self._where(match)}: priority {priority}: no two entries of this table can match a "
+            "packet alike, so it takes none; leave it out",
+        )
+        return priority
+
+    def _action_name(self, number: int) -> str:
+        names = {one.preamble.id: one.preamble.name for one in self._switch.p4info.actions}
+        return str(names[number])
+
+    def _text(self, message: Any) -> str:
+        return entry_text(self._switch.p4info, self._info, message)
+
+    def _installed(self, message: Any) -> InstalledEntry:
+        fields = {field.id: field.name for field in self._info.match_fields}
+        match = {fields[one.field_id]: _key_of(one) for one in message.match}
+        action, params = "", {}
+        if message.action.WhichOneof("type") == "action":
+            action = self._action_name(message.action.action.action_id)
+            info = next(one for one in self._switch.p4info.actions if one.preamble.name == action)
+            names = {param.id: param.name for param in info.params}
+            params = {
+                names[one.param_id]: int.from_bytes(one.value, "big")
+                for one in message.action.action.params
+            }
+        text = self._text(message)
+        key = entry(self.name, match, MemberTarget(0), message.priority).key
+        if own := self._switch.members.get(key):
+            action, params = own.action.name, dict(own.action.params)
+            text = f"{text.partition(' -> ')[0]} -> {own.action} by member {own.member_id}"
+        count = message.counter_data
+        return InstalledEntry(
+            self.name,
+            match,
+            message.priority,
+            action,
+            params,
+            text.partition(" -> ")[2],
+            self._switch.owner_of(key),
+            Count(count.packet_count, count.byte_count) if self._counted else None,
+            text,
+        )
+
+
+def _key_of(message: Any) -> Key:
+    """Return the key that a ``FieldMatch`` has."""
+
+    def number(value: bytes) -> int:
+        return int.from_bytes(value, "big")
+
+    match message.WhichOneof("field_match_type"):
+        case "lpm":
+            return Lpm(number(message.lpm.value), message.lpm.prefix_len)
+        case "ternary":
+            return Ternary(number(message.ternary.value), number(message.ternary.mask))
+        case "range":
+            return Range(number(message.range.low), number(message.range.high))
+        case kind:
+            return Exact(number(getattr(message, kind).value))
