@@ -98,6 +98,7 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     packaged |= {name.removeprefix("src/") for name in tracked if re.match(r"src/.*\.py", name)}
     assert {name for name in packaged if not name.endswith(".md")} <= set(names)
     assert "weft/requirements/shell.txt" in names
+    assert any(name.endswith("/LICENSE") for name in names)
 
     # A virtual environment that sees the packages of the one that the tests run in, pip among them.
     venv = tmp_path / "venv"
@@ -125,6 +126,11 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
     assert "doctor" in answer.stdout
+    offered = subprocess.run(
+        [python, "-m", "pytest", "--help"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True,
+    )  # fmt: skip
+    assert "--weft-world={simulated,emulated}" in offered.stdout, offered.stderr
     templates = ("experiments/report/templates/page.html", "topo/templates/network.svg")
     for file in (*templates, "experiments/bench/templates/compiler.txt"):
         assert (Path(inside) / "weft" / file).is_file()

@@ -125,6 +125,14 @@ class EmulatedNet:
             found.append((time.time(), _receive(receiver)))
         return found
 
+    def start_trace(self, switch: str, packets: int) -> None:
+        """Trace the next packets of a switch. Raises RunError if it cannot be traced."""
+        self.world.start_trace(switch, packets)
+
+    def take_trace(self, switch: str) -> list[dict[str, Any]]:
+        """End a trace, and return its events."""
+        return list(self.world.take_trace(switch, end=True)["events"])
+
     def set_link(self, node: str, neighbour: str, up: bool) -> None:
         """Let a link fail, or come back."""
         self.world.set_link(node, neighbour, up=up)

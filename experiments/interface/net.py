@@ -1,8 +1,9 @@
 """Networks that are up: ``with weft.up(weft.leaf_spine(2, 2, 2)) as net: ...``"""
 
 import os
-from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -23,6 +24,7 @@ from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
 from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Host, Link, Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind
@@ -59,6 +61,8 @@ class Backend(Protocol):
     def listen(self) -> None: ...
     def send(self, rank: int, frame: bytes) -> None: ...
     def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
+    def start_trace(self, switch: str, packets: int) -> None: ...
+    def take_trace(self, switch: str) -> list[dict[str, Any]]: ...
     def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
     def set_rate(self, source: str, target: str, rate_bps: int) -> None: ...
     def take_over(self, controller: Controller) -> None: ...
@@ -302,6 +306,25 @@ class Net:
         plan = plan_around(self.controller.names, self._scenario, self.topology, around)
         self.controller.apply(plan, besides=self.strange)
 
+    @contextmanager
+    def trace(self, switch: str, packets: int = 100) -> "Iterator[PacketTrace]":
+        """Trace what comes to a switch within the block: every step of every packet through its
+        program, at most so many packets.
+
+        The trace is whole once the block has been left. The traced form of a program is compiled
+        once, which takes seconds.
+
+        Raises RunError for BMv2, which has no such trace.
+        """
+        self.topology.switch(switch)
+        self.controller  # noqa: B018 - raises unless the network is up
+        self.backend.start_trace(switch, packets)
+        trace = PacketTrace()
+        try:
+            yield trace
+        finally:
+            trace.events += self.backend.take_trace(switch)
+
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
         """Return what every direction of every link has carried and lost, by (from, to), as the
         switches that run the fabric's program have counted it."""
@@ -369,6 +392,17 @@ class Net:
     def alltoall(self, **options: Any) -> Run:
         """Run an all-to-all exchange; see `run`."""
         return self.run("alltoall", **options)
+
+
+@dataclass
+class PacketTrace:
+    """Hold the steps of packets through a switch's program; its text is one for people."""
+
+    events: list[dict[str, Any]] = field(default_factory=list)
+    """The steps in order, as ``--trace`` of ``weft run`` writes them."""
+
+    def __str__(self) -> str:
+        return packets_text(self.events).rstrip() or "no packet came"
 
 
 class HostHandle:

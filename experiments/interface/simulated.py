@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
+from threading import Lock
 from typing import Any
 
 from weft.base.errors import InputError
@@ -11,6 +12,7 @@ from weft.experiments.interface.commands import Running
 from weft.experiments.runs.operate import Testbed
 from weft.experiments.runs.simulation import SimulatedTestbed
 from weft.experiments.scenario.scenario import Scenario
+from weft.switch.realtime.traces import Traces
 from weft.topo.network import Topology
 from weft.topo.worlds.simulated.tap import HostTap
 from weft.topo.worlds.simulated.world import SimulatedWorld
@@ -28,6 +30,9 @@ class SimulatedNet:
         self.world = SimulatedWorld(topology, seed=seed, path_mtu=mtu, cpu_ports=True)
         self.most_frame_bytes = self.world.fabric.dataplane.frame_bytes
         self._tap: HostTap | None = None
+        self._traces = Traces(
+            self.world.controls, self.world.fabric.dataplane, Lock(), lambda action: action()
+        )
         self._epochs = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
@@ -96,6 +101,16 @@ class SimulatedNet:
             self._go_on_to(begin_ns + timeout_ns * part // SLICES)
             found += self._tap.take(rank)
         return [(each.time_ns / 1e9, each.frame) for each in found]
+
+    def start_trace(self, switch: str, packets: int) -> None:
+        """Trace the next packets of a switch."""
+        self._traces.start(switch, packets)
+
+    def take_trace(self, switch: str) -> list[dict[str, Any]]:
+        """End a trace, and return its events."""
+        events = list(self._traces.take(switch)["events"])
+        self._traces.end(switch)
+        return events
 
     def set_link(self, node: str, neighbour: str, up: bool) -> None:
         """Let a link fail, or come back."""

@@ -103,13 +103,16 @@ class SimulatedWorld:
             host_queue_bytes=host_queue_bytes,
             cpu_ports=cpu_ports,
         )
+        self.controls = {
+            switch.name: self.fabric.dataplane.control(index, switch.name)
+            for index, switch in enumerate(topology.switches)
+        }
+        """The control side of each switch's engine, by name."""
         self.switch_addresses = {
             switch.name: LocalSwitch(
-                self.fabric.dataplane.control(index, switch.name),
-                switch.device_id,
-                lambda: self.fabric.now_ns,
+                self.controls[switch.name], switch.device_id, lambda: self.fabric.now_ns
             )
-            for index, switch in enumerate(topology.switches)
+            for switch in topology.switches
         }
         """The P4Runtime service of each switch, by name, for a `Controller`."""
         self.faults_done: dict[str, int] = {}
