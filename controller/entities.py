@@ -30,7 +30,7 @@ class Action:
 
 
 @dataclass(frozen=True)
-class TableEntry:
+class PlannedEntry:
     """Describe a table entry; a field that ``match`` leaves out matches anything. `entry` makes
     one."""
 
@@ -60,9 +60,9 @@ def entry(
     priority: int = 0,
     *,
     referred: bool = False,
-) -> TableEntry:
+) -> PlannedEntry:
     """Return a table entry; the order of ``match`` does not matter."""
-    return TableEntry(table, tuple(sorted(match.items())), target, priority, referred)
+    return PlannedEntry(table, tuple(sorted(match.items())), target, priority, referred)
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class DefaultAction:
 
 
 @dataclass(frozen=True)
-class ProfileMember:
+class PlannedMember:
     """Describe a member of an action profile or selector."""
 
     profile: str
@@ -99,7 +99,7 @@ class ProfileMember:
 
 
 @dataclass(frozen=True)
-class ProfileGroup:
+class PlannedGroup:
     """Describe a group of an action selector by (member id, weight) pairs in the order of
     the ids."""
 
@@ -118,7 +118,7 @@ class ProfileGroup:
 
 
 @dataclass(frozen=True)
-class MulticastGroup:
+class PlannedMulticast:
     """Describe a group of the packet replication engine, which copies a packet to each of its
     ports; these are sorted."""
 
@@ -135,4 +135,4 @@ class MulticastGroup:
         return f"multicast group {self.group_id} -> ports {ports}"
 
 
-Entity: TypeAlias = TableEntry | DefaultAction | ProfileMember | ProfileGroup | MulticastGroup
+Entity: TypeAlias = PlannedEntry | DefaultAction | PlannedMember | PlannedGroup | PlannedMulticast

@@ -9,9 +9,9 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    ProfileGroup,
-    ProfileMember,
-    TableEntry,
+    PlannedEntry,
+    PlannedGroup,
+    PlannedMember,
 )
 from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
 from weft.switch.messages import p4info_pb2
@@ -40,7 +40,7 @@ class EntityMessages:
 
     def fill(self, message: Any, entity: Entity) -> None:
         """Make an empty ``p4.v1.Entity`` an entity; in its place, as a copy takes longer."""
-        if isinstance(entity, TableEntry):
+        if isinstance(entity, PlannedEntry):
             self._fill_entry(entity, message.table_entry)
         elif isinstance(entity, DefaultAction):
             filled = message.table_entry
@@ -48,12 +48,12 @@ class EntityMessages:
             filled.is_default_action = True
             if entity.action is not None:
                 self._fill_action(entity.action, filled.action.action)
-        elif isinstance(entity, ProfileMember):
+        elif isinstance(entity, PlannedMember):
             member = message.action_profile_member
             member.action_profile_id = self._find("action profile", entity.profile, self._profiles)
             member.member_id = entity.member_id
             self._fill_action(entity.action, member.action)
-        elif isinstance(entity, ProfileGroup):
+        elif isinstance(entity, PlannedGroup):
             group = message.action_profile_group
             group.action_profile_id = self._find("action profile", entity.profile, self._profiles)
             group.group_id = entity.group_id
@@ -70,7 +70,7 @@ class EntityMessages:
         """Return the id of an indirect counter."""
         return cast(int, self._find("counter", counter, self._counters))
 
-    def _fill_entry(self, entity: TableEntry, message: Any) -> None:
+    def _fill_entry(self, entity: PlannedEntry, message: Any) -> None:
         message.table_id = self._find("table", entity.table, self._tables).preamble.id
         message.priority = entity.priority
         fields = self._fields[entity.table]

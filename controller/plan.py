@@ -8,10 +8,10 @@ from weft.base.errors import InputError
 from weft.controller.entities import (
     DefaultAction,
     Entity,
-    MulticastGroup,
-    ProfileGroup,
-    ProfileMember,
-    TableEntry,
+    PlannedEntry,
+    PlannedGroup,
+    PlannedMember,
+    PlannedMulticast,
 )
 
 
@@ -89,15 +89,15 @@ _PLACE = "place"
 """Stands for entries of a set's places, to which the members that spray refer: they are written
 first and deleted last."""
 _WRITTEN = {
-    _PLACE: 0, ProfileMember: 1, MulticastGroup: 1, ProfileGroup: 2,
-    TableEntry: 3, DefaultAction: 3,
+    _PLACE: 0, PlannedMember: 1, PlannedMulticast: 1, PlannedGroup: 2,
+    PlannedEntry: 3, DefaultAction: 3,
 }  # fmt: skip
 _DELETED = {
-    TableEntry: 3, DefaultAction: 3,
-    ProfileGroup: 4, MulticastGroup: 4, ProfileMember: 5, _PLACE: 6,
+    PlannedEntry: 3, DefaultAction: 3,
+    PlannedGroup: 4, PlannedMulticast: 4, PlannedMember: 5, _PLACE: 6,
 }  # fmt: skip
 """The number of the batch in which a sort of entity is written or deleted."""
 
 
 def _sort(entity: Entity) -> str | type[Entity]:
-    return _PLACE if isinstance(entity, TableEntry) and entity.referred else type(entity)
+    return _PLACE if isinstance(entity, PlannedEntry) and entity.referred else type(entity)

@@ -1,4 +1,4 @@
-"""``./weft compare``: benchmarks of this checkout and of another one, in turn, and their ratios.
+"""``./weft pairs``: benchmarks of this checkout and of another one, in turn, and their ratios.
 
 Both run on the same machine, one after the other, pair by pair, each first in every other pair, so
 that what slows the machine down slows both. For each figure the median of the pairs' ratios is
@@ -97,7 +97,7 @@ def table_of(benchmark: str, pairs: Sequence[tuple[dict[str, float], dict[str, f
 
 def main() -> None:
     """Compare, and print a table for each benchmark."""
-    parser = argparse.ArgumentParser("./weft compare", description=__doc__)
+    parser = argparse.ArgumentParser("./weft pairs", description=__doc__)
     parser.add_argument("checkout", type=Path, help="the other checkout")
     parser.add_argument("benchmarks", nargs="*", metavar="NAME", help=f"of {', '.join(NAMES)}")
     parser.add_argument("--pairs", type=int, default=10, help="10 if it is not said; 6 at least")

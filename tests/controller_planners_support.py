@@ -9,10 +9,10 @@ from tests import fabric
 from weft.controller.entities import (
     Action,
     Entity,
-    MulticastGroup,
-    ProfileGroup,
-    ProfileMember,
-    TableEntry,
+    PlannedEntry,
+    PlannedGroup,
+    PlannedMember,
+    PlannedMulticast,
 )
 from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
 
@@ -26,12 +26,12 @@ class Tables:
         self.routes = [
             entity
             for entity in entities
-            if isinstance(entity, TableEntry) and entity.table == fabric.name("ipv4_route")
+            if isinstance(entity, PlannedEntry) and entity.table == fabric.name("ipv4_route")
         ]
 
     def actions_for(self, address: int) -> list[Action]:
         """All actions that a packet to an address may meet; none if no route matches."""
-        best: TableEntry | None = None
+        best: PlannedEntry | None = None
         best_length = -1
         for route in self.routes:
             prefix = dict(route.match).get(fabric.name("dst_addr"), Lpm(0, 0))
@@ -46,7 +46,7 @@ class Tables:
             return self.places(action) if action.name == fabric.name("spray") else [action]
         assert isinstance(best.target, GroupTarget)
         group = self.by_key["group", fabric.name("ecmp"), best.target.group_id]
-        assert isinstance(group, ProfileGroup)
+        assert isinstance(group, PlannedGroup)
         assert len(group.members) > 1
         return [self.member(member_id) for member_id, weight in group.members if weight]
 
@@ -58,7 +58,7 @@ class Tables:
             place = Exact(params["set"] << 16 | index)
             key = "entry", fabric.name("spray_port"), ((fabric.name("place"), place),), 0
             one = self.by_key[key]
-            assert isinstance(one, TableEntry) and isinstance(one.target, Action)
+            assert isinstance(one, PlannedEntry) and isinstance(one.target, Action)
             found.append(one.target)
         ports = Counter(dict(action.params)["port"] for action in found)
         assert len(ports) > 1 and len(set(ports.values())) == 1
@@ -66,7 +66,7 @@ class Tables:
 
     def member(self, member_id: int) -> Action:
         member = self.by_key["member", fabric.name("ecmp"), member_id]
-        assert isinstance(member, ProfileMember)
+        assert isinstance(member, PlannedMember)
         return member.action
 
     def multicast_ports(self, address: int) -> tuple[int, ...]:
@@ -79,9 +79,9 @@ class Tables:
         found = self.by_key.get(key)
         if found is None:
             return ()
-        assert isinstance(found, TableEntry) and isinstance(found.target, Action)
+        assert isinstance(found, PlannedEntry) and isinstance(found.target, Action)
         group = self.by_key["multicast group", dict(found.target.params)["group"]]
-        assert isinstance(group, MulticastGroup)
+        assert isinstance(group, PlannedMulticast)
         return group.ports
 
 

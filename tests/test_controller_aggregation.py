@@ -24,7 +24,7 @@ from tests.p4runtime_support import EVERY_ENTITY, FABRIC, compiled
 from weft.base.errors import InputError
 from weft.controller import Controller, Plan, diff
 from weft.controller.client import LoadableProgram
-from weft.controller.entities import Action, Entity, MulticastGroup, TableEntry
+from weft.controller.entities import Action, Entity, PlannedEntry, PlannedMulticast
 from weft.controller.features.aggregation import (
     AggregationJob,
     AggregationTree,
@@ -81,11 +81,11 @@ class Tables:
         self.found: dict[tuple[str, int | None], Action] = {}
         self.groups: dict[int, tuple[int, ...]] = {}
         for entity in entities:
-            if isinstance(entity, MulticastGroup):
+            if isinstance(entity, PlannedMulticast):
                 assert entity.group_id not in self.groups
                 self.groups[entity.group_id] = entity.ports
                 continue
-            assert isinstance(entity, TableEntry) and isinstance(entity.target, Action)
+            assert isinstance(entity, PlannedEntry) and isinstance(entity.target, Action)
             match = {name: field.value for name, field in entity.match if isinstance(field, Exact)}
             if match.pop(fabric.name("dst_addr")) == address:
                 (rest,) = match.values() or (None,)
@@ -268,7 +268,7 @@ def test_sixty_four_children_fill_the_mask() -> None:
     (job,) = [
         one
         for one in entries_of(topology, a_job(everybody(topology)[1:]))["leaf0"]
-        if isinstance(one, TableEntry) and one.table == fabric.name("aggregation_job")
+        if isinstance(one, PlannedEntry) and one.table == fabric.name("aggregation_job")
     ]
     assert isinstance(job.target, Action)
     assert dict(job.target.params)["children"] == (1 << 64) - 1
@@ -299,7 +299,7 @@ def test_a_job_that_goes_leaves_the_others_alone() -> None:
         entries, groups = batches
         assert all(update.kind == "delete" for update in entries)
         for update in entries:
-            assert isinstance(update.entity, TableEntry)
+            assert isinstance(update.entity, PlannedEntry)
             assert dict(update.entity.match)[fabric.name("dst_addr")] == Exact(gone)
         assert [update.entity.key for update in groups] == [
             ("multicast group", children_group(program_names(), jobs[0]))
@@ -311,7 +311,7 @@ def test_a_plan_holds_trees_and_their_groups_beside_those_of_multicast() -> None
     plan = fabric_plan(topology, aggregation=[a_job(everybody(topology))])
     assert [tree.root for tree in trees_of(plan)] == ["spine0"]
     assert trees_of(fabric_plan(topology)) == trees_of(Plan()) == ()
-    ids = [one.group_id for one in plan.entities["leaf0"] if isinstance(one, MulticastGroup)]
+    ids = [one.group_id for one in plan.entities["leaf0"] if isinstance(one, PlannedMulticast)]
     assert len(set(ids)) == len(ids) == len(topology.hosts) + 1
     last = AggregationJob(f"239.255.0.{fabric.size('aggregation_job') - 1}", ["h0"], 1, 1, 0)
     assert (

@@ -16,9 +16,9 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    ProfileGroup,
-    ProfileMember,
-    TableEntry,
+    PlannedEntry,
+    PlannedGroup,
+    PlannedMember,
 )
 from weft.controller.fabric_planner import fabric_plan as controller_plan
 from weft.controller.features.faults import CERTAIN, losses, plan_faults
@@ -124,19 +124,19 @@ def test_a_flow_between_leaves_may_take_any_spine() -> None:
 
 def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
     plan = plan_routes(program_names(), leaf_spine(4, 2, 2))
-    leaf = [e for e in plan["leaf0"] if isinstance(e, TableEntry)]
+    leaf = [e for e in plan["leaf0"] if isinstance(e, PlannedEntry)]
     lengths = Counter(
         prefix.prefix_length for e in leaf for _, prefix in e.match if isinstance(prefix, Lpm)
     )
     assert lengths == {32: 2, 24: 3}
-    assert all(isinstance(e, TableEntry | ProfileMember) for e in plan["spine0"])
-    assert [e.group_id for e in plan["leaf0"] if isinstance(e, ProfileGroup)] == [UPLINK_GROUP]
+    assert all(isinstance(e, PlannedEntry | PlannedMember) for e in plan["spine0"])
+    assert [e.group_id for e in plan["leaf0"] if isinstance(e, PlannedGroup)] == [UPLINK_GROUP]
 
 
 def test_three_tiers_go_up_by_one_default_route() -> None:
     plan = plan_routes(program_names(), fat_tree(6))
     for name, expected in (("leaf0", 3 + 1 + 1), ("agg0", 3 + 1), ("core0", 18)):
-        assert sum(isinstance(e, TableEntry) for e in plan[name]) == expected
+        assert sum(isinstance(e, PlannedEntry) for e in plan[name]) == expected
 
 
 @topologies
@@ -445,7 +445,7 @@ def test_certain_loss_has_an_action_of_its_own_and_no_loss_no_entry() -> None:
         {("leaf0", "spine0"): 1.0, ("leaf0", "h0"): 1.0, ("spine0", "leaf0"): 0.0},
     )
     targets = {
-        switch: [e.target for e in entities if isinstance(e, TableEntry)]
+        switch: [e.target for e in entities if isinstance(e, PlannedEntry)]
         for switch, entities in plan.items()
     }
     assert targets == {
@@ -503,24 +503,24 @@ def apply(plan: Plan, changes: dict[str, list[list[Update]]]) -> dict[str, dict[
 
 
 def refers(entity: Entity, other: Entity) -> bool:
-    if isinstance(entity, ProfileGroup):
-        return isinstance(other, ProfileMember) and other.member_id in dict(entity.members)
-    if isinstance(entity, TableEntry):
+    if isinstance(entity, PlannedGroup):
+        return isinstance(other, PlannedMember) and other.member_id in dict(entity.members)
+    if isinstance(entity, PlannedEntry):
         if isinstance(entity.target, MemberTarget):
-            return isinstance(other, ProfileMember) and other.member_id == entity.target.member_id
+            return isinstance(other, PlannedMember) and other.member_id == entity.target.member_id
         if isinstance(entity.target, GroupTarget):
-            return isinstance(other, ProfileGroup) and other.group_id == entity.target.group_id
+            return isinstance(other, PlannedGroup) and other.group_id == entity.target.group_id
     return False
 
 
 def check_references(entity: Entity, present: dict[object, Entity]) -> None:
     """What an entity refers to is there before its batch: a batch may be done in any order."""
-    if isinstance(entity, ProfileGroup):
+    if isinstance(entity, PlannedGroup):
         for member_id, _ in entity.members:
             assert ("member", entity.profile, member_id) in present
-    elif isinstance(entity, TableEntry) and isinstance(entity.target, MemberTarget):
+    elif isinstance(entity, PlannedEntry) and isinstance(entity.target, MemberTarget):
         assert ("member", fabric.name("ecmp"), entity.target.member_id) in present
-    elif isinstance(entity, TableEntry) and isinstance(entity.target, GroupTarget):
+    elif isinstance(entity, PlannedEntry) and isinstance(entity.target, GroupTarget):
         assert ("group", fabric.name("ecmp"), entity.target.group_id) in present
 
 

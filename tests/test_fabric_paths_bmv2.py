@@ -19,9 +19,9 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    ProfileGroup,
-    ProfileMember,
-    TableEntry,
+    PlannedEntry,
+    PlannedGroup,
+    PlannedMember,
 )
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.features.routes import Paths
@@ -67,17 +67,17 @@ def commands(entities: Sequence[Entity]) -> list[str]:
             found.append(
                 " ".join(["table_set_default", one.table, one.action.name, *call(one.action)])
             )
-        elif isinstance(one, ProfileMember):
+        elif isinstance(one, PlannedMember):
             handles["member", one.member_id] = sum(kind == "member" for kind, _ in handles)
             words = ["act_prof_create_member", one.profile, one.action.name, *call(one.action)]
             found.append(" ".join(words))
-        elif isinstance(one, ProfileGroup):
+        elif isinstance(one, PlannedGroup):
             group = handles["group", one.group_id] = sum(kind == "group" for kind, _ in handles)
             found.append(f"act_prof_create_group {one.profile}")
             for member, _ in one.members:
                 handle = handles["member", member]
                 found.append(f"act_prof_add_member_to_group {one.profile} {handle} {group}")
-        elif isinstance(one, TableEntry):
+        elif isinstance(one, PlannedEntry):
             names = [
                 fabric.name("src_addr"),
                 fabric.name("dst_addr"),

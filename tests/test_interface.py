@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -321,6 +324,10 @@ def test_several_networks_are_up_at_once_in_virtual_time() -> None:
         ({"links": "rope"}, "links 'rope'"),
         ({"program": "no/such.p4"}, "no/such.p4"),
         ({"program": {"leaf7": "x.p4"}}, "no switch 'leaf7'"),
+        (
+            {"network": weft.leaf_spine(100, 2, 100), "world": "emulated"},
+            "10000 hosts cannot be emulated on one machine",
+        ),
         ({"links": "patch"}, "links 'patch' is for the emulated world"),
         ({"switch": "bmv2"}, "switch 'bmv2' does not run in the simulated world"),
     ],
@@ -379,6 +386,23 @@ class TestEmulated:
             net.host("h0").send(datagram(net, "h0", "h1", 7001))
             net.allgather(size="1KiB", algorithm="ring", predict=False)
             raise ZeroDivisionError
+
+    @pytest.mark.parametrize("moment_s", [0.3, 1.2, 1.6, 2.0, 2.6])
+    def test_ctrl_c_at_any_moment_leaves_nothing(self, moment_s: float, tmp_path: Path) -> None:
+        (script := tmp_path / "script.py").write_text(
+            "import weft\n"
+            "with weft.up(weft.leaf_spine(2, 2, 2)) as net:\n"
+            "    net.host('h0').start('sleep 60')\n"
+            "    while True:\n"
+            "        net.allgather(size='64KiB', algorithm='ring')\n"
+        )
+        with left_as_it_was():
+            running = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE)
+            with pytest.raises(subprocess.TimeoutExpired):
+                running.wait(moment_s)
+            running.send_signal(signal.SIGINT)
+            _, said = running.communicate(timeout=120)
+            assert running.returncode == -signal.SIGINT, said.decode()
 
     def test_two_networks_side_by_side_do_not_meet(self) -> None:
         with (

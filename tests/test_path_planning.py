@@ -14,7 +14,7 @@ from tests.fabric import fabric_plan, program_names
 
 from weft.base.errors import InputError
 from weft.controller import Plan
-from weft.controller.entities import Action, DefaultAction, Entity, ProfileMember, TableEntry
+from weft.controller.entities import Action, DefaultAction, Entity, PlannedEntry, PlannedMember
 from weft.controller.features.congestion import plan_marking
 from weft.controller.features.pinned_paths import PathMap, Pin, plan_pins
 from weft.controller.features.routes import PATHS, Paths, plan_routes
@@ -92,7 +92,7 @@ def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
     found = set()
     for switch, entities in planned.items():
         for entity in entities:
-            assert isinstance(entity, TableEntry) and entity.table == fabric.name("pinned_path")
+            assert isinstance(entity, PlannedEntry) and entity.table == fabric.name("pinned_path")
             assert isinstance(entity.target, Action)
             names = map(fabric.name, ("src_addr", "dst_addr", "src_port"))
             keys = [dict(entity.match)[name] for name in names]
@@ -162,7 +162,7 @@ def test_a_set_in_turn_has_whole_rounds_whose_orders_a_seed_repeats(topology: To
         ).items():
             ports = []
             for entity in entities:
-                if isinstance(entity, TableEntry) and entity.table == fabric.name("spray_port"):
+                if isinstance(entity, PlannedEntry) and entity.table == fabric.name("spray_port"):
                     assert isinstance(entity.target, Action)
                     ports.append(dict(entity.target.params)["port"])
             if ports:
@@ -200,7 +200,7 @@ def test_every_switch_marks_from_the_threshold_on() -> None:
 def check_whole(entities: dict[object, Entity]) -> None:
     """Every member that sprays names places that are there."""
     for entity in list(entities.values()):
-        if isinstance(entity, ProfileMember) and entity.action.name == fabric.name("spray"):
+        if isinstance(entity, PlannedMember) and entity.action.name == fabric.name("spray"):
             params = dict(entity.action.params)
             for index in range(params["last"] + 1):
                 place = Exact(params["set"] << 16 | index)

@@ -6,10 +6,10 @@ import os
 import shutil
 
 import pytest
+from tests.plugin_support import LOADED
 
 pytest_plugins = ["pytester"]
 
-PLUGIN = "weft.experiments.interface.pytest_plugin"
 PROGRAM = """
 #include <core.p4>
 #include <v1model.p4>
@@ -131,7 +131,7 @@ def test_a_wrong_one(weft_net):
 def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
     pytester.makefile(".p4", bridge=PROGRAM)
     pytester.makepyfile(source)
-    return pytester.runpytest_subprocess("-p", PLUGIN, "-p", "no:cacheprovider", *options)
+    return pytester.runpytest_subprocess(*LOADED, "-p", "no:cacheprovider", *options)
 
 
 def test_a_switch_is_tested_in_process(pytester: pytest.Pytester) -> None:
@@ -188,4 +188,4 @@ def test_networks_are_kept_for_as_long_as_is_asked(pytester: pytest.Pytester) ->
 def test_sessions_without_such_tests_do_not_wait_for_weft(pytester: pytest.Pytester) -> None:
     source = "import sys\n\ndef test_modules():\n    assert 'numba' not in sys.modules\n"
     pytester.makepyfile(source)
-    pytester.runpytest_subprocess("-p", PLUGIN).assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*LOADED).assert_outcomes(passed=1)

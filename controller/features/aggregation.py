@@ -17,7 +17,7 @@ from ipaddress import AddressValueError, IPv4Address
 
 from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
-from weft.controller.entities import Action, Entity, MulticastGroup, entry
+from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
 from weft.controller.features.routes import live_directions
@@ -278,7 +278,7 @@ def _entities(
     group = children_group(names, job)
     destination = {names.name("dst_addr"): Exact(int(IPv4Address(job.address)))}
     found: list[Entity] = [
-        MulticastGroup(group, tuple(sorted(node.children))),
+        PlannedMulticast(group, tuple(sorted(node.children))),
         entry(
             names.name(TABLE),
             destination,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.base.errors import refuse
-from weft.controller.entities import Action, Entity, MulticastGroup, entry
+from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
@@ -122,7 +122,7 @@ def tree_entities(names: ProgramNames, trees: Iterable[MulticastTree]) -> dict[s
             names.name("multicast_route"), match, Action.of(names.name("replicate"), group=group)
         )
         for switch, ports in tree.ports.items():
-            found.setdefault(switch, []).extend((MulticastGroup(group, ports), replicate))
+            found.setdefault(switch, []).extend((PlannedMulticast(group, ports), replicate))
     return found
 
 

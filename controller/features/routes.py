@@ -30,8 +30,8 @@ from weft.controller.entities import (
     Action,
     DefaultAction,
     Entity,
-    ProfileGroup,
-    ProfileMember,
+    PlannedGroup,
+    PlannedMember,
     entry,
 )
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
@@ -204,9 +204,9 @@ def _entries(
     )
     by_default = bool(uplinks) and any(one.level > 2 for one in topology.switches)
     ways = {d.source.number: _member(names, topology, switch, d) for d in live}
-    members: dict[int, ProfileMember] = {}
-    groups: dict[Ports, ProfileGroup] = {}
-    sprayed: dict[Ports, ProfileMember] = {}
+    members: dict[int, PlannedMember] = {}
+    groups: dict[Ports, PlannedGroup] = {}
+    sprayed: dict[Ports, PlannedMember] = {}
     places: list[Entity] = []
     routes: list[Entity] = []
 
@@ -225,7 +225,7 @@ def _entries(
             return MemberTarget(ports[0])
         if ports not in groups:
             members_of = tuple((port, 1) for port in ports)
-            groups[ports] = ProfileGroup(names.name("ecmp"), number, members_of)
+            groups[ports] = PlannedGroup(names.name("ecmp"), number, members_of)
         return GroupTarget(groups[ports].group_id)
 
     def route(address: int, length: int, target: MemberTarget | GroupTarget) -> None:
@@ -241,7 +241,7 @@ def _entries(
         subnet = _subnet(hosts[0])
         if leaf.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
-                members[DROP_MEMBER] = ProfileMember(
+                members[DROP_MEMBER] = PlannedMember(
                     names.name("ecmp"), DROP_MEMBER, Action(names.name("forwarding.drop"))
                 )
                 route(subnet, SUBNET_BITS, MemberTarget(DROP_MEMBER))
@@ -349,11 +349,11 @@ def _subnet(host: Host) -> int:
 
 def _member(
     names: ProgramNames, topology: Topology, switch: Switch, direction: Direction
-) -> ProfileMember:
+) -> PlannedMember:
     port = direction.source.number
     peer = topology.node(direction.destination.node)
     action = Action.of(names.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
-    return ProfileMember(names.name("ecmp"), port, action)
+    return PlannedMember(names.name("ecmp"), port, action)
 
 
 ROUNDS = 8
@@ -382,7 +382,7 @@ class SwitchSpraying:
 
     def entities(
         self, number: int, forward: Sequence[Action]
-    ) -> tuple[ProfileMember, list[Entity]]:
+    ) -> tuple[PlannedMember, list[Entity]]:
         """Return the member that sprays over set ``number``, and the entries of the set's places.
 
         ``forward`` has the action of each port. Raises InputError for a set that a switch has no
@@ -408,7 +408,7 @@ class SwitchSpraying:
             )
             for index, one in enumerate(places)
         ]
-        return ProfileMember(self.names.name("ecmp"), FIRST_MEMBER + number, action), entries
+        return PlannedMember(self.names.name("ecmp"), FIRST_MEMBER + number, action), entries
 
     def _order(self, number: int, forward: Sequence[Action]) -> list[Action]:
         if not self.in_turn:

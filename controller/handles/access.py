@@ -8,7 +8,7 @@ from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.controller import Controller
-from weft.controller.entities import Action, Entity, ProfileMember, TableEntry
+from weft.controller.entities import Action, Entity, PlannedEntry, PlannedMember
 from weft.controller.handles.values import read_value
 from weft.controller.plan import Update
 from weft.switch.engine.control import MemberTarget
@@ -41,7 +41,7 @@ class SwitchAccess:
         self.name = switch
         """The switch's name."""
         self._controller = controller
-        self.members: dict[tuple[object, ...], ProfileMember] = {}
+        self.members: dict[tuple[object, ...], PlannedMember] = {}
         """The members that were made for entries of tables with an action profile, by the entry's
         key."""
 
@@ -130,12 +130,12 @@ class SwitchAccess:
         """Insert or modify an entry of a table with an action profile that is to lead to an action:
         to a member of its own, which has the action."""
         wanted = update.entity
-        assert isinstance(wanted, TableEntry)
+        assert isinstance(wanted, PlannedEntry)
         self._controller.check(self.name, [update], SCRIPT)
         profiles = {one.preamble.id: one.preamble.name for one in self.p4info.action_profiles}
         taken = {member.member_id for member in self.members.values()}
         number = next(i for i in range(FIRST_MEMBER, 1 << 31) if i not in taken)
-        member = ProfileMember(profiles[table.implementation_id], number, action)
+        member = PlannedMember(profiles[table.implementation_id], number, action)
         self.write(Update("insert", member))
         try:
             self.write(Update(update.kind, replace(wanted, target=MemberTarget(number))))

@@ -6,7 +6,7 @@ from typing import Any
 
 from weft.base.errors import refuse
 from weft.base.units import shown
-from weft.controller.entities import MulticastGroup
+from weft.controller.entities import PlannedMulticast
 from weft.controller.handles.access import Count, SwitchAccess
 from weft.controller.handles.values import Value, read_value
 from weft.controller.plan import Update
@@ -163,7 +163,7 @@ class GroupsHandle:
             for one in groups
         }
 
-    def _group(self, group: int, ports: Sequence[int]) -> MulticastGroup:
+    def _group(self, group: int, ports: Sequence[int]) -> PlannedMulticast:
         refuse(
             isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= MAX_GROUP,
             f"{self._switch.name}: group {shown(group)}: the numbers are 1 to {MAX_GROUP}",
@@ -172,4 +172,4 @@ class GroupsHandle:
             len(set(ports)) != len(ports),
             f"{self._switch.name}: group {group}: ports {shown(list(ports))} has one twice",
         )
-        return MulticastGroup(group, tuple(sorted(ports)))
+        return PlannedMulticast(group, tuple(sorted(ports)))

@@ -36,7 +36,7 @@ class Digest:
 
 
 @dataclass(frozen=True)
-class PacketIn:
+class ControllerPacket:
     """Hold a packet that a switch has sent to the controller."""
 
     frame: bytes
@@ -51,14 +51,14 @@ class PacketIn:
         return Ether(self.frame)
 
 
-class Notices:
+class SwitchNotices:
     """Hear a switch, and send packets out by it."""
 
     def __init__(self, access: SwitchAccess, wait: Wait) -> None:
         self._access = access
         self._wait = wait
         self._digests: list[Digest] = []
-        self._packets: list[PacketIn] = []
+        self._packets: list[ControllerPacket] = []
         self._wanted: set[int] = set()
         """The ids of the digests that are switched on."""
 
@@ -71,7 +71,7 @@ class Notices:
         taken, self._digests = found, []
         return taken
 
-    def packets_in(self, timeout_s: float, count: int) -> list[PacketIn]:
+    def packets_in(self, timeout_s: float, count: int) -> list[ControllerPacket]:
         """Return the packets for the controller, as `digests` returns digests."""
         found = self._packets
         self._hear(timeout_s, lambda: bool(count) and len(found) >= count)
@@ -129,7 +129,7 @@ class Notices:
                     fields[one.metadata_id]: int.from_bytes(one.value, "big")
                     for one in message.packet.metadata
                 }
-                self._packets.append(PacketIn(message.packet.payload, metadata))
+                self._packets.append(ControllerPacket(message.packet.payload, metadata))
             elif kind == "digest" and message.digest.digest_id in names:
                 name = names[message.digest.digest_id]
                 self._digests += (Digest(name, each) for each in self._values(message.digest))

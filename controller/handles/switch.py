@@ -12,7 +12,7 @@ from weft.controller.client import Session
 from weft.controller.controller import Controller
 from weft.controller.handles.access import SwitchAccess
 from weft.controller.handles.cells import CounterHandle, GroupsHandle, MeterHandle, RegisterHandle
-from weft.controller.handles.notices import Digest, Notices, PacketIn, Wait
+from weft.controller.handles.notices import ControllerPacket, Digest, SwitchNotices, Wait
 from weft.controller.handles.table import TableHandle
 from weft.controller.handles.values import Value
 
@@ -32,7 +32,7 @@ class SwitchHandle:
         self.name = switch
         """The switch's name."""
         self._access = SwitchAccess(controller, switch)
-        self._notices = Notices(self._access, wait)
+        self._notices = SwitchNotices(self._access, wait)
 
     @property
     def session(self) -> Session:
@@ -87,7 +87,7 @@ class SwitchHandle:
         """
         return self._notices.digests(timeout, count)
 
-    def packets_in(self, timeout: float = 0.0, count: int = 0) -> list[PacketIn]:
+    def packets_in(self, timeout: float = 0.0, count: int = 0) -> list[ControllerPacket]:
         """Return the packets that the switch has sent to the controller (port 510) since the last
         call, and that it sends until ``timeout`` seconds are over or ``count`` are there."""
         return self._notices.packets_in(timeout, count)

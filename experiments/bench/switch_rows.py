@@ -33,7 +33,7 @@ from weft.base.children import (
 )
 from weft.base.errors import MachineError, RunError, WeftError, refuse
 from weft.controller.client import LoadableProgram, Session
-from weft.controller.entities import Action, Entity, MulticastGroup, ProfileMember, entry
+from weft.controller.entities import Action, Entity, PlannedMember, PlannedMulticast, entry
 from weft.controller.plan import Update
 from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
@@ -239,7 +239,7 @@ def unicast(names: ProgramNames, port: int) -> list[Entity]:
     """Return entries of fabric.p4 that let everything in 10/8 leave by one port."""
     call = Action.of(names.name("forward"), port=port, src_mac=_MAC, dst_mac=_MAC)
     return [
-        ProfileMember(names.name("ecmp"), port, call),
+        PlannedMember(names.name("ecmp"), port, call),
         entry(
             names.name("ipv4_route"), {names.name("dst_addr"): Lpm(10 << 24, 8)}, MemberTarget(port)
         ),
@@ -250,7 +250,7 @@ def replicated(names: ProgramNames) -> list[Entity]:
     """Return entries of fabric.p4 that send a group to four ports."""
     call = Action.of(names.name("replicate"), group=1)
     return [
-        MulticastGroup(1, tuple(range(2, 2 + FANOUT))),
+        PlannedMulticast(1, tuple(range(2, 2 + FANOUT))),
         entry(names.name("multicast_route"), {names.name("dst_addr"): Exact(_GROUP)}, call),
     ]
 

@@ -4,6 +4,7 @@ Exit status: 0 done, and every run's data verified; 1 a run failed or did not ve
 or the machine lacks something; 130 interrupted; 143 terminated.
 """
 
+import contextlib
 import errno
 import gc
 import json
@@ -84,6 +85,10 @@ def run(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the results document and nothing else.")
     ] = False,
+    events: Annotated[
+        Place,
+        typer.Option(metavar="FILE", help="Write what happens to it as JSON lines, while it runs."),
+    ] = None,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
     from weft.experiments.scenario.options import from_options
@@ -99,7 +104,7 @@ def run(
             f"cannot run {what!r}: name a collective ({', '.join(COLLECTIVES)}) or a "
             "scenario file that ends in .toml"
         )
-    _run(experiment, folder, as_json)
+    _run(experiment, folder, as_json, events=output_file(events))
 
 
 @app.command()
@@ -119,17 +124,28 @@ def demo(
     _run(asked, output_folder(out), False, name="demo")
 
 
-def _run(asked: "Experiment", out: Path | None, as_json: bool, name: str | None = None) -> NoReturn:
+def _run(
+    asked: "Experiment",
+    out: Path | None,
+    as_json: bool,
+    name: str | None = None,
+    events: Path | None = None,
+) -> NoReturn:
     from weft.base.progress import Progress
     from weft.experiments.results import table
     from weft.experiments.results.results import DOCUMENT
     from weft.experiments.results.summary import doubts, which_run
     from weft.experiments.runs import runner
+    from weft.experiments.runs.events import EventLines
 
     errors = make_console(stderr=True)
-    with Progress(errors, quiet=as_json and not errors.is_terminal) as progress:
+    with contextlib.ExitStack() as stack:
+        told = None if events is None else stack.enter_context(EventLines(events))
+        shown = Progress(errors, quiet=as_json and not errors.is_terminal, listener=told)
+        progress = stack.enter_context(shown)
         outcome = runner.run_to_folder(asked, out=out, name=name, progress=progress)
-    results = outcome.results
+        results = outcome.results
+        progress.tell("results", verified=results.verified, folder=str(outcome.folder.resolve()))
     if as_json:
         json.dump(results.to_dict(), sys.stdout, indent=1)
         sys.stdout.write("\n")
@@ -204,6 +220,55 @@ def plot(
     )
     for file in write_plots(results, folder if folder.is_dir() else folder.parent):
         print(file.resolve())
+
+
+@app.command()
+def export(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
+    table: Annotated[
+        str, typer.Option(metavar="TABLE", help="runs, ranks, links or flows: a row for each.")
+    ] = "runs",
+    csv: Annotated[
+        Place, typer.Option(metavar="FILE", help="Write CSV to it; to the terminal by default.")
+    ] = None,
+    parquet: Annotated[
+        Place, typer.Option(metavar="FILE", help="Write Parquet to it; it needs pyarrow.")
+    ] = None,
+) -> None:
+    """Write results as a flat table, for spreadsheets and data frames."""
+    from weft.base import files
+    from weft.experiments.results.results import Results
+    from weft.experiments.results.rows import csv_of, parquet_of, rows_of
+
+    written = output_file(csv), output_file(parquet)
+    rows = rows_of(Results.read(folder), table)
+    if written[0] is not None:
+        files.write_whole(written[0], csv_of(rows))
+        print(written[0].resolve())
+    if written[1] is not None:
+        files.write_whole(written[1], parquet_of(rows))
+        print(written[1].resolve())
+    if written == (None, None):
+        print(csv_of(rows), end="")
+
+
+@app.command()
+def compare(
+    one: Annotated[Path, typer.Argument(metavar="A", help="A results folder.")],
+    other: Annotated[Path, typer.Argument(metavar="B", help="Another one.")],
+) -> None:
+    """Compare two results folders: what was asked differently, times, bytes, verdicts."""
+    from weft.experiments.results.differences import difference_lines, difference_table, pairs_of
+    from weft.experiments.results.results import Results
+
+    both = Results.read(one), Results.read(other)
+    pairs = pairs_of(*both)
+    console = make_console()
+    if not console.is_terminal:
+        console.width = 1000  # nothing is cut where lines may be of any length
+    console.print(difference_table(pairs, {"one": str(one), "other": str(other)}))
+    for line in difference_lines(pairs, *both):
+        console.print(line, markup=False, highlight=False)
 
 
 @app.command()

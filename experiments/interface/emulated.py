@@ -20,7 +20,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_receiver, open_sender
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Topology
-from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.namespaces import in_namespace, run_batch
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 VLAN_VALID = 1 << 4
@@ -94,6 +94,13 @@ class EmulatedNet:
             pid = self.world.host_pid(host.rank)
             self._receivers.append(in_namespace(pid, partial(open_receiver, interface)))
             self._senders.append(in_namespace(pid, partial(open_sender, interface, visible=True)))
+
+    def mute_hosts(self) -> None:
+        """Let hosts' kernels send nothing by themselves: they have no addresses any more."""
+        for host in self.world.topology.hosts:
+            interface = self.world.host_interface(host.rank)
+            lines = [f"addr flush dev {interface}", f"link set dev {interface} arp off"]
+            in_namespace(self.world.host_pid(host.rank), partial(run_batch, "ip", lines))
 
     def hush(self) -> None:
         """Hear nothing more."""

@@ -19,7 +19,7 @@ from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.results.results import Run
 from weft.experiments.runs.inputs import plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
-from weft.experiments.runs.runner import check_capacity
+from weft.experiments.runs.runner import check_capacity, check_hosts
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
@@ -59,6 +59,7 @@ class Backend(Protocol):
     def wait(self, seconds: float) -> None: ...
     def start(self, host: str, command: list[str]) -> Running: ...
     def listen(self) -> None: ...
+    def mute_hosts(self) -> None: ...
     def send(self, rank: int, frame: bytes) -> None: ...
     def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
     def start_trace(self, switch: str, packets: int) -> None: ...
@@ -155,6 +156,7 @@ class Net:
         self.backend: Backend
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
+            check_hosts(len(self.topology.hosts))
             from weft.experiments.interface.emulated import EmulatedNet
 
             self.backend = EmulatedNet(

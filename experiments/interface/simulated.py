@@ -77,6 +77,9 @@ class SimulatedNet:
         """Hear, from now on, what comes to hosts."""
         self._tap = self._tap or HostTap(self.world.fabric)
 
+    def mute_hosts(self) -> None:
+        """Do nothing: hosts have no kernels that could send something by themselves."""
+
     def hush(self) -> None:
         """Hear nothing more."""
         if self._tap is not None:

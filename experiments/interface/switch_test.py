@@ -32,6 +32,7 @@ class SwitchUnderTest(SwitchHandle):
         """All that was sent, by port."""
         self._heard: dict[int, list[Packet]] = {port: [] for port in self.ports}
         """What has come at each port and was not expected yet."""
+        net.backend.mute_hosts()
         net.backend.listen()
 
     def send(self, port: int, packet: "Packet | bytes") -> None:

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
@@ -31,6 +31,9 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.chance import chances
 from weft.topo.faults import Fault
 from weft.topo.network import LINK_TIERS
+
+if TYPE_CHECKING:
+    import pandas
 
 _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 
@@ -272,6 +275,17 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
             **document,
             "runs": runs,
         }
+
+    def to_frame(self, table: str = "runs") -> "pandas.DataFrame":
+        """Return a table of the results as a data frame of pandas: a row for each of its ``runs``,
+        ``ranks``, directions of ``links``, or ``flows`` (`weft.experiments.results.rows`).
+
+        Raises InputError for a table that does not exist, MachineError where pandas is not
+        installed.
+        """
+        from weft.experiments.results.rows import frame_of, rows_of
+
+        return frame_of(rows_of(self, table))
 
     def text(self) -> str:
         """Return the results document as text."""

@@ -18,6 +18,7 @@ from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import operation_of, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
@@ -357,11 +358,13 @@ def _run_point(
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.
             runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
+            progress.tell("run", **of_run(runs[-1]))
             left = len(operations) - index - 1
             if left:
                 notes.append(f"{point.heading}the network broke; {left} runs were not started")
             return False
         runs.append(run)
+        progress.tell("run", **of_run(run))
     return True
 
 

@@ -20,6 +20,7 @@ from weft.base.progress import Progress
 from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
+from weft.experiments.runs.events import of_run
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.measured import broken_off
@@ -255,6 +256,7 @@ def _simulate(point: Point, program: ProgramFiles, progress: Progress) -> list[R
                     raise
                 run = broken_off(point.scenario, algorithm, repetition, str(error))
         runs.append(run)
+        progress.tell("run", **of_run(run))
     return runs
 
 
@@ -311,6 +313,15 @@ def _environment(experiment: Experiment) -> dict[str, Any]:
     }
 
 
+def check_hosts(hosts: int) -> None:
+    """Raise InputError for more hosts than can be emulated."""
+    refuse(
+        hosts > MAX_EMULATED_HOSTS,
+        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
+        "with processes of its own): choose fewer, or --world simulated",
+    )
+
+
 def check_capacity(scenario: Scenario) -> None:
     """Raise InputError for more hosts than can be emulated, MachineError for too little memory.
 
@@ -319,11 +330,8 @@ def check_capacity(scenario: Scenario) -> None:
     """
     hosts = len(scenario.network().hosts)
     ranks = scenario.ranks * scenario.jobs
-    refuse(
-        scenario.world == "emulated" and hosts > MAX_EMULATED_HOSTS,
-        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
-        "with processes of its own): choose fewer, or --world simulated",
-    )
+    if scenario.world == "emulated":
+        check_hosts(hosts)
     available = available_bytes()
     data = sum(scenario.shard_sizes)
     if scenario.collective in ("many-to-one", FLOWS):

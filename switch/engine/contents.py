@@ -29,7 +29,7 @@ from weft.switch.engine.control import (
     TableFull,
 )
 from weft.switch.engine.headers import Groups, ValueSet
-from weft.switch.engine.program import Action, KeyField, Profile, Program
+from weft.switch.engine.program import KeyField, Profile, Program, ProgramAction
 from weft.switch.engine.tables import TableState, check_call, encode_key, normal_key
 
 GROUP_IDS = range(1, 1 << 16)
@@ -41,7 +41,7 @@ class ProfileState:
     """Hold an action profile, the actions that its members may have, and what is in it."""
 
     profile: Profile
-    actions: tuple[Action, ...]
+    actions: tuple[ProgramAction, ...]
     members: dict[int, ProfileMember] = field(default_factory=dict)
     groups: dict[int, ProfileGroup] = field(default_factory=dict)
 

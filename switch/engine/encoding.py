@@ -33,7 +33,7 @@ from weft.switch.engine.layout import (
     ReplicaRecord,
     ReplicationRecord,
 )
-from weft.switch.engine.program import Action
+from weft.switch.engine.program import ProgramAction
 from weft.switch.engine.tables import TableState, check_call, encode_key, rank
 from weft.switch.engine.words import WORD, signed, split_words, words_of
 
@@ -277,7 +277,7 @@ class _Encoder:
             member for member, port in zip(members, watch_ports, strict=True) if port not in down
         )
 
-    def record(self, actions: tuple[Action, ...], call: ActionCall) -> int:
+    def record(self, actions: tuple[ProgramAction, ...], call: ActionCall) -> int:
         """Append an action with its parameters; its offset."""
         action = check_call("", actions, call)
         words = words_with(ActionRecord, action=action.code)

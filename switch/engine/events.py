@@ -10,7 +10,7 @@ again, packets that go again and events of ports alternate: no port waits for th
 """
 
 from weft.switch.engine.captures import capture_bytes
-from weft.switch.engine.layout import NONE, Context, Packet, Port
+from weft.switch.engine.layout import NONE, Context, Packet, PortRecord
 from weft.switch.engine.native import int64_view, jit
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.queues import release, reschedule, take_first
@@ -26,14 +26,14 @@ def cross(context: Context, packet: int) -> None:
     """Let a frame that has reached the far end of a patch link into the switch there."""
     words = Packet(context.packets, packet)
     ports = context.port_count
-    port = Port(context.ports, words.switch * ports + words.port)
+    port = PortRecord(context.ports, words.switch * ports + words.port)
     if not join_frame(context, packet):
         release(context, packet)
         return
     length = words.frame_length
     now_ns = words.departure_ns
     peer = port.peer
-    far = Port(context.ports, peer)
+    far = PortRecord(context.ports, peer)
     if port.capture_out != 0 or far.capture_in != 0:
         frame = context.buffers + words.buffer * context.buffer_stride + words.frame
         if port.capture_out != 0:
@@ -63,7 +63,7 @@ def stand_aside(context: Context, now_ns: int) -> None:
     if context.heap_length == 0:
         return
     port_index = int64_view(context.heap, 1)[0]
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     if port.rate_bps == 0 and port.waiting.head != NONE and port.event_ns < now_ns:
         words = Packet(context.packets, port.waiting.head)
         words.enqueued_ns = max(words.enqueued_ns, now_ns)
@@ -89,7 +89,7 @@ def due_port(context: Context, now_ns: int) -> int:
     if context.heap_length == 0:
         return NONE
     port_index = int64_view(context.heap, 1)[0]
-    if Port(context.ports, port_index).event_ns > now_ns:
+    if PortRecord(context.ports, port_index).event_ns > now_ns:
         return NONE
     return port_index  # type: ignore[no-any-return]
 
@@ -114,7 +114,7 @@ def advance(context: Context, now_ns: int) -> int:
         port_index = due_port(context, now_ns)
         if port_index != NONE:
             if exact:
-                at_ns = Port(context.ports, port_index).event_ns
+                at_ns = PortRecord(context.ports, port_index).event_ns
             serve_port(context, port_index, at_ns)
         elif not again:
             context.storm = 0

@@ -15,7 +15,7 @@ from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Field, Header, named
 from weft.switch.engine.operations import OPERATIONS, bitwise, compare, convert
-from weft.switch.engine.program import Action, KeyField, Program, number
+from weft.switch.engine.program import KeyField, Program, ProgramAction, number
 from weft.switch.engine.references import (
     HeaderReference,
     comparison,
@@ -50,7 +50,7 @@ class Translator:
 
     program: Program
     name_of: Callable[[Field], str]
-    action: Action | None = None
+    action: ProgramAction | None = None
 
     def valid_name(self, header: Header) -> str:
         """Return the constant that names a packet header's validity in the PHV."""

@@ -23,7 +23,7 @@ from weft.switch.engine.notices import (
 )
 from weft.switch.engine.operations import compare
 from weft.switch.engine.primitives import Primitives
-from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.program import Program, ProgramAction, Table
 from weft.switch.engine.rolling import roll
 from weft.switch.engine.source import (
     Names,
@@ -190,7 +190,7 @@ class Generator:
         head.append(wide_names("".join(rolled)) + more_imports(rolled, self.drop_port))
         return "\n\n".join(part.strip("\n") + "\n" for part in [*head, *rolled] if part)
 
-    def action(self, action: Action) -> str:
+    def action(self, action: ProgramAction) -> str:
         """Return the function of an action."""
         if any(node["op"] == "exit" for node in action.primitives):
             self.exits.add(action.code)
@@ -389,14 +389,14 @@ class Generator:
         """Go on as a condition says: ``following`` has braces where the test is to stand."""
         writer.line(f"node = {following.format(test)}")
 
-    def by_identifier(self, identifier_: int) -> Action:
+    def by_identifier(self, identifier_: int) -> ProgramAction:
         """Return an action by its id in the JSON."""
         for action in self.program.actions:
             if action.identifier == identifier_:
                 return action
         raise ProgramError(f"the program has no action with id {identifier_}")
 
-    def leave_on_exit(self, writer: Writer, actions: tuple[Action, ...]) -> None:
+    def leave_on_exit(self, writer: Writer, actions: tuple[ProgramAction, ...]) -> None:
         """Leave the pipeline if an action said ``exit``."""
         if any(action.code in self.exits for action in actions):
             with writer.indented("if phv[R_EXIT] != 0:"):

@@ -57,7 +57,7 @@ class Context(Record):
     switches: int
     """Address of switch_count rows of `SwitchRecord`."""
     ports: int
-    """Address of switch_count * port_count rows of `Port`."""
+    """Address of switch_count * port_count rows of `PortRecord`."""
     port_count: int
     """The ports of each switch."""
     heap: int
@@ -147,7 +147,7 @@ class QueueStatistics:
 
 
 @record
-class Port(Record):
+class PortRecord(Record):
     """Hold a port of a switch, its queue and the link behind it."""
 
     rate_bps: int

@@ -116,7 +116,7 @@ class Memory:
         self.phv = np.zeros((packets, 64), np.int64)
         self.headers = np.zeros((packets, 256), np.uint8)
         self.switches = rows(at.SwitchRecord, switches)
-        self.ports = rows(at.Port, count)
+        self.ports = rows(at.PortRecord, count)
         self.heap = np.zeros(max(count, 1), np.int64)
         self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)
         self.loads = np.zeros((2 * count, at.LOAD_BINS), np.int64)
@@ -150,9 +150,9 @@ class Memory:
         context.port_count = self.port_count
         context.load_rows = len(self.loads)
 
-    def port(self, switch: int, port: int) -> at.Port:
+    def port(self, switch: int, port: int) -> at.PortRecord:
         """Return the record of a port."""
-        row: at.Port = self.ports[switch * self.port_count + port]
+        row: at.PortRecord = self.ports[switch * self.port_count + port]
         return row
 
     def clear_loads(self) -> None:

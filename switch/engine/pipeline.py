@@ -37,7 +37,7 @@ from weft.switch.engine.layout import (
     Octets,
     Packet,
     PhvHead,
-    Port,
+    PortRecord,
     ReplicaRecord,
     ReplicationRecord,
     SwitchRecord,
@@ -119,7 +119,7 @@ def to_port(
         drop(context, switch, DROPS_INGRESS, packet)
         return
     ports = context.port_count
-    if port >= 0 and port < ports and Port(context.ports, switch * ports + port).up != 0:
+    if port >= 0 and port < ports and PortRecord(context.ports, switch * ports + port).up != 0:
         enqueue(context, switch, port, packet, size_bytes, now_ns)
         return
     words = Packet(context.packets, packet)
@@ -248,7 +248,7 @@ def ingest(context: Context, switch: int, port: int, packet: int, now_ns: int) -
     words = Packet(context.packets, packet)
     length = words.frame_length
     if port >= 0 and port < context.port_count:
-        arrived = Port(context.ports, switch * context.port_count + port)
+        arrived = PortRecord(context.ports, switch * context.port_count + port)
         arrived.counted.rx_packets += 1
         arrived.counted.rx_bytes += length
     if row.pipeline == 0:
@@ -311,7 +311,9 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     timestamp = (start_ns - row.epoch_ns) // 1000
     phv.egress_global_timestamp = timestamp
     phv.deq_timedelta = timestamp - phv.enq_timestamp
-    phv.deq_qdepth = Port(context.ports, port_index).queue_packets if port_index != NONE else 0
+    phv.deq_qdepth = (
+        PortRecord(context.ports, port_index).queue_packets if port_index != NONE else 0
+    )
     phv.egress_port = words.port
     phv.egress_spec = (context.drop + 1) & 0x1FF
     phv.packet_length = phv.r_length
@@ -379,7 +381,7 @@ def serve_port(context: Context, port_index: int, now_ns: int) -> None:
     What is left when the driver's turn ends stays due: a packet may be cloned by egress to the very
     queue that it came from, without end.
     """
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     while port.waiting.head != NONE and context.passes < context.passes_end:
         packet = port.waiting.head
         words = Packet(context.packets, packet)

@@ -9,7 +9,7 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.engine.expressions import Translator, Value
 from weft.switch.engine.header_primitives import HeaderPrimitives
 from weft.switch.engine.headers import Field, named
-from weft.switch.engine.program import Action, Cells, Program
+from weft.switch.engine.program import Cells, Program, ProgramAction
 from weft.switch.engine.references import HeaderReference, field_place, last_place, unwrap
 from weft.switch.engine.source import Writer, remark
 from weft.switch.engine.values import load, store_line
@@ -82,7 +82,7 @@ class Primitives:
         self.hash_names = hash_names
         self.headers = HeaderPrimitives(program, translator)
 
-    def write_action(self, action: Action, function: str) -> tuple[str, list[str]]:
+    def write_action(self, action: ProgramAction, function: str) -> tuple[str, list[str]]:
         """Return the function of an action, and the names of its arguments."""
         self.translator.action = action
         body = Writer(1)

@@ -39,7 +39,7 @@ class Stack:
 
 
 @dataclass(frozen=True)
-class Action:
+class ProgramAction:
     """Describe an action; table records hold its ``code``, its place in the program."""
 
     code: int
@@ -80,7 +80,7 @@ class ConstEntry:
     """Hold an entry that the program itself gives: keys and action as in the JSON."""
 
     keys: tuple[Json, ...]
-    action: Action
+    action: ProgramAction
     params: tuple[int, ...]
     priority: int
     const: bool  # whether it is const by itself, in a table whose other entries are not
@@ -95,11 +95,11 @@ class Table:
     name: str
     keys: tuple[KeyField, ...]
     size: int
-    actions: tuple[Action, ...]
+    actions: tuple[ProgramAction, ...]
     profile: Profile | None
     next_nodes: dict[str, str | None]
     miss_next: str | None
-    default_action: Action | None
+    default_action: ProgramAction | None
     default_params: tuple[int, ...]
     default_const: bool
     entries: tuple[ConstEntry, ...]
@@ -152,7 +152,7 @@ class Program:
     document: Json
     headers: dict[str, Header] = field(default_factory=dict)
     stacks: dict[str, Stack] = field(default_factory=dict)
-    actions: list[Action] = field(default_factory=list)
+    actions: list[ProgramAction] = field(default_factory=list)
     tables: dict[str, Table] = field(default_factory=dict)
     profiles: dict[str, Profile] = field(default_factory=dict)
     counters: dict[str, Cells] = field(default_factory=dict)

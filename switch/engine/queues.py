@@ -14,7 +14,7 @@ from weft.switch.engine.layout import (
     Context,
     Packet,
     PhvHead,
-    Port,
+    PortRecord,
     SwitchRecord,
     Words,
 )
@@ -152,8 +152,8 @@ def copy_packet(context: Context, switch: int, packet: int) -> int:
 def heap_before(context: Context, left: int, right: int) -> bool:
     """Return whether port ``left`` is due before port ``right``, or at the same time with a
     smaller number."""
-    left_time = Port(context.ports, left).event_ns
-    right_time = Port(context.ports, right).event_ns
+    left_time = PortRecord(context.ports, left).event_ns
+    right_time = PortRecord(context.ports, right).event_ns
     return left_time < right_time or (left_time == right_time and left < right)
 
 
@@ -161,7 +161,7 @@ def heap_before(context: Context, left: int, right: int) -> bool:
 def heap_put(context: Context, heap: Words, position: int, port_index: int) -> None:
     """Store a port at a position of the heap."""
     heap[position] = port_index
-    Port(context.ports, port_index).heap_position = position
+    PortRecord(context.ports, port_index).heap_position = position
 
 
 @jit
@@ -198,7 +198,7 @@ def heap_down(context: Context, heap: Words, position: int) -> None:
 @jit
 def schedule(context: Context, port_index: int, time_ns: int) -> None:
     """Set the time of a port's next event; NONE means that it has none."""
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     if port.event_ns == time_ns:
         return
     heap = int64_view(context.heap, context.switch_count * context.port_count)
@@ -213,7 +213,7 @@ def schedule(context: Context, port_index: int, time_ns: int) -> None:
             last = heap[length]
             heap_put(context, heap, position, last)
             heap_down(context, heap, position)
-            heap_up(context, heap, Port(context.ports, last).heap_position)
+            heap_up(context, heap, PortRecord(context.ports, last).heap_position)
         return
     if position == NONE:
         position = context.heap_length
@@ -229,7 +229,7 @@ def schedule(context: Context, port_index: int, time_ns: int) -> None:
 @jit
 def reschedule(context: Context, port_index: int) -> None:
     """Set a port's next event: its link takes the next frame, or a frame reaches the far end."""
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     time = NONE
     if port.waiting.head != NONE:
         time = max(port.free_ns, Packet(context.packets, port.waiting.head).enqueued_ns)
@@ -247,7 +247,7 @@ def next_deadline(context: Context) -> int:
         return 0
     if context.heap_length == 0:
         return NONE
-    return Port(context.ports, int64_view(context.heap, 1)[0]).event_ns
+    return PortRecord(context.ports, int64_view(context.heap, 1)[0]).event_ns
 
 
 @jit
@@ -256,7 +256,7 @@ def enqueue(
 ) -> None:
     """Put a packet into the queue of an egress port that is up, or drop it if that is full."""
     port_index = switch * context.port_count + port
-    queue = Port(context.ports, port_index)
+    queue = PortRecord(context.ports, port_index)
     waits = queue.waiting.head != NONE or queue.free_ns > now_ns
     if waits and (
         queue.queue_bytes + size_bytes > queue.limit_bytes
@@ -291,7 +291,7 @@ def enqueue(
 @jit
 def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -> None:
     """Send a deparsed packet from ``start_ns`` on: it is at the far end at finish + delay."""
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     row = Packet(context.packets, packet)
     length = row.length
     finish = start_ns
@@ -311,7 +311,7 @@ def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -
 
 
 @jit
-def hand_over(context: Context, port: Port, now_ns: int) -> None:
+def hand_over(context: Context, port: PortRecord, now_ns: int) -> None:
     """Give the frames that have reached the far end of the CPU port's link to the controller."""
     while port.under_way.head != NONE:
         packet = port.under_way.head
@@ -326,7 +326,7 @@ def hand_over(context: Context, port: Port, now_ns: int) -> None:
 def land(context: Context, port_index: int, now_ns: int) -> None:
     """Move the frames that have reached the far end of a port's link to the list of the ready, or,
     of a patch link, to the list of those that enter the switch there."""
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     if port.cpu != 0:
         hand_over(context, port, now_ns)
         return

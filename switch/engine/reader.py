@@ -14,12 +14,12 @@ from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import WIDE_WORDS, Family, Field, Header, in_order, read_groups
 from weft.switch.engine.layout import FIRST_FIELD, HEAD_PLACES, STANDARD_FIELDS
 from weft.switch.engine.program import (
-    Action,
     Cells,
     ConstEntry,
     KeyField,
     Profile,
     Program,
+    ProgramAction,
     Stack,
     Table,
     number,
@@ -201,7 +201,7 @@ def _read_actions(program: Program) -> None:
                 f"parameter {item['name']!r} of action {entry['name']!r} has", item["bitwidth"]
             )
         program.actions.append(
-            Action(
+            ProgramAction(
                 code,
                 entry["id"],
                 entry["name"],

@@ -25,7 +25,15 @@ from weft.switch.engine.control import (
     Target,
     Ternary,
 )
-from weft.switch.engine.program import Action, ConstEntry, KeyField, Profile, Program, Table, number
+from weft.switch.engine.program import (
+    ConstEntry,
+    KeyField,
+    Profile,
+    Program,
+    ProgramAction,
+    Table,
+    number,
+)
 
 Identity = tuple[tuple[Key, ...], int]
 
@@ -194,7 +202,7 @@ def check_priority(table: Table, priority: int) -> None:
         raise InvalidKey(f"table {table.name!r} has no priorities: 0 is valid, not {priority}")
 
 
-def check_call(where: str, actions: tuple[Action, ...], call: ActionCall) -> Action:
+def check_call(where: str, actions: tuple[ProgramAction, ...], call: ActionCall) -> ProgramAction:
     """Return the action that a call names. Raises InvalidAction."""
     action = next((action for action in actions if action.name == call.action), None)
     if action is None:
@@ -228,7 +236,7 @@ def check_target(table: Table, target: Target) -> None:
 
 
 def check_one_shot(
-    where: str, actions: tuple[Action, ...], target: OneShot, profile: Profile
+    where: str, actions: tuple[ProgramAction, ...], target: OneShot, profile: Profile
 ) -> None:
     """Raise InvalidAction for a wrong action or weight in a one-shot."""
     for call, weight in target.actions:

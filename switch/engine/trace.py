@@ -23,7 +23,7 @@ from weft.switch.engine.control import (
 )
 from weft.switch.engine.headers import Header
 from weft.switch.engine.pipeline import REPEAT_LIMIT
-from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.program import Program, ProgramAction, Table
 from weft.switch.engine.traced import Legend
 from weft.switch.engine.tracer import Taken, Version
 from weft.switch.engine.words import WORD, join_words
@@ -49,7 +49,7 @@ class _Way:
     copy: int
     frame: bytearray = field(default_factory=bytearray)
     key: list[int] = field(default_factory=list)
-    action: tuple[Action, int] | None = None
+    action: tuple[ProgramAction, int] | None = None
     words: list[int] = field(default_factory=list)
     kept: dict[int, list[int]] = field(default_factory=dict)
     """The last record of each kind that the next one goes on with."""

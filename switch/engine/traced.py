@@ -17,7 +17,7 @@ from weft.switch.engine.layout import (
     DROP_PORT,
 )
 from weft.switch.engine.primitives import Primitives
-from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.program import Program, ProgramAction, Table
 from weft.switch.engine.source import Writer
 from weft.switch.engine.words import words_of
 
@@ -229,7 +229,7 @@ class TracedGenerator(Generator):
         primitives.legend = self.legend
         self.primitives = primitives
 
-    def action(self, action: Action) -> str:
+    def action(self, action: ProgramAction) -> str:
         """Return the function of an action; its call says so first."""
         source = super().action(action)
         count = sum(words_of(width) for width in action.widths)

@@ -20,7 +20,7 @@ from weft.switch.engine.layout import (
     Chain,
     Context,
     Packet,
-    Port,
+    PortRecord,
     SwitchRecord,
     Words,
 )
@@ -319,7 +319,7 @@ def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: 
     rate_bps = socket.rate_bps
     port_index = switch * context.port_count + socket.port
     arrivals = context.load_rows // 2 + port_index
-    capture = Port(context.ports, port_index).capture_in
+    capture = PortRecord(context.ports, port_index).capture_in
     for i in range(count):
         message = MessageHeader(io.receive, i)
         record_burst(io, socket, rate_bps, message.length & 0xFFFFFFFF, now)
@@ -356,7 +356,7 @@ def sort_departures(context: Context, io: LoopRecord) -> None:
         if packet == NONE:
             return
         row = Packet(context.packets, packet)
-        number = Port(context.ports, row.switch * context.port_count + row.port).driver
+        number = PortRecord(context.ports, row.switch * context.port_count + row.port).driver
         socket = SocketRecord(io.sockets, number)
         if socket.waiting.head == NONE:
             pending[io.pending_count] = number
@@ -367,7 +367,7 @@ def sort_departures(context: Context, io: LoopRecord) -> None:
 @jit
 def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: int) -> bool:
     """Send what waits at a socket, and return False if the kernel took only a part of it."""
-    port = Port(context.ports, socket.switch * context.port_count + socket.port)
+    port = PortRecord(context.ports, socket.switch * context.port_count + socket.port)
     timed = port.rate_bps > 0 or port.delay_ns > 0
     while socket.waiting.head != NONE:
         count = 0

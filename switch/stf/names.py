@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from weft.base.errors import refuse
 from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from weft.switch.engine.program import Action, KeyField, Program, Table
+from weft.switch.engine.program import KeyField, Program, ProgramAction, Table
 from weft.switch.stf.statements import Match, StfArgument, StfCall, StfValue, StfWord
 
 _ELEMENT = re.compile(r"^(.*)\$([0-9]+)(.*)$")
@@ -44,7 +44,7 @@ def find_table(program: Program, word: StfWord) -> Table:
     return by_name[resolve(word, "table", by_name)]
 
 
-def action_call(actions: Sequence[Action], call: StfCall, where: str) -> ActionCall:
+def action_call(actions: Sequence[ProgramAction], call: StfCall, where: str) -> ActionCall:
     """Return an action with its parameters in order; raises `InputError`."""
     by_name = {action.name: action for action in actions}
     action = by_name[resolve(call.name, "action", by_name, where)]
@@ -75,12 +75,12 @@ def action_call(actions: Sequence[Action], call: StfCall, where: str) -> ActionC
     return ActionCall(action.name, values)
 
 
-def _parameters(action: Action) -> str:
+def _parameters(action: ProgramAction) -> str:
     pairs = zip(action.parameters, action.widths, strict=True)
     return ", ".join(f"{name} ({width} bits)" for name, width in pairs) or "none"
 
 
-def _parameter(action: Action, argument: StfArgument, place: int) -> str:
+def _parameter(action: ProgramAction, argument: StfArgument, place: int) -> str:
     if argument.name is None:
         if place < len(action.parameters):
             return action.parameters[place]

@@ -14,7 +14,7 @@ from weft.switch.engine.control import (
     TableEntry,
     Target,
 )
-from weft.switch.engine.program import Action, Program, Table
+from weft.switch.engine.program import Program, ProgramAction, Table
 from weft.switch.engine.state import SwitchControl
 from weft.switch.stf.names import action_call, find_table, keys_of, resolve
 from weft.switch.stf.statements import (
@@ -151,7 +151,7 @@ class Tables:
             word, "action profile", [profile.name for profile in self.program.profiles.values()]
         )
 
-    def _actions(self, profile: str) -> Sequence[Action]:
+    def _actions(self, profile: str) -> Sequence[ProgramAction]:
         found = {
             action.code: action
             for table in self.program.tables.values()

@@ -24,7 +24,7 @@ from tests.golden.traces import trace_entry
 
 from weft.base.errors import InputError, WeftError
 from weft.controller import Plan
-from weft.controller.entities import MulticastGroup, ProfileGroup, ProfileMember
+from weft.controller.entities import PlannedGroup, PlannedMember, PlannedMulticast
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.table import summary_table
 from weft.experiments.runs.inputs import plan_at_start, program_of
@@ -150,7 +150,7 @@ def plan_entry(line: str) -> Entry:
     return entry
 
 
-_SORTS = {ProfileMember: "Member", ProfileGroup: "Group", MulticastGroup: "MulticastGroup"}
+_SORTS = {PlannedMember: "Member", PlannedGroup: "Group", PlannedMulticast: "PlannedMulticast"}
 """What entities without a table are kept as."""
 
 

@@ -7,7 +7,7 @@ from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
 from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
-from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, Port
+from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, PortRecord
 from weft.switch.engine.native import uint8_view
 from weft.switch.engine.queues import (
     drop_buffer,
@@ -36,7 +36,7 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 @internal
 def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at a host's uplink: send what waits, and let frames reach its far end."""
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     while port.waiting.head != NONE:
         packet = port.waiting.head
         words = Packet(context.packets, packet)
@@ -110,7 +110,7 @@ def serve_host(world: WorldRecord, context: Context, host: int, now_ns: int) -> 
     if words.due_ns <= now_ns:
         return CALL_HOST
     port_index = world.first_uplink + host
-    port = Port(context.ports, port_index)
+    port = PortRecord(context.ports, port_index)
     endpoint = EndpointState(words.endpoint)
     batch = Batch(world.sending)
     stride = context.buffer_stride

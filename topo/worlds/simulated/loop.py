@@ -12,7 +12,7 @@ from weft.base.jit import words_at
 from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.dataplane import MOST_PASSES
 from weft.switch.engine.events import begin_turn
-from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, Port
+from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, PortRecord
 from weft.switch.engine.native import int64_view
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
 from weft.switch.engine.queues import (
@@ -233,7 +233,7 @@ def run_events(world_address: int, context: Context) -> int:
             port_index = NONE
         else:
             port_index = heap[0]
-            time_ns = Port(context.ports, port_index).event_ns
+            time_ns = PortRecord(context.ports, port_index).event_ns
             if held_ns != NONE and held_ns <= time_ns:
                 time_ns = held_ns
                 port_index = NONE
@@ -283,6 +283,6 @@ def send_frame(context: Context, port_index: int, frame: Frame, now_ns: int) -> 
     words.length = frame.size
     words.switch = port_index // context.port_count
     words.port = port_index % context.port_count
-    start = max(Port(context.ports, port_index).free_ns, now_ns)
+    start = max(PortRecord(context.ports, port_index).free_ns, now_ns)
     put_on_link(context, port_index, packet, start)
     reschedule(context, port_index)

@@ -1,0 +1,166 @@
+"""Results as flat tables, for spreadsheets and data frames: a row for each run, rank, direction of
+a link, or flow.
+
+Times are in ns, sizes in bytes, rates in bit/s. Every row names its run: its number in the
+document, collective, algorithm, repetition, seed, and the options that differ between the
+experiment's points.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from weft.base.errors import MachineError, refuse
+from weft.experiments.results.results import Results, Run
+from weft.experiments.scenario.options import value_of
+
+if TYPE_CHECKING:
+    import pandas
+
+Row = dict[str, Any]
+
+
+def rows_of(results: Results, table: str = "runs") -> list[Row]:
+    """Return a table of results (`TABLES`) as rows, all with the same keys in the same order.
+
+    Raises InputError for a table that does not exist.
+    """
+    refuse(
+        table not in TABLES,
+        f"table {table!r}: results have the tables {', '.join(TABLES)}",
+    )
+    rows = [
+        {**_named(results, number, run), **row}
+        for number, run in enumerate(results.runs)
+        for row in TABLES[table](run)
+    ]
+    columns = dict.fromkeys(key for row in rows for key in row)
+    return [{column: row.get(column) for column in columns} for row in rows]
+
+
+def csv_of(rows: list[Row]) -> str:
+    """Return rows as CSV (RFC 4180, but with single line feeds), with a line of names; empty cells
+    are what is not known."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def frame_of(rows: list[Row]) -> "pandas.DataFrame":
+    """Return rows as a data frame of pandas, whose whole numbers stay whole where some are not
+    known. Raises MachineError where pandas is not installed."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise MachineError(f"data frames need pandas ({error}): pip install pandas") from None
+    return pandas.DataFrame(rows).convert_dtypes()
+
+
+def parquet_of(rows: list[Row]) -> bytes:
+    """Return rows as a Parquet file. Raises MachineError where pyarrow is not installed."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError as error:
+        raise MachineError(f"Parquet files need pyarrow ({error}): pip install pyarrow") from None
+    file = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    return file.getvalue()
+
+
+def _named(results: Results, number: int, run: Run) -> Row:
+    """Return what tells a run from the others."""
+    scenario = run.scenario
+    return {
+        "run": number,
+        "collective": scenario["collective"],
+        "algorithm": run.algorithm,
+        "repetition": run.repetition,
+        "seed": scenario["seed"],
+        **{
+            option.replace("-", "_"): _cell(value_of(option, scenario))
+            for option in results.swept
+            if option not in ("collective", "algorithm", "seed", "seeds")
+        },
+    }
+
+
+def _cell(value: Any) -> Any:
+    """Return a value that a cell can hold."""
+    return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
+
+
+def _run_rows(run: Run) -> Iterator[Row]:
+    scenario, fidelity = run.scenario, run.fidelity
+    yield {
+        "world": scenario["world"],
+        "topology": scenario["topology"],
+        "ranks": len(run.ranks),
+        "rate_bps": scenario["rate_bps"],
+        "size_bytes": scenario["size_bytes"],
+        "verified": run.verified,
+        "verdict": fidelity.verdict,
+        "completion_ns": run.completion_ns,
+        "bound_ns": run.bound_ns,
+        "predicted_ns": run.predicted_ns,
+        "goodput_bps": run.goodput_bps,
+        **{f"{tier}_bytes": size_bytes for tier, size_bytes in run.tiers.items()},
+        "retransmitted_packets": run.retransmitted_packets,
+        "dropped_packets": run.dropped,
+        "cpu_busy": fidelity.cpu_busy,
+        "error": run.error,
+    }
+
+
+def _rank_rows(run: Run) -> Iterator[Row]:
+    for rank in run.ranks:
+        yield {
+            "rank": rank.rank,
+            "host": rank.host,
+            "verified": rank.verified,
+            "completion_ns": rank.completion_ns,
+            "retransmitted_packets": rank.retransmitted_packets,
+            **{f"{phase}_ns": duration for phase, duration in rank.phases_ns.items()},
+            **{
+                name: value
+                for name, value in rank.statistics.items()
+                if isinstance(value, (int, float)) and name != "retransmitted_packets"
+            },
+            "error": rank.error,
+        }
+
+
+def _link_rows(run: Run) -> Iterator[Row]:
+    for link in run.links:
+        yield {
+            "from": link.from_node,
+            "to": link.to_node,
+            "tier": link.tier,
+            "tx_packets": link.tx_packets,
+            "tx_bytes": link.tx_bytes,
+            "lost_packets": link.lost,
+            "queue_dropped_packets": link.queue_dropped,
+            "max_queue_bytes": link.max_queue_bytes,
+            "marked_packets": link.marked,
+        }
+
+
+def _flow_rows(run: Run) -> Iterator[Row]:
+    if run.flows is None:
+        return
+    names = ("source", "destination", "size_bytes", "begun_ns", "received_ns", "acknowledged_ns")
+    columns = [getattr(run.flows, name) for name in names]
+    for number, values in enumerate(zip(*columns, strict=True)):
+        yield {"flow": number, **dict(zip(names, values, strict=True))}
+
+
+TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
+    "runs": _run_rows,
+    "ranks": _rank_rows,
+    "links": _link_rows,
+    "flows": _flow_rows,
+}
+"""The tables of results, each with what makes the rows of a run."""
