@@ -65,9 +65,9 @@ def measure(
                     asked = _asked(WORKLOADS[name], count, kind, runs)
                     what = f"{name}, {count} hosts, {' '.join(kind.values())}"
                     with progress.stage(what, what):
-                        rows.append(
-                            {"workload": name, "hosts": count, **_row(asked, ladder_mbit), **kind}
-                        )
+                        found = _row(asked, ladder_mbit)
+                    progress.say(f"  ok at {found['rate_mbit']} Mbit/s")
+                    rows.append({"workload": name, "hosts": count, **found, **kind})
     return {
         "cores": len(os.sched_getaffinity(0)),
         "load_before": os.getloadavg()[0],

@@ -240,15 +240,14 @@ def export(
     from weft.experiments.results.results import Results
     from weft.experiments.results.rows import csv_of, parquet_of, rows_of
 
-    written = output_file(csv), output_file(parquet)
+    written = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
     rows = rows_of(Results.read(folder), table)
-    if written[0] is not None:
-        files.write_whole(written[0], csv_of(rows))
-        print(written[0].resolve())
-    if written[1] is not None:
-        files.write_whole(written[1], parquet_of(rows))
-        print(written[1].resolve())
-    if written == (None, None):
+    for file, form in written:
+        if file is not None:
+            with files.told_as_input(f"table {str(file)!r} cannot be written"):
+                files.write_whole(file, form(rows))
+            print(file.resolve())
+    if all(file is None for file, _ in written):
         print(csv_of(rows), end="")
 
 

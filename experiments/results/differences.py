@@ -32,7 +32,7 @@ class Pair:
         """Return what was asked differently: ``paths ecmp -> spray``."""
         return [
             f"{name} {said(name, before)} -> {said(name, after)}"
-            for name in OPTIONS
+            for name in sorted(OPTIONS, key=lambda one: not OPTIONS[one].network)
             if name not in APART
             for before, after in [
                 (value_of(name, self.one.scenario), value_of(name, self.other.scenario))
