@@ -325,8 +325,8 @@ def test_several_networks_are_up_at_once_in_virtual_time() -> None:
         ({"program": "no/such.p4"}, "no/such.p4"),
         ({"program": {"leaf7": "x.p4"}}, "no switch 'leaf7'"),
         (
-            {"network": weft.leaf_spine(100, 2, 100), "world": "emulated"},
-            "10000 hosts cannot be emulated on one machine",
+            {"network": weft.leaf_spine(64, 2, 100), "world": "emulated"},
+            "6400 hosts cannot be emulated on one machine",
         ),
         ({"links": "patch"}, "links 'patch' is for the emulated world"),
         ({"switch": "bmv2"}, "switch 'bmv2' does not run in the simulated world"),

@@ -36,7 +36,7 @@ def test_commands_that_run_something_name_options_and_values_that_there_are(
 ) -> None:
     asked: list[Experiment] = []
 
-    def run(experiment: Experiment, *_: object) -> None:
+    def run(experiment: Experiment, *_: object, **__: object) -> None:
         asked.append(experiment)
 
     monkeypatch.setattr(cli, "_run", run)

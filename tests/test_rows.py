@@ -13,7 +13,7 @@ from tests.cli_support import WEFT, start
 
 from weft.base.errors import InputError, MachineError
 from weft.experiments.results.results import Results
-from weft.experiments.results.rows import TABLES, csv_of, frame_of, parquet_of, rows_of
+from weft.experiments.results.rows import TABLES, csv_of, frame_of, parquet_of
 from weft.experiments.runs.runner import run
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import read_file
@@ -43,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
 
 
 def test_every_run_has_a_row(results: Results) -> None:
-    rows = rows_of(results)
+    rows = results.rows()
     assert [(row["run"], row["algorithm"], row["size"]) for row in rows] == [
         (0, "ring", 1024), (1, "multicast", 1024), (2, "ring", 4096), (3, "multicast", 4096),
     ]  # fmt: skip
@@ -56,7 +56,7 @@ def test_every_run_has_a_row(results: Results) -> None:
 
 @pytest.mark.parametrize(("table", "each"), [("ranks", 3), ("links", 6), ("flows", 0)])
 def test_every_rank_link_and_flow_has_a_row(results: Results, table: str, each: int) -> None:
-    rows = rows_of(results, table)
+    rows = results.rows(table)
     assert len(rows) == each * len(results.runs)
     assert len({tuple(row) for row in rows}) <= 1  # the same columns everywhere
     if table == "links":
@@ -68,7 +68,7 @@ def test_every_rank_link_and_flow_has_a_row(results: Results, table: str, each: 
 def test_flows_have_rows_of_their_times(tmp_path: Path) -> None:
     (matrix := tmp_path / "two.cm").write_text(MATRIX)
     done = run(Scenario("flows", workload=str(matrix), world="simulated", leaves=2, spines=1))
-    rows = rows_of(done, "flows")
+    rows = done.rows("flows")
     assert [(row["source"], row["destination"], row["size_bytes"]) for row in rows] == [
         (0, 1, 5000), (1, 2, 7000),
     ]  # fmt: skip
@@ -76,7 +76,7 @@ def test_flows_have_rows_of_their_times(tmp_path: Path) -> None:
 
 
 def test_csv_says_the_same_and_leaves_unknown_cells_empty(results: Results) -> None:
-    rows = rows_of(results)
+    rows = results.rows()
     read = list(csv.DictReader(io.StringIO(csv_of(rows))))
     assert [list(row) for row in read] == [list(row) for row in rows]
     assert [int(row["completion_ns"]) for row in read] == [row["completion_ns"] for row in rows]
@@ -90,13 +90,13 @@ def test_text_with_commas_quotes_and_lines_is_one_cell() -> None:
 
 def test_a_table_that_does_not_exist_is_named(results: Results) -> None:
     with pytest.raises(InputError, match="table 'hosts': results have the tables runs, ranks"):
-        rows_of(results, "hosts")
+        results.rows("hosts")
 
 
 @pytest.mark.skipif(importlib.util.find_spec("pandas") is None, reason="pandas is not installed")
 def test_data_frames_keep_whole_numbers_whole(results: Results) -> None:
     frame = results.to_frame()
-    assert list(frame.columns) == list(rows_of(results)[0])
+    assert list(frame.columns) == list(results.rows()[0])
     assert str(frame["completion_ns"].dtype) == "Int64"
     assert frame.groupby("algorithm")["run"].count().to_dict() == {"multicast": 2, "ring": 2}
 
@@ -116,17 +116,17 @@ def test_what_is_not_installed_is_named(
 def test_parquet_has_the_same_rows(results: Results) -> None:
     import pyarrow.parquet
 
-    rows = rows_of(results, "links")
+    rows = results.rows("links")
     assert pyarrow.parquet.read_table(io.BytesIO(parquet_of(rows))).to_pylist() == rows
 
 
 def test_the_command_writes_a_table(results: Results, tmp_path: Path) -> None:
     results.write(tmp_path)
     shown = start(*WEFT, "export", ".", cwd=tmp_path)
-    assert (shown.returncode, shown.stdout) == (0, csv_of(rows_of(results)))
+    assert (shown.returncode, shown.stdout) == (0, csv_of(results.rows()))
     written = start(*WEFT, "export", ".", "--table", "links", "--csv", "links.csv", cwd=tmp_path)
     assert written.stdout.strip() == str(tmp_path / "links.csv")
-    assert (tmp_path / "links.csv").read_text() == csv_of(rows_of(results, "links"))
+    assert (tmp_path / "links.csv").read_text() == csv_of(results.rows("links"))
 
 
 @pytest.mark.parametrize(

@@ -238,10 +238,10 @@ def export(
     """Write results as a flat table, for spreadsheets and data frames."""
     from weft.base import files
     from weft.experiments.results.results import Results
-    from weft.experiments.results.rows import csv_of, parquet_of, rows_of
+    from weft.experiments.results.rows import csv_of, parquet_of
 
     written = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
-    rows = rows_of(Results.read(folder), table)
+    rows = Results.read(folder).rows(table)
     for file, form in written:
         if file is not None:
             with files.told_as_input(f"table {str(file)!r} cannot be written"):

@@ -82,7 +82,7 @@ def _enter(request: pytest.FixtureRequest, net: "Net", keep: str) -> "Net":
 
 def _made(request: pytest.FixtureRequest, network: Any, keep: str, options: Any) -> "Net":
     """Return a network that is up: the one that there is, if it is kept, or a new one."""
-    import weft
+    from weft.experiments.interface.net import up
 
     if keep not in KEEPS:
         pytest.fail(f"keep={keep!r}: {', '.join(KEEPS)} are possible", pytrace=False)
@@ -94,7 +94,7 @@ def _made(request: pytest.FixtureRequest, network: Any, keep: str, options: Any)
     key = (network, repr({**chosen, "program": program}))
     if key not in kept:
         with _told():
-            net = weft.up(network, **chosen)
+            net = up(network, **chosen)
         kept[key] = _enter(request, net, keep)
         place.addfinalizer(lambda: kept.pop(key))
     found: Net = kept[key]

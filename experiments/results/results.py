@@ -25,6 +25,7 @@ from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, check_names
+from weft.experiments.results.rows import frame_of, rows_of
 from weft.experiments.results.spread import Spread
 from weft.experiments.scenario.options import field_of
 from weft.experiments.scenario.scenario import Scenario
@@ -276,16 +277,21 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
             "runs": runs,
         }
 
+    def rows(self, table: str = "runs") -> list[dict[str, Any]]:
+        """Return a table of the results: a row for each of its ``runs``, ``ranks``, directions of
+        ``links``, or ``flows``, all with the same columns (`weft.experiments.results.rows`).
+
+        Raises InputError for a table that does not exist.
+        """
+        return rows_of(self.runs, self.swept, table)
+
     def to_frame(self, table: str = "runs") -> "pandas.DataFrame":
-        """Return a table of the results as a data frame of pandas: a row for each of its ``runs``,
-        ``ranks``, directions of ``links``, or ``flows`` (`weft.experiments.results.rows`).
+        """Return a table of the results, as `rows` does, as a data frame of pandas.
 
         Raises InputError for a table that does not exist, MachineError where pandas is not
         installed.
         """
-        from weft.experiments.results.rows import frame_of, rows_of
-
-        return frame_of(rows_of(self, table))
+        return frame_of(self.rows(table))
 
     def text(self) -> str:
         """Return the results document as text."""

@@ -8,31 +8,37 @@ experiment's points.
 
 import csv
 import io
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from weft.base.errors import MachineError, refuse
-from weft.experiments.results.results import Results, Run
 from weft.experiments.scenario.options import value_of
 
 if TYPE_CHECKING:
     import pandas
 
-Row = dict[str, Any]
+Run: TypeAlias = Any
+"""A `weft.experiments.results.results.Run`; that module makes tables by this one."""
+Row: TypeAlias = dict[str, Any]
 
 
-def rows_of(results: Results, table: str = "runs") -> list[Row]:
-    """Return a table of results (`TABLES`) as rows, all with the same keys in the same order.
+def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> list[Row]:
+    """Return a table (`TABLES`) of a results document as rows, all with the same keys in the same
+    order.
 
-    Raises InputError for a table that does not exist.
+    Args:
+        runs: those of the document, and ``swept`` the options that differ between them.
+
+    Raises:
+        InputError: there is no such table.
     """
     refuse(
         table not in TABLES,
         f"table {table!r}: results have the tables {', '.join(TABLES)}",
     )
     rows = [
-        {**_named(results, number, run), **row}
-        for number, run in enumerate(results.runs)
+        {**_named(swept, number, run), **row}
+        for number, run in enumerate(runs)
         for row in TABLES[table](run)
     ]
     columns = dict.fromkeys(key for row in rows for key in row)
@@ -71,7 +77,7 @@ def parquet_of(rows: list[Row]) -> bytes:
     return file.getvalue()
 
 
-def _named(results: Results, number: int, run: Run) -> Row:
+def _named(swept: Sequence[str], number: int, run: Run) -> Row:
     """Return what tells a run from the others."""
     scenario = run.scenario
     return {
@@ -82,7 +88,7 @@ def _named(results: Results, number: int, run: Run) -> Row:
         "seed": scenario["seed"],
         **{
             option.replace("-", "_"): _cell(value_of(option, scenario))
-            for option in results.swept
+            for option in swept
             if option not in ("collective", "algorithm", "seed", "seeds")
         },
     }

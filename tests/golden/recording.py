@@ -150,7 +150,7 @@ def plan_entry(line: str) -> Entry:
     return entry
 
 
-_SORTS = {PlannedMember: "Member", PlannedGroup: "Group", PlannedMulticast: "PlannedMulticast"}
+_SORTS = {PlannedMember: "Member", PlannedGroup: "Group", PlannedMulticast: "MulticastGroup"}
 """What entities without a table are kept as."""
 
 
