@@ -218,13 +218,12 @@ class Rendezvous:
         ]
         finished: set[int] = set()
 
-        def watch(news: Sequence[tuple[int, Message]]) -> None:
-            for rank, message in news:
-                if isinstance(message, ProgressMessage):
-                    received[rank] = message.received_bytes
-                elif isinstance(message, Finished):
-                    finished.add(rank)
-                    received[rank] = received[rank] if message.error else expected[rank]
+        def watch(rank: int, message: Message) -> None:
+            if isinstance(message, ProgressMessage):
+                received[rank] = message.received_bytes
+            elif isinstance(message, Finished):
+                finished.add(rank)
+                received[rank] = received[rank] if message.error else expected[rank]
             if progress is not None:
                 elapsed_s = max(0, time.monotonic_ns() - start_ns) / 1e9
                 progress(RunProgress(list(received), expected, len(finished), elapsed_s))
@@ -273,15 +272,15 @@ class Rendezvous:
     def _collect(
         self,
         wanted: type[Collected],
-        watch: Callable[[Sequence[tuple[int, Message]]], None] | None = None,
+        watch: Callable[[int, Message], None] | None = None,
         ranks: int = 0,
         *,
         meeting: bool = False,
         until_s: float = 0.0,
     ) -> dict[int, Collected]:
-        """Wait for one message of a kind from every process, or from the first `ranks`; all that
-        comes goes to ``watch``, what has come together in one call. Who stands still is given up,
-        but nobody before ``until_s``. ``meeting``: they come one after the other."""
+        """Wait for one message of a kind from every process, or from the first `ranks`; what else
+        comes goes to ``watch``. Who stands still is given up, but nobody before ``until_s``.
+        ``meeting``: they come one after the other."""
         found: dict[int, Collected] = {}
         expected = ranks or len(self._hosts)
         patience_s = self._patience_s * (2 if meeting else 1)
@@ -307,8 +306,8 @@ class Rendezvous:
                         patience.reported(rank, "received bytes", received_bytes)
                     case Working(slices=slices):
                         patience.reported(rank, "slices", slices)
-            if watch is not None and news:
-                watch(news)
+                if watch is not None:
+                    watch(rank, message)
             for rank in patience.waiting:
                 if rank in self._ranks:
                     patience.reported(rank, "bytes of a message", self._ranks[rank].partial_bytes)
