@@ -397,11 +397,18 @@ class TestEmulated:
             "        net.allgather(size='64KiB', algorithm='ring')\n"
         )
         with left_as_it_was():
-            running = subprocess.Popen([sys.executable, script], stderr=subprocess.PIPE)
-            with pytest.raises(subprocess.TimeoutExpired):
-                running.wait(moment_s)
-            running.send_signal(signal.SIGINT)
-            _, said = running.communicate(timeout=120)
+            running = subprocess.Popen(
+                [sys.executable, script],
+                stderr=subprocess.PIPE,
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )
+            try:
+                with pytest.raises(subprocess.TimeoutExpired):
+                    running.wait(moment_s)
+                running.send_signal(signal.SIGINT)
+                _, said = running.communicate(timeout=120)
+            finally:
+                running.kill()
             assert running.returncode == -signal.SIGINT, said.decode()
 
     def test_two_networks_side_by_side_do_not_meet(self) -> None:
