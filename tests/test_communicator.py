@@ -44,8 +44,13 @@ def test_a_host_that_has_a_rank_and_a_server_takes_another_path_to_each() -> Non
 
 def test_a_server_on_a_ranks_own_host_is_reached_without_packets() -> None:
     endpoint = Endpoint(HERE, 4096, 10**9, seed=1)
-    assert isinstance(queue_pair_to(endpoint, [HERE, THERE, HERE], 0, 2, 2), LocalQueuePair)
+    pair = queue_pair_to(endpoint, [HERE, THERE, HERE], 0, 2, 2)
+    assert isinstance(pair, LocalQueuePair)
     assert not endpoint.source_ports
+    assert pair.outstanding == 0
+    pair.post_send(b"before the other end is known")
+    assert pair.outstanding == 1
+    assert not pair.has_work_of(0)
 
 
 def test_both_ends_need_the_same_number_of_lanes() -> None:

@@ -46,6 +46,15 @@ class LocalQueuePair(RcQueuePair):
         for context, length, arrival, error in before:
             self._deliver(context, length, arrival, error)
 
+    @property
+    def outstanding(self) -> int:
+        """Return 0 once it is connected: what is posted then completes at once."""
+        return len(self._before)
+
+    def has_work_of(self, relay: int) -> bool:
+        """Return False: no relay posts here, and there is no row to ask."""
+        return False
+
     def move_acknowledgements(self) -> None:
         """Do nothing: there are no acknowledgements."""
 

@@ -17,6 +17,7 @@ from any other.
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,10 @@ SETTLE_NS = 5_000_000_000
 LIMIT_SLACK_NS = 10_000_000_000
 """What is added to an operation's own time limit: an operation that exceeds both has agents at
 fault."""
+
+
+def _now_ns(fabric: Fabric) -> int:
+    return fabric.now_ns
 
 
 @dataclass(frozen=True)
@@ -110,7 +115,7 @@ class SimulatedWorld:
         """The control side of each switch's engine, by name."""
         self.switch_addresses = {
             switch.name: LocalSwitch(
-                self.controls[switch.name], switch.device_id, lambda: self.fabric.now_ns
+                self.controls[switch.name], switch.device_id, partial(_now_ns, self.fabric)
             )
             for switch in topology.switches
         }
