@@ -174,6 +174,13 @@ def test_a_link_of_a_host_that_fails_loses_everything(net: weft.Net) -> None:
     assert len(heard(net, "h1", 7005)) == 1
 
 
+def test_faults_of_a_collective_are_carried_out_and_gone_after_it(net: weft.Net) -> None:
+    broken = net.allgather(size="4KiB", algorithm="ring", fault="h0:kill,at=0us", predict=False)
+    assert not broken.verified
+    assert broken.error
+    assert net.allgather(size="4KiB", algorithm="ring", predict=False).verified
+
+
 @pytest.mark.parametrize("algorithm", ["multicast", "ring"])
 def test_collectives_run_on_a_network_that_is_up(net: weft.Net, algorithm: str) -> None:
     run = net.allgather(size="64KiB", algorithm=algorithm)
@@ -410,6 +417,12 @@ class TestEmulated:
             finally:
                 running.kill()
             assert running.returncode == -signal.SIGINT, said.decode()
+
+    def test_more_frames_than_fit_an_interfaces_queue_are_all_sent(self) -> None:
+        with left_as_it_was(), weft.up(weft.single(2, rate_bps=50_000_000)) as net:
+            frame = datagram(net, "h0", "h1", 7001) / bytes(1400)
+            net.host("h0").send(frame, count=1000)
+            assert len(heard(net, "h1", 7001, timeout=1.0)) == 1000
 
     def test_two_networks_side_by_side_do_not_meet(self) -> None:
         with (

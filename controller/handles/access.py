@@ -98,12 +98,12 @@ class SwitchAccess:
         """Return who has written an entity of this key."""
         return self._controller.owner_of(self.name, key)
 
-    def call(self, name: str, params: Mapping[str, Any], among: Sequence[int] | None) -> Action:
+    def call(self, name: str, params: Mapping[str, Any], among: Sequence[int]) -> Action:
         """Return an action with its parameters, all of which are needed.
 
-        ``among``: the ids of the actions that are possible, or None for all.
+        ``among``: the ids of the actions that are possible.
         """
-        actions = [one for one in self.p4info.actions if among is None or one.preamble.id in among]
+        actions = [one for one in self.p4info.actions if one.preamble.id in among]
         action = self.find("action", name, actions)
         full = action.preamble.name
         known = {param.name: param for param in action.params}

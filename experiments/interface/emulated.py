@@ -1,5 +1,6 @@
 """A network of the emulated world, as the Python interface drives it."""
 
+import errno
 import itertools
 import select
 import socket
@@ -28,6 +29,9 @@ ADDRESSES_BYTES = 12
 _AUXDATA = struct.Struct("=IIIHHHH")
 """A struct tpacket_auxdata (packet(7))."""
 ETHERNET_BYTES = 14
+FULL = (errno.EAGAIN, errno.ENOBUFS)
+"""What a socket says whose own buffer, or whose interface's queue, is full."""
+FULL_S = 0.001
 
 
 class EmulatedNet:
@@ -116,8 +120,10 @@ class EmulatedNet:
             try:
                 sender.send(frame)
                 return
-            except BlockingIOError:  # its interface is full: the link carries no more
-                select.select([], [sender], [], 0.1)
+            except OSError as error:
+                if error.errno not in FULL:
+                    raise
+                time.sleep(FULL_S)  # the link carries no more
 
     def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
         """Return frames that come to a host, each with its time in s."""

@@ -112,9 +112,9 @@ def up(
         f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
         "makes",
     )
-    fields: dict[str, Any] = {"world": world, "switch": switch, "mtu": mtu, "seed": seed}
-    if links != "veth":
-        fields["links"] = links
+    fields: dict[str, Any] = {
+        "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
+    }  # fmt: skip
     return Net(scenario_on(network, "allgather", **fields), program, fields)
 
 
@@ -258,7 +258,7 @@ class Net:
 
     def host(self, name: str | int) -> "HostHandle":
         """Return a host by its name or its rank."""
-        return HostHandle(self.backend, self.topology.host(name), self)
+        return HostHandle(self, self.topology.host(name))
 
     def switch(self, name: str) -> SwitchHandle:
         """Return a switch by its name."""
@@ -370,10 +370,9 @@ class Net:
             predicted_ns = predicted.completion_ns
         testbed = self.backend.testbed(scenario, self.controller)
         testbed.failed = self.down
-        try:
-            return operate(testbed, algorithm, repetition, _unseen, predicted_ns)
-        finally:
-            self._plan()
+        run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
+        self._plan()  # as it was before: a collective may have pinned paths, or sprayed
+        return run
 
     def allgather(self, **options: Any) -> Run:
         """Run an Allgather; see `run`."""
@@ -410,8 +409,7 @@ class PacketTrace:
 class HostHandle:
     """Handle a host of a network that is up."""
 
-    def __init__(self, backend: Backend, host: Host, net: Net) -> None:
-        self._backend = backend
+    def __init__(self, net: Net, host: Host) -> None:
         self._net = net
         self.name = host.name
         self.rank = host.rank
@@ -436,7 +434,7 @@ class HostHandle:
         Raises InputError in the simulated world, which has no kernel.
         """
         self._net.controller  # noqa: B018 - raises unless the network is up
-        return self._backend.start(self.name, words_of(command))
+        return self._net.backend.start(self.name, words_of(command))
 
     def run(
         self,
@@ -461,9 +459,9 @@ class HostHandle:
         bytes. In the simulated world it leaves, and time stands still until `sniff` or
         `Net.advance`."""
         self._net.controller  # noqa: B018 - raises unless the network is up
-        frame = frame_bytes(packet, self._backend.most_frame_bytes)
+        frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
         for _ in range(count):
-            self._backend.send(self.rank, frame)
+            self._net.backend.send(self.rank, frame)
 
     def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
         """Return what comes to the host's interface, as packets of scapy's with their times.
@@ -474,7 +472,7 @@ class HostHandle:
         `sniff` on.
         """
         self._net.controller  # noqa: B018 - raises unless the network is up
-        found = self._backend.sniff(self.rank, _seconds("sniff", timeout), count)
+        found = self._net.backend.sniff(self.rank, _seconds("sniff", timeout), count)
         return [packet_of(frame, time_s) for time_s, frame in found]
 
     def __repr__(self) -> str:

@@ -33,7 +33,8 @@ class SwitchUnderTest(SwitchHandle):
         self._heard: dict[int, list[Packet]] = {port: [] for port in self.ports}
         """What has come at each port and was not expected yet."""
         net.backend.mute_hosts()
-        net.backend.listen()
+        for host in net.hosts:
+            host.sniff(timeout=0.0)  # listens, and forgets what came to earlier tests
 
     def send(self, port: int, packet: "Packet | bytes") -> None:
         """Let a frame come to a port of the switch."""

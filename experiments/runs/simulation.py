@@ -32,7 +32,6 @@ def simulate(
         scenario.network(),
         seed=scenario.seed + repetition,
         path_mtu=scenario.mtu,
-        faults=scenario.injected,
     )
     with Controller(world.topology, world.switch_addresses, program) as controller:
         return operate(
@@ -62,6 +61,7 @@ class SimulatedTestbed:
             order.operation,
             lambda state: advance(state.fraction),
             cast=order.cast,
+            faults=self.scenario.injected,
             notice_after_ns=self.scenario.notice_delay_ns,
             noticed=lambda links: order.lead_around((), links),
             load_bin_ns=order.load_bin_ns,

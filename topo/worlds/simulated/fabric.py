@@ -325,7 +325,9 @@ class Fabric:
             else:
                 if reason == at.STOPPED:
                     world.now_ns = stop_ns
+                self.dataplane.now_ns = world.now_ns
                 return bool(reason == at.STOPPED)
+        self.dataplane.now_ns = world.now_ns
         return True
 
     def _failure(self) -> str:
