@@ -32,7 +32,7 @@ def test_hosts_of_a_leaf_spine_are_ranked_leaf_by_leaf_and_addressed_by_leaf() -
     assert [host.name for host in network.hosts] == [f"h{rank}" for rank in range(8)]
     host = network.host(5)
     assert (host.leaf, host.ip, format_mac(host.mac)) == ("leaf2", "10.0.2.2", "02:00:0a:00:02:02")
-    assert format_ipv4(host.gateway) == "10.0.2.254"
+    assert host.gateway is not None and format_ipv4(host.gateway) == "10.0.2.254"
     assert format_mac(network.leaf_of(5).mac) == "06:00:00:00:00:03"
 
 

@@ -38,6 +38,7 @@ from weft.switch.compiler import compile_cached
 from weft.switch.engine.control import Exact
 from weft.switch.engine.dataplane import Dataplane
 from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
+from weft.topo.reach import Reach
 
 TOPOLOGIES = [
     single(1), single(5), leaf_spine(1, 1, 1), leaf_spine(4, 2, 2), leaf_spine(3, 5, 4),
@@ -56,7 +57,7 @@ def everybody(topology: Topology) -> list[str]:
 
 def entries_of(topology: Topology, *jobs: AggregationJob) -> dict[str, list[Entity]]:
     return aggregation_entries(
-        program_names(), topology, plan_aggregation(program_names(), topology, jobs)
+        program_names(), topology, plan_aggregation(program_names(), Reach(topology), jobs)
     )
 
 
@@ -190,7 +191,7 @@ def test_any_ranks_in_any_order_are_added_once_and_answered_once(
 
 
 def planned(topology: Topology, hosts: list[str], number: int = 0) -> AggregationTree:
-    (tree,) = plan_aggregation(program_names(), topology, [a_job(hosts, number)])
+    (tree,) = plan_aggregation(program_names(), Reach(topology), [a_job(hosts, number)])
     return tree
 
 
@@ -227,17 +228,23 @@ def test_the_root_is_the_lowest_common_switch() -> None:
 def test_jobs_are_spread_over_the_spines() -> None:
     topology = leaf_spine(4, 3, 2)
     jobs = [a_job(everybody(topology), number, 8, 16 * number) for number in range(6)]
-    trees = plan_aggregation(program_names(), topology, jobs)
+    trees = plan_aggregation(program_names(), Reach(topology), jobs)
     assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
 
 
 def test_a_tree_avoids_a_failed_link() -> None:
     topology = leaf_spine(3, 2, 1)
     jobs = [a_job(everybody(topology), 0), a_job(everybody(topology), 1, pool_base=32)]
-    trees = plan_aggregation(program_names(), topology, jobs, ["leaf1-spine0"])
+    trees = plan_aggregation(program_names(), Reach(topology, ["leaf1-spine0"]), jobs)
     assert {tree.root for tree in trees} == {"spine1"}
-    with pytest.raises(InputError, match=r"239\.255\.0\.0: no switch has all of its 3 hosts"):
-        plan_aggregation(program_names(), topology, jobs, ["leaf1-spine0", "leaf2-spine1"])
+    around = Reach(topology, ["leaf1-spine0", "leaf2-spine1"])
+    (tree, _) = plan_aggregation(program_names(), around, jobs)
+    assert (tree.root, set(tree.nodes)) == (
+        "leaf0", {"leaf0", "leaf1", "leaf2", "spine0", "spine1"}
+    )  # fmt: skip
+    apart = Reach(topology, ["leaf1-spine0", "leaf1-spine1"])
+    with pytest.raises(InputError, match=r"239\.255\.0\.0: no switch reaches all of its 3 hosts"):
+        plan_aggregation(program_names(), apart, jobs)
 
 
 def test_the_entries_of_a_leaf() -> None:
@@ -351,13 +358,13 @@ def test_a_job_that_makes_no_sense_is_refused(changes: dict[str, object], messag
     }  # fmt: skip
     with pytest.raises(InputError, match=message):
         job = AggregationJob(**(options | changes))  # type: ignore[arg-type]
-        plan_aggregation(program_names(), single(2), [job])
+        plan_aggregation(program_names(), Reach(single(2)), [job])
 
 
 def test_a_pool_may_fill_all_rows() -> None:
     job = AggregationJob("239.255.0.0", ["h0"], 1, 512, 0)
     assert job.rows == range(1024)
-    plan_aggregation(program_names(), single(1), [job])
+    plan_aggregation(program_names(), Reach(single(1)), [job])
 
 
 def test_a_switch_with_too_many_children_is_refused() -> None:
@@ -391,9 +398,9 @@ def test_two_jobs_need_two_addresses() -> None:
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
     names = LoadableProgram(compiled(EVERY_ENTITY)).names
-    assert plan_aggregation(names, single(2), []) == ()
+    assert plan_aggregation(names, Reach(single(2)), []) == ()
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
-        plan_aggregation(names, single(2), [a_job(["h0", "h1"])])
+        plan_aggregation(names, Reach(single(2)), [a_job(["h0", "h1"])])
 
 
 # -- the switches themselves, through P4Runtime ----------------------------------------------------

@@ -22,6 +22,7 @@ from weft.controller.entities import (
 )
 from weft.controller.fabric_planner import fabric_plan as controller_plan
 from weft.controller.features.faults import CERTAIN, losses, plan_faults
+from weft.controller.features.feature import Planning
 from weft.controller.features.multicast import plan_trees, tree_entities
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
@@ -29,6 +30,7 @@ from weft.controller.plan import Plan, Update, diff, merge
 from weft.switch.engine.control import GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
+from weft.topo.reach import Reach
 
 TOPOLOGIES = [
     single(1),
@@ -100,7 +102,7 @@ def walk(topology: Topology, tables: dict[str, Tables], source: str, address: in
 def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says(
     topology: Topology, paths: Paths
 ) -> None:
-    tables = tables_of(plan_routes(program_names(), topology, paths=paths))
+    tables = tables_of(plan_routes(Planning(program_names(), topology), paths))
     for source in topology.hosts:
         for destination in topology.hosts:
             if source is destination:
@@ -117,13 +119,13 @@ def test_every_host_reaches_every_other_by_shortest_paths_whatever_the_hash_says
 
 def test_a_flow_between_leaves_may_take_any_spine() -> None:
     topology = leaf_spine(4, 3, 2)
-    tables = tables_of(plan_routes(program_names(), topology))
+    tables = tables_of(plan_routes(Planning(program_names(), topology)))
     actions = tables["leaf0"].actions_for(topology.host("h7").address)
     assert sorted(dict(action.params)["port"] for action in actions) == [3, 4, 5]
 
 
 def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
-    plan = plan_routes(program_names(), leaf_spine(4, 2, 2))
+    plan = plan_routes(Planning(program_names(), leaf_spine(4, 2, 2)))
     leaf = [e for e in plan["leaf0"] if isinstance(e, PlannedEntry)]
     lengths = Counter(
         prefix.prefix_length for e in leaf for _, prefix in e.match if isinstance(prefix, Lpm)
@@ -134,7 +136,7 @@ def test_two_tiers_have_a_route_per_leaf_subnet_and_host() -> None:
 
 
 def test_three_tiers_go_up_by_one_default_route() -> None:
-    plan = plan_routes(program_names(), fat_tree(6))
+    plan = plan_routes(Planning(program_names(), fat_tree(6)))
     for name, expected in (("leaf0", 3 + 1 + 1), ("agg0", 3 + 1), ("core0", 18)):
         assert sum(isinstance(e, PlannedEntry) for e in plan[name]) == expected
 
@@ -144,7 +146,7 @@ def test_three_tiers_go_up_by_one_default_route() -> None:
 def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(
     topology: Topology, paths: Paths
 ) -> None:
-    tables = tables_of(plan_routes(program_names(), topology, paths=paths))
+    tables = tables_of(plan_routes(Planning(program_names(), topology), paths))
     unknown = {host.address | 0xC8 for host in topology.hosts} | {10 << 24 | 200 << 8 | 1, 1}
     for source in topology.hosts[:: max(1, len(topology.hosts) // 4)]:
         for address in unknown:
@@ -158,7 +160,7 @@ def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
 ) -> None:
     names = [link.name for link in topology.links]
     without = data.draw(st.sets(st.sampled_from(names), max_size=4))
-    tables = tables_of(plan_routes(program_names(), topology, without, paths))
+    tables = tables_of(plan_routes(Planning(program_names(), topology, without=without), paths))
     reachable: dict[str, set[str]] = {}
     for host in topology.hosts:
         seen, waiting = {host.name}, [host.name]
@@ -179,7 +181,7 @@ def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
 
 def test_an_unknown_failed_link_is_named() -> None:
     with pytest.raises(InputError, match="leaf0-spine9"):
-        plan_routes(program_names(), leaf_spine(2, 2, 1), ["leaf0-spine9"])
+        plan_routes(Planning(program_names(), leaf_spine(2, 2, 1), without=["leaf0-spine9"]))
 
 
 def carried(topology: Topology, tables: dict[str, Tables]) -> dict[str, set[str]]:
@@ -211,7 +213,7 @@ def test_by_destination_the_links_down_to_a_leaf_or_pod_have_equal_shares_of_its
     topology: Topology,
 ) -> None:
     found = carried(
-        topology, tables_of(plan_routes(program_names(), topology, paths="destination"))
+        topology, tables_of(plan_routes(Planning(program_names(), topology), "destination"))
     )
     into: dict[object, list[set[str]]] = {}
     for direction in topology.directions_of("fabric_down"):
@@ -233,14 +235,14 @@ def test_by_destination_a_link_down_carries_one_host_where_nothing_is_oversubscr
     topology: Topology,
 ) -> None:
     found = carried(
-        topology, tables_of(plan_routes(program_names(), topology, paths="destination"))
+        topology, tables_of(plan_routes(Planning(program_names(), topology), "destination"))
     )
     assert {len(found[d.name]) for d in topology.directions_of("fabric_down")} == {1}
 
 
 @pytest.mark.parametrize("topology", [leaf_spine(4, 4, 4), fat_tree(4, 2), fat_tree(4)])
 def test_by_destination_no_shift_of_all_hosts_puts_two_flows_on_a_link(topology: Topology) -> None:
-    tables = tables_of(plan_routes(program_names(), topology, paths="destination"))
+    tables = tables_of(plan_routes(Planning(program_names(), topology), "destination"))
     hosts = topology.hosts
     for shift in range(1, len(hosts)):
         flows: Counter[str] = Counter()
@@ -264,10 +266,10 @@ def test_by_destination_a_failed_link_moves_only_who_used_it_and_spreads_them(
     names = [link.name for link in topology.links]
     without = data.draw(st.sets(st.sampled_from(names), max_size=4))
     before, after = (
-        tables_of(plan_routes(program_names(), topology, failed, "destination"))
+        tables_of(plan_routes(Planning(program_names(), topology, without=failed), "destination"))
         for failed in ((), without)
     )
-    possible = tables_of(plan_routes(program_names(), topology, without, "ecmp"))
+    possible = tables_of(plan_routes(Planning(program_names(), topology, without=without), "ecmp"))
     for switch in topology.switches:
         for leaf in topology.switches_of("leaf"):
             taken: Counter[int] = Counter()
@@ -290,7 +292,7 @@ def test_by_destination_who_loses_an_uplink_takes_the_others_in_turn() -> None:
     topology = leaf_spine(2, 6, 12)
     without = ("leaf0-spine1", "leaf0-spine4")
     before, after = (
-        tables_of(plan_routes(program_names(), topology, failed, "destination"))
+        tables_of(plan_routes(Planning(program_names(), topology, without=failed), "destination"))
         for failed in ((), without)
     )
     lost = {topology.direction("leaf0", spine).source.number for spine in ("spine1", "spine4")}
@@ -306,7 +308,7 @@ def test_by_destination_who_loses_an_uplink_takes_the_others_in_turn() -> None:
 
 def test_by_destination_a_network_of_too_many_hosts_is_refused() -> None:
     with pytest.raises(InputError, match="a switch holds 4096: choose paths ecmp"):
-        plan_routes(program_names(), leaf_spine(17, 2, 253), paths="destination")
+        plan_routes(Planning(program_names(), leaf_spine(17, 2, 253)), "destination")
 
 
 def test_salts_differ_between_switches_and_seeds_and_repeat_for_a_seed() -> None:
@@ -358,7 +360,7 @@ def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
     names = [host.name for host in topology.hosts]
     members = st.lists(st.sampled_from(names), min_size=1, unique=True)
     groups = data.draw(st.lists(members, min_size=1, max_size=4))
-    trees = plan_trees(program_names(), topology, groups)
+    trees = plan_trees(program_names(), Reach(topology), groups)
     entities = tree_entities(program_names(), trees)
     tables = {s.name: Tables(entities.get(s.name, [])) for s in topology.switches}
     for tree, group in zip(trees, groups, strict=True):
@@ -373,20 +375,23 @@ def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
 
 def test_groups_are_spread_over_the_spines() -> None:
     topology = leaf_spine(4, 3, 2)
-    trees = plan_trees(program_names(), topology, [[host.name for host in topology.hosts]] * 6)
+    everybody = [host.name for host in topology.hosts]
+    trees = plan_trees(program_names(), Reach(topology), [everybody] * 6)
     assert [tree.root for tree in trees] == ["spine0", "spine1", "spine2"] * 2
     assert [tree.address - (239 << 24) for tree in trees] == list(range(6))
 
 
 def test_groups_of_a_fat_tree_are_spread_over_the_cores() -> None:
     topology = fat_tree(4)
-    trees = plan_trees(program_names(), topology, [[host.name for host in topology.hosts]] * 4)
+    everybody = [host.name for host in topology.hosts]
+    trees = plan_trees(program_names(), Reach(topology), [everybody] * 4)
     assert {tree.root for tree in trees} == {"core0", "core1", "core2", "core3"}
 
 
 def test_a_group_below_one_leaf_or_pod_stays_there() -> None:
     topology = fat_tree(4)
-    leaf_local, pod_local = plan_trees(program_names(), topology, [["h0", "h1"], ["h0", "h2"]])
+    groups = [["h0", "h1"], ["h0", "h2"]]
+    leaf_local, pod_local = plan_trees(program_names(), Reach(topology), groups)
     assert set(leaf_local.ports) == {"leaf0"}
     assert set(pod_local.ports) == {"leaf0", "leaf1", pod_local.root}
     assert pod_local.root in ("agg0", "agg1")
@@ -395,17 +400,24 @@ def test_a_group_below_one_leaf_or_pod_stays_there() -> None:
 def test_a_tree_avoids_a_failed_link() -> None:
     topology = leaf_spine(3, 2, 1)
     everybody = [host.name for host in topology.hosts]
-    trees = plan_trees(program_names(), topology, [everybody] * 3, ["leaf1-spine0"])
+    trees = plan_trees(program_names(), Reach(topology, ["leaf1-spine0"]), [everybody] * 3)
     assert {tree.root for tree in trees} == {"spine1"}
-    with pytest.raises(InputError, match=r"no switch has all of its 3 members below it"):
-        plan_trees(program_names(), topology, [everybody], ["leaf1-spine0", "leaf2-spine1"])
+    # No spine has all leaves below it: the tree goes over the leaf that both spines still have.
+    (tree,) = plan_trees(
+        program_names(), Reach(topology, ["leaf1-spine0", "leaf2-spine1"]), [everybody]
+    )
+    assert tree.root == "leaf0"
+    assert set(tree.ports) == {"leaf0", "leaf1", "leaf2", "spine0", "spine1"}
+    apart = Reach(topology, ["leaf1-spine0", "leaf1-spine1"])
+    with pytest.raises(InputError, match=r"no switch reaches all of its 3 members by the links"):
+        plan_trees(program_names(), apart, [everybody])
 
 
 def test_a_group_without_members_or_with_unknown_ones_is_refused() -> None:
     with pytest.raises(InputError, match="without members"):
-        plan_trees(program_names(), single(2), [[]])
+        plan_trees(program_names(), Reach(single(2)), [[]])
     with pytest.raises(InputError, match="h7"):
-        plan_trees(program_names(), single(2), [["h0", "h7"]])
+        plan_trees(program_names(), Reach(single(2)), [["h0", "h7"]])
 
 
 # -- faults --------------------------------------------------------------------------------------

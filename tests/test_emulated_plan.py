@@ -22,7 +22,7 @@ from weft.topo.interfaces import (
     check_link_mtu,
     check_path_mtu,
     host_burst_bytes,
-    host_shaper,
+    host_shapers,
     host_side,
     interface_name,
     switch_interfaces,
@@ -45,7 +45,7 @@ def test_interface_names_are_unique_and_fit_the_kernel() -> None:
 
 
 def test_interface_names_beyond_the_kernels_length_are_refused() -> None:
-    network = Topology("wide", (), (Switch("spine1000", "spine", 1000, 1001),), ())
+    network = Topology("wide", (), (Switch("spine1000", "spine", 1000, 1001, 2),), ())
     with pytest.raises(InputError, match=r"'spine1000-eth100' is 16 characters .*too large"):
         interface_name(Port("spine1000", 100), network)
 
@@ -74,9 +74,8 @@ def test_everything_a_host_sends_goes_to_its_leaf() -> None:
 
 def test_shapers_have_the_links_rate_and_bound() -> None:
     network = with_link(leaf_spine(1, 1, 1), "leaf0-spine0", rate_bps=5_000_000, queue_bytes=9999)
-    assert "dev h0-eth0 root handle 1: tbf rate 100000000bit" in host_shaper(
-        network.host(0), network, 9000
-    )
+    (of_host,) = host_shapers(network.host(0), network, 9000)
+    assert "dev h0-eth0 root handle 1: tbf rate 100000000bit" in of_host
     behind = switch_shapers(network, 9000)
     assert len(behind) == 3
     assert "dev leaf0-eth2 root handle 1: tbf rate 5000000bit" in behind[1]

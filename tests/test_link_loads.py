@@ -32,6 +32,7 @@ from weft.analysis.uniform_loads import (
 from weft.base.errors import InputError
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
+from weft.controller.features.feature import Planning
 from weft.controller.features.routes import plan_routes
 from weft.controller.flows import WITHIN_LEAF, Flows
 from weft.controller.selector_hash import Salts, ecmp_paths
@@ -197,7 +198,9 @@ def test_destinations_paths_are_those_of_the_planned_routes(
 ) -> None:
     topology, failed, flows = situation
     paths = ClosPaths.of(topology, failed)
-    tables = tables_of(plan_routes(program_names(), topology, failed, "destination"))
+    tables = tables_of(
+        plan_routes(Planning(program_names(), topology, without=failed), "destination")
+    )
     found = destination_paths(paths, flows.source, flows.destination).tolist()
     for source, destination, path in zip(
         flows.source.tolist(), flows.destination.tolist(), found, strict=True

@@ -16,6 +16,7 @@ from weft.base.errors import InputError
 from weft.controller import Plan
 from weft.controller.entities import Action, DefaultAction, Entity, PlannedEntry, PlannedMember
 from weft.controller.features.congestion import plan_marking
+from weft.controller.features.feature import Planning
 from weft.controller.features.pinned_paths import PathMap, Pin, plan_pins
 from weft.controller.features.routes import PATHS, Paths, plan_routes
 from weft.controller.plan import diff
@@ -157,9 +158,8 @@ def test_more_pins_than_a_switch_holds_are_refused() -> None:
 def test_a_set_in_turn_has_whole_rounds_whose_orders_a_seed_repeats(topology: Topology) -> None:
     def orders(seed: int) -> dict[str, list[int]]:
         found = {}
-        for switch, entities in plan_routes(
-            program_names(), topology, (), "spray-round-robin", seed
-        ).items():
+        planning = Planning(program_names(), topology, seed)
+        for switch, entities in plan_routes(planning, "spray-round-robin").items():
             ports = []
             for entity in entities:
                 if isinstance(entity, PlannedEntry) and entity.table == fabric.name("spray_port"):

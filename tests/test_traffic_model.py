@@ -39,6 +39,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.traffic_model import tier_model_bytes, tier_model_frame_bytes
 from weft.topo import clos
 from weft.topo.clos import LINK_TIERS, Topology
+from weft.topo.reach import Reach
 
 UNICAST = [
     (collective, algorithm)
@@ -73,7 +74,7 @@ def way(network: Topology, source: str, destination: str) -> Counter[str]:
 def flood(network: Topology, source: str, index: int = 0) -> Counter[str]:
     """How many links of each tier a packet to all hosts crosses, by the controller's tree."""
     tree = plan_trees(
-        program_names(), network, [[host.name for host in network.hosts]] * (index + 1)
+        program_names(), Reach(network), [[host.name for host in network.hosts]] * (index + 1)
     )[index]
     crossed: Counter[str] = Counter()
     waiting = [network.outward(source)[0]]
@@ -342,7 +343,7 @@ def test_every_link_of_the_controllers_aggregation_tree_has_its_share(
     elements = data.draw(st.lists(st.integers(0, 40), min_size=len(names), max_size=len(names)))
     scatter = data.draw(st.booleans())
     (tree,) = plan_aggregation(
-        program_names(), network, [AggregationJob("239.255.0.0", names, 1, 4, 0)]
+        program_names(), Reach(network), [AggregationJob("239.255.0.0", names, 1, 4, 0)]
     )
     owners = [rank for rank, count in enumerate(elements) for _ in range(-(-count // 16))]
     if not scatter:

@@ -9,12 +9,14 @@ from weft.topo.network import (
     DEFAULT_QUEUE_BYTES,
     DEFAULT_RATE_BPS,
     HOST_PORT,
+    LEVELS,
     LINK_TIERS,
     MAX_HOSTS_PER_LEAF,
     MAX_PORTS,
     MAX_SWITCHES,
     Direction,
     Host,
+    Interface,
     Link,
     LinkTier,
     Node,
@@ -70,7 +72,8 @@ class _Builder:
                 check_link_figures(rate_bps, self.delay_ns, self.queue_bytes)
 
     def add_switch(self, tier: Tier, index: int, pod: int | None = None) -> Switch:
-        switch = Switch(f"{tier}{index}", tier, index, len(self.switches) + 1, pod)
+        device_id = len(self.switches) + 1
+        switch = Switch(f"{tier}{index}", tier, index, device_id, LEVELS[tier], pod)
         self.switches.append(switch)
         self.used[switch.name] = 0
         return switch
@@ -84,7 +87,9 @@ class _Builder:
         for position in range(hosts):
             rank = len(self.hosts)
             address = host_address(leaf.index, position)
-            host = Host(f"h{rank}", rank, address, 0x0200 << 32 | address, leaf.name, gateway)
+            mac = 0x0200 << 32 | address
+            interface = Interface(HOST_PORT, address, mac, leaf.name, gateway)
+            host = Host(f"h{rank}", rank, (interface,))
             self.hosts.append(host)
             self._link(Port(host.name, HOST_PORT), self._next_port(leaf), self.rate_bps)
         self.leaves += 1
@@ -98,7 +103,7 @@ class _Builder:
                 self._link(self._next_port(lower), self._next_port(upper), rate_bps)
 
     def topology(self, name: str) -> Topology:
-        return Topology(name, tuple(self.hosts), tuple(self.switches), tuple(self.links))
+        return Topology(name, tuple(self.hosts), tuple(self.switches), tuple(self.links), clos=True)
 
     def _next_port(self, switch: Switch) -> Port:
         self.used[switch.name] += 1

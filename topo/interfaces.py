@@ -2,14 +2,23 @@
 here.
 
 The ends of all links of switches lie in the run's namespace, called ``leaf0-eth1`` (switch, port);
-a host's only interface is ``h0-eth0`` in its own namespace.
+a host's first interface is ``h0-eth0`` in its own namespace.
 """
 
 from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
 from weft.base.errors import refuse
-from weft.topo.network import Direction, Host, Link, Port, Topology, format_ipv4, format_mac
+from weft.topo.network import (
+    Direction,
+    Host,
+    Interface,
+    Link,
+    Port,
+    Topology,
+    format_ipv4,
+    format_mac,
+)
 
 LINK_MTU = 9000
 """The IP MTU of every veth, so that the largest RoCE packet and ordinary jumbo frames fit."""
@@ -34,6 +43,8 @@ sender waits for its socket and no packet is lost before it is on the wire."""
 
 BURST_NS = 200_000
 """How late the kernel's timer may be without tbf falling behind the link's rate."""
+FIRST_TABLE = 100
+"""Above the numbers of the routing tables of a host's further interfaces."""
 HOST_BURST_BYTES = 32 * 1024
 HOST_BURST_NS = 8_000_000
 """What may leave a host at once: at least so many bytes, and what its link carries in so long. A
@@ -84,7 +95,7 @@ def interface_name(port: Port, topology: Topology) -> str:
     """Return the name of the interface at a port. Raises InputError if it is longer than the kernel
     allows."""
     host = isinstance(topology.node(port.node), Host)
-    name = f"{port.node}-eth{0 if host else port.number}"
+    name = f"{port.node}-eth{port.number - host}"
     refuse(
         len(name) > INTERFACE_NAME_LENGTH,
         f"interface name {name!r} is {len(name)} characters long and the kernel takes "
@@ -120,13 +131,13 @@ def switch_side_links(
     for link in (each for each in topology.links if not is_patched(each, topology, links)):
         a = interface_name(link.a, topology)
         b = interface_name(link.b, topology)
-        node = topology.node(link.a.node)
+        interface = topology.interface_at(link.a)
         peer = (
-            f"{a} address {format_mac(node.mac)} netns {host_pids[node.name]}"
-            if isinstance(node, Host)
+            f"{a} address {format_mac(interface.mac)} netns {host_pids[link.a.node]}"
+            if interface
             else a
         )
-        ends_here = [b] if isinstance(node, Host) else [a, b]
+        ends_here = [b] if interface else [a, b]
         lines += [
             f"link add name {b} {queues} type veth peer name {peer} {queues}",
             *(f"link set dev {end} up" for end in ends_here),
@@ -135,23 +146,47 @@ def switch_side_links(
 
 
 def host_side(host: Host, topology: Topology) -> list[str]:
-    """Return lines for ``ip -batch`` in a host's namespace that set its address, its neighbour and
-    its routes.
+    """Return lines for ``ip -batch`` in a host's namespace that set its addresses, its neighbours
+    and its routes.
 
-    The subnet is not on the link: every packet follows the default route to the leaf, whose MAC
-    address is given, even to hosts of the same leaf and to multicast groups. Nothing is left to
-    ARP.
+    The default route is that of the first interface that has a gateway. What is sent from the
+    address of another one goes by that one's gateway.
     """
-    interface = interface_name(topology.outward(host.name)[0].source, topology)
-    gateway = format_ipv4(host.gateway)
-    leaf_mac = format_mac(topology.leaf_of(host.rank).mac)
+    lines = ["link set dev lo up"]
+    routed = False
+    for each in host.interfaces:
+        name = interface_name(Port(host.name, each.number), topology)
+        lines += _interface_side(each, name, topology)
+        if each.gateway is None:
+            continue
+        route = f"default via {format_ipv4(each.gateway)} dev {name} src {each.ip}"
+        if routed:
+            table = FIRST_TABLE + each.number
+            lines += [f"route add {route} table {table}", f"rule add from {each.ip} lookup {table}"]
+        else:
+            lines.append(f"route add {route}")
+        routed = True
+    return lines
+
+
+def _interface_side(each: Interface, name: str, topology: Topology) -> list[str]:
+    """Return the lines that set one interface up.
+
+    Its subnet is on the link if others are found by ARP. Else every packet follows the route to the
+    gateway, whose MAC address, the switch's, is given, even to hosts of the same switch and to
+    multicast groups. Nothing is left to ARP.
+    """
+    address = f"address add {each.ip}/{each.prefix_bits} dev {name}"
+    up = f"link set dev {name} up"
+    if each.on_link or each.gateway is None:
+        return [address, up]
+    gateway = format_ipv4(each.gateway)
+    switch_mac = format_mac(topology.switch(each.switch).mac)
     return [
-        "link set dev lo up",
-        f"address add {host.ip}/24 dev {interface} noprefixroute",
-        f"link set dev {interface} up",
-        f"neighbour add {gateway} lladdr {leaf_mac} dev {interface} nud permanent",
-        f"route add {gateway}/32 dev {interface} scope link src {host.ip}",
-        f"route add default via {gateway} dev {interface} src {host.ip}",
+        f"{address} noprefixroute",
+        up,
+        f"neighbour add {gateway} lladdr {switch_mac} dev {name} nud permanent",
+        f"route add {gateway}/32 dev {name} scope link src {each.ip}",
     ]
 
 
@@ -180,10 +215,12 @@ def shaper(
     )
 
 
-def host_shaper(host: Host, topology: Topology, link_mtu: int) -> str:
-    """Return the ``tc -batch`` line that shapes what a host sends."""
-    uplink = topology.outward(host.name)[0]
-    return shaper(uplink, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
+def host_shapers(host: Host, topology: Topology, link_mtu: int) -> list[str]:
+    """Return the ``tc -batch`` lines that shape what a host sends."""
+    return [
+        shaper(uplink, topology, link_mtu, HOST_QUEUE_BYTES, host_burst_bytes)
+        for uplink in topology.outward(host.name)
+    ]
 
 
 def switch_shapers(topology: Topology, link_mtu: int) -> list[str]:

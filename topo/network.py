@@ -1,14 +1,18 @@
 """What the network is, as pure data: hosts, switches and links with names and addresses.
 
-Nothing here opens a socket or knows which world will bring the network up. Nodes are named by
-tier and index (``h3``, ``leaf0``, ``spine1``, ``agg2``, ``core0``); a link by its two ends, lower
-one first (``h0-leaf0``, ``leaf0-spine1``); one direction of it by where it goes
-(``leaf0>spine1``). Ports of a switch count from 1: what hangs below it first, then its uplinks. A
-host has one port, number 1.
+Nothing here opens a socket or knows which world will bring the network up. A link is named by its
+two ends, the one nearer to the hosts first (``h0-leaf0``, ``leaf0-spine1``); one direction of it by
+where it goes (``leaf0>spine1``). Ports of a switch count from 1, those of a host likewise, one for
+each of its interfaces.
 
-Addresses: host j of leaf i is ``10.(i div 256).(i mod 256).(j + 1)`` in that leaf's /24, whose
-gateway is ``.254``. MAC addresses: ``02:00`` and the IPv4 address for a host, ``06:00:00:00`` and
-the device id for a switch.
+A network is a Clos of one of Weft's own shapes (`weft.topo.clos`), or any graph
+(`weft.topo.own`). In a Clos nodes are named by tier and index (``h3``, ``leaf0``, ``spine1``,
+``agg2``, ``core0``), and the ports of a switch are what hangs below it first, then its uplinks.
+
+Addresses, where none are given: interface j of the switch i that hosts are linked to is
+``10.(i div 256).(i mod 256).(j + 1)`` in that switch's /24, whose gateway is ``.254``. MAC
+addresses: ``02:00`` and the IPv4 address for a host, ``06:00:00:00`` and the device id for a
+switch.
 """
 
 import difflib
@@ -20,18 +24,22 @@ from typing import Literal, get_args
 
 from weft.base.errors import InputError, refuse
 
-Tier = Literal["leaf", "spine", "agg", "core"]
-"""A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three."""
+Tier = Literal["leaf", "spine", "agg", "core", "own"]
+"""A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three. Switches
+of a network that is no Clos are ``own``."""
 
 LinkTier = Literal["host_up", "host_down", "fabric_up", "fabric_down"]
-"""Where in the Clos one direction of a link lies."""
+"""Where in the network one direction of a link lies."""
 
 LINK_TIERS: tuple[LinkTier, ...] = get_args(LinkTier)
 FABRIC_TIERS: tuple[LinkTier, ...] = ("fabric_up", "fabric_down")
 """The directions of links between switches."""
 
 LEVELS: dict[Tier, int] = {"leaf": 1, "spine": 2, "agg": 2, "core": 3}
-"""How far above the hosts (level 0) a switch stands."""
+"""How far above the hosts (level 0) a switch of a Clos stands."""
+
+SUBNET_BITS = 24
+"""Prefix length of a leaf's subnet."""
 
 MAX_HOSTS_PER_LEAF = 253
 """A leaf's /24 without its network, gateway (.254) and broadcast addresses."""
@@ -62,24 +70,65 @@ def format_mac(mac: int) -> str:
 
 
 @dataclass(frozen=True)
-class Host:
-    """Describe an end host, which has one rank, one network interface, and a place below
-    one leaf."""
+class Interface:
+    """Describe one network interface of a host; ``number`` is its port, from 1."""
 
-    name: str
-    rank: int
+    number: int
     address: int
     """IPv4 address as an integer, most significant byte first on the wire."""
     mac: int
-    leaf: str
-    gateway: int
-    """The leaf's IPv4 address in the host's subnet; its MAC address is the leaf's."""
-    level: int = 0
+    switch: str
+    """The switch that it is linked to."""
+    gateway: int | None
+    """The address by which packets for others go; its MAC address is the switch's. None: there is
+    no such address, and the host reaches its own subnet alone."""
+    prefix_bits: int = SUBNET_BITS
+    """The prefix length of its subnet."""
+    on_link: bool = False
+    """Whether the host finds the others of its subnet by ARP, as the hosts of a switch with a
+    program of its own do. Otherwise every packet goes to the gateway, and nothing is left to
+    ARP."""
 
     @property
     def ip(self) -> str:
         """Return the IPv4 address as dotted text."""
         return format_ipv4(self.address)
+
+
+@dataclass(frozen=True)
+class Host:
+    """Describe an end host, which has one rank, and one network interface or several; it is known
+    by the address of the first, over which its rank sends."""
+
+    name: str
+    rank: int
+    interfaces: tuple[Interface, ...]
+    level: int = 0
+
+    @property
+    def address(self) -> int:
+        """Return the IPv4 address of the first interface, as an integer."""
+        return self.interfaces[0].address
+
+    @property
+    def mac(self) -> int:
+        """Return the MAC address of the first interface, as an integer."""
+        return self.interfaces[0].mac
+
+    @property
+    def leaf(self) -> str:
+        """Return the name of the switch that the first interface is linked to."""
+        return self.interfaces[0].switch
+
+    @property
+    def gateway(self) -> int | None:
+        """Return the gateway's IPv4 address of the first interface, as an integer."""
+        return self.interfaces[0].gateway
+
+    @property
+    def ip(self) -> str:
+        """Return the IPv4 address of the first interface as dotted text."""
+        return self.interfaces[0].ip
 
 
 @dataclass(frozen=True)
@@ -93,13 +142,13 @@ class Switch:
     tier: Tier
     index: int
     device_id: int
+    level: int
+    """How many links it is away from the nearest host: 1 for a leaf, 2 for a spine or an
+    aggregation switch, 3 for a core switch."""
     pod: int | None = None
     """The pod of a leaf or aggregation switch in a three-tier fat tree."""
-
-    @property
-    def level(self) -> int:
-        """Return 1 for a leaf, 2 for a spine or an aggregation switch, 3 for a core switch."""
-        return LEVELS[self.tier]
+    program: str = ""
+    """The path of a P4 program of its own; empty if it runs the fabric's."""
 
     @property
     def mac(self) -> int:
@@ -164,15 +213,29 @@ Node = Host | Switch
 
 
 @dataclass(frozen=True)
+class Subnet:
+    """Hold a range of addresses that all lie at one switch, and the interfaces that have them."""
+
+    address: int
+    bits: int
+    """The prefix length."""
+    members: tuple[tuple[int, int], ...]
+    """(number among `Topology.stations`, address) of each interface."""
+
+
+@dataclass(frozen=True)
 class Topology:
     """Describe a network by its nodes in order (hosts by rank, switches by device id) and its
     links."""
 
     name: str
-    """The shape's name: ``leaf-spine``, ``single`` or ``fat-tree``."""
+    """The shape's name, ``leaf-spine``, ``single`` or ``fat-tree``, or that of a network of one's
+    own."""
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
+    clos: bool = False
+    """Whether it is one of Weft's own shapes, whose tiers and counts say all about it."""
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
@@ -247,8 +310,61 @@ class Topology:
         return tuple(node for node in below if isinstance(node, Host))
 
     def leaf_of(self, host: int | str) -> Switch:
-        """Return the leaf that a host is linked to."""
+        """Return the switch that a host's first interface is linked to."""
         return self.switch(self.host(host).leaf)
+
+    @cached_property
+    def edge(self) -> tuple[Switch, ...]:
+        """Return the switches that hosts are linked to, by device id: the leaves of a Clos."""
+        names = {each.switch for host in self.hosts for each in host.interfaces}
+        return tuple(switch for switch in self.switches if switch.name in names)
+
+    @cached_property
+    def stations(self) -> tuple[tuple[Host, Interface], ...]:
+        """Return all interfaces of hosts: the first one of each by rank, and then all others."""
+        first = [(host, host.interfaces[0]) for host in self.hosts]
+        more = [(host, each) for host in self.hosts for each in host.interfaces[1:]]
+        return (*first, *more)
+
+    def interface_at(self, port: Port) -> Interface | None:
+        """Return the interface at a port; None if it is a switch's."""
+        node = self.nodes[port.node]
+        return node.interfaces[port.number - 1] if isinstance(node, Host) else None
+
+    @cached_property
+    def station_of(self) -> dict[tuple[str, int], int]:
+        """Return the places of interfaces among `stations`, by host and port number."""
+        return {
+            (host.name, each.number): number for number, (host, each) in enumerate(self.stations)
+        }
+
+    @cached_property
+    def subnets(self) -> dict[str, tuple[Subnet, ...]]:
+        """Return, by name of an edge switch, the subnets by which others reach its interfaces.
+
+        A subnet that other switches' interfaces share is told apart by single addresses.
+        """
+        shared: dict[tuple[int, int], set[str]] = {}
+        for _, each in self.stations:
+            shared.setdefault(_network_of(each), set()).add(each.switch)
+        whole = {
+            network
+            for network, switches in shared.items()
+            if len(switches) == 1
+            and not any(other != network and _overlap(other, network) for other in shared)
+        }
+        found: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {}
+        for number, (_, each) in enumerate(self.stations):
+            network = _network_of(each)
+            key = network if network in whole else (each.address, 32)
+            found.setdefault(each.switch, {}).setdefault(key, []).append((number, each.address))
+        return {
+            switch.name: tuple(
+                Subnet(address, bits, tuple(members))
+                for (address, bits), members in found[switch.name].items()
+            )
+            for switch in self.edge
+        }
 
     def outward(self, node: str) -> tuple[Direction, ...]:
         """Return the directions that leave a node, one for each port, by port number."""
@@ -306,6 +422,8 @@ class Topology:
             for tier in ("leaf", "agg", "spine", "core")
             if numbers[tier]
         ]
+        if numbers["own"]:
+            counts.append(f"{numbers['own']} switch{'es' if numbers['own'] > 1 else ''}")
         told = ", ".join([f"{len(self.hosts)} hosts", *counts])
         return f"{self.name}: {told}, {len(self.links)} links"
 
@@ -325,6 +443,16 @@ def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
         f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "
         f"the default is {DEFAULT_QUEUE_BYTES}",
     )
+
+
+def _network_of(interface: Interface) -> tuple[int, int]:
+    bits = interface.prefix_bits
+    return interface.address >> (32 - bits) << (32 - bits), bits
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    bits = min(one[1], other[1])
+    return one[0] >> (32 - bits) == other[0] >> (32 - bits)
 
 
 def host_address(leaf: int, position: int) -> int:

@@ -3,15 +3,15 @@ of each switch in it.
 
 A job is one communicator: its ranks send vectors to an IPv4 multicast address, every switch of the
 job's tree adds what its children send, and the root sends the sum down again. The tree is that of
-multicast (`weft.controller.features.multicast`), with a direction: its root is one of the lowest
-switches below which all hosts are, and jobs are spread over these by their numbers. A switch's
-children are the ports of the tree that lead down, numbered in the order of the ranks that they lead
-to.
+multicast (`weft.controller.features.multicast`), with a direction: its root is a switch from which
+the farthest host is least far away, and jobs are spread over these by their numbers. A switch's
+children are the ports of the tree that lead away from the root, numbered in the order of the ranks
+that they lead to.
 """
 
 import itertools
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 
@@ -19,12 +19,12 @@ from weft.base.errors import InputError, refuse
 from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
-from weft.controller.features.multicast import hosts_below, lowest_roots, max_groups
-from weft.controller.features.routes import live_directions
+from weft.controller.features.multicast import host_link, max_groups, roots_of
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
 from weft.switch.engine.control import Exact
-from weft.topo.clos import Direction, Topology
+from weft.topo.network import Topology
+from weft.topo.reach import Reach
 
 JOB_BASE_ADDRESS = 239 << 24 | 255 << 16
 SWITCH_BASE_ADDRESS = 10 << 24 | 254 << 16
@@ -138,7 +138,7 @@ class Aggregation(Feature):
         """See `Feature.plan`."""
         names, topology = planning.names, planning.topology
         jobs = planning.wants.get(self.name, ())
-        trees = plan_aggregation(names, topology, jobs, planning.without)
+        trees = plan_aggregation(names, planning.reach, jobs)
         return Planned(aggregation_entries(names, topology, trees), trees)
 
     def share(self, cells: LinkCells) -> LinkCounters:
@@ -158,17 +158,14 @@ def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
 
 
 def plan_aggregation(
-    names: ProgramNames,
-    topology: Topology,
-    jobs: Iterable[AggregationJob],
-    without: Collection[str] = (),
+    names: ProgramNames, reach: Reach, jobs: Iterable[AggregationJob]
 ) -> tuple[AggregationTree, ...]:
-    """Plan the tree of every job.
+    """Plan the tree of every job over the links of ``reach``.
 
-    ``without`` names links that are not to be used. Raises InputError for a program without
-    aggregation; an unknown host; an address that no job can have or that two jobs have; rows that a
-    switch does not have, or that two jobs have on one switch; a switch with more than 64 children;
-    and a job that no switch reaches downwards over the remaining links.
+    Raises InputError for a program without aggregation; an unknown host; an address that no job can
+    have or that two jobs have; rows that a switch does not have, or that two jobs have on one
+    switch; a switch with more than 64 children; and a job whose hosts no switch reaches over the
+    links that are up.
     """
     jobs = tuple(jobs)
     if not jobs:
@@ -180,8 +177,7 @@ def plan_aggregation(
     )
     for job in jobs:
         _check_room(names, job)
-    below = hosts_below(topology, live_directions(topology, without))
-    trees = tuple(_tree(topology, below, job) for job in jobs)
+    trees = tuple(_tree(reach, job) for job in jobs)
     for one, other in itertools.combinations(trees, 2):
         _check_apart(one, other)
     return trees
@@ -205,25 +201,23 @@ def children_group(names: ProgramNames, job: AggregationJob) -> int:
     return max_groups(names) + 1 + job.number
 
 
-def _tree(
-    topology: Topology, below: Mapping[str, Mapping[str, Direction]], job: AggregationJob
-) -> AggregationTree:
-    able = lowest_roots(topology, below, job.hosts)
+def _tree(reach: Reach, job: AggregationJob) -> AggregationTree:
+    able = roots_of(reach, job.hosts)
     refuse(
         not able,
-        f"{job}: no switch has all of its {len(job.hosts)} hosts below it by the links that are up",
+        f"{job}: no switch reaches all of its {len(job.hosts)} hosts by the links that are up",
     )
     root = able[job.number % len(able)].name
-    parents: dict[str, int | None] = {root: None}
+    links = [host_link(reach.topology, host) for host in job.hosts]
+    entered = reach.tree(root, [link.source.node for link in links])
     owners: dict[str, dict[int, int]] = {}
-    for rank, host in enumerate(job.hosts):
-        here = root
-        while here in below:
-            direction = below[here][host]
-            owners.setdefault(here, {})[rank] = direction.source.number
-            here = direction.destination.node
-            if here in below:
-                parents[here] = direction.destination.number
+    for rank, link in enumerate(links):
+        owners.setdefault(link.source.node, {})[rank] = link.source.number
+        here = link.source.node
+        while here != root:
+            owners.setdefault(entered[here].source.node, {})[rank] = entered[here].source.number
+            here = entered[here].source.node
+    parents = {root: None, **{name: each.destination.number for name, each in entered.items()}}
     nodes = {}
     for name, parent in parents.items():
         children = tuple(dict.fromkeys(owners[name].values()))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from weft.controller.entities import Entity
 from weft.controller.program_names import ProgramNames
 from weft.topo.faults import LinkLoss
 from weft.topo.network import Topology
+from weft.topo.reach import Reach
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,12 @@ class Planning:
     options: Mapping[str, Any] = field(default_factory=dict)
     """The options of the scenario, by the names of their fields; empty where there is no scenario,
     as in benchmarks."""
+
+    @cached_property
+    def reach(self) -> Reach:
+        """The paths over the links that have not failed. Raises InputError for a link that does not
+        exist."""
+        return Reach(self.topology, self.without)
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,24 @@
 it.
 
 A tree is undirected: each of its switches sends what comes in by one port of the tree out by all
-others, so any member can be the source. Its root is one of the lowest switches below which all
-members are, and groups are spread over these in turn; a group whose members share a leaf never
-leaves it. A packet passes each link of the tree exactly once.
+others, so any member can be the source. It consists of shortest paths from its root, which is one
+of the switches from which the farthest member is least far away (`Reach.centres`), and groups are
+spread over these in turn. In a Clos these are the lowest switches below which all members are, and
+a group whose members share a leaf never leaves it. A packet passes each link of the tree exactly
+once.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from weft.base.errors import refuse
 from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
-from weft.controller.features.routes import live_directions
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
 from weft.switch.engine.control import Exact
-from weft.topo.clos import Direction, Switch, Topology
+from weft.topo.network import Direction, Switch, Topology
+from weft.topo.reach import Reach
 
 GROUP_BASE_ADDRESS = 239 << 24
 LAST_GROUP = 32767
@@ -67,7 +69,7 @@ class MulticastFeature(Feature):
         if groups is None:
             everybody = [host.name for host in planning.topology.hosts]
             groups = [everybody] * len(everybody)
-        trees = plan_trees(planning.names, planning.topology, groups, planning.without)
+        trees = plan_trees(planning.names, planning.reach, groups)
         return Planned(tree_entities(planning.names, trees), trees)
 
 
@@ -77,20 +79,14 @@ def trees_of(plan: Plan) -> tuple[MulticastTree, ...]:
 
 
 def plan_trees(
-    names: ProgramNames,
-    topology: Topology,
-    groups: Iterable[Sequence[str]],
-    without: Collection[str] = (),
+    names: ProgramNames, reach: Reach, groups: Iterable[Sequence[str]]
 ) -> tuple[MulticastTree, ...]:
-    """Plan a tree for each group of hosts, given by name.
+    """Plan a tree for each group of hosts, given by name, over the links of ``reach``.
 
-    ``without`` names links that are not to be used. Raises InputError for an empty group, an
-    unknown host, too many groups, or a group that no switch reaches downwards over the remaining
-    links.
+    Raises InputError for an empty group, an unknown host, too many groups, or a group that no
+    switch reaches over the links that are up.
     """
     most = max_groups(names)
-    live = live_directions(topology, without)
-    below = hosts_below(topology, live)
     roots: dict[tuple[str, ...], list[Switch]] = {}
     ports: dict[tuple[str, tuple[str, ...]], Mapping[str, tuple[int, ...]]] = {}
     trees = []
@@ -98,16 +94,16 @@ def plan_trees(
         refuse(index >= most, f"more than {most} multicast groups")
         members = tuple(dict.fromkeys(hosts))
         if members not in roots:
-            roots[members] = lowest_roots(topology, below, members)
+            roots[members] = roots_of(reach, members)
         able = roots[members]
         refuse(
             not able,
-            f"multicast group {index}: no switch has all of its {len(members)} members below "
-            "it by the links that are up",
+            f"multicast group {index}: no switch reaches all of its {len(members)} members by the "
+            "links that are up",
         )
         root = able[index % len(able)].name
         if (root, members) not in ports:
-            ports[root, members] = _descend(live, below, root, members)
+            ports[root, members] = _tree_ports(reach, root, members)
         trees.append(MulticastTree(index, members, root, ports[root, members]))
     return tuple(trees)
 
@@ -126,58 +122,33 @@ def tree_entities(names: ProgramNames, trees: Iterable[MulticastTree]) -> dict[s
     return found
 
 
-def hosts_below(
-    topology: Topology, live: Mapping[str, tuple[Direction, ...]]
-) -> dict[str, dict[str, Direction]]:
-    """Return, by switch, the direction that leads to each host below it. Lower switches
-    come first."""
-    below: dict[str, dict[str, Direction]] = {}
-    for switch in sorted(topology.switches, key=lambda one: one.level):
-        found: dict[str, Direction] = {}
-        for direction in live[switch.name]:
-            node = topology.nodes[direction.destination.node]
-            if node.level == 0:
-                found.setdefault(node.name, direction)
-            elif node.level < switch.level:
-                for host in below[node.name]:
-                    found.setdefault(host, direction)
-        below[switch.name] = found
-    return below
-
-
-def lowest_roots(
-    topology: Topology, below: Mapping[str, Mapping[str, Direction]], members: Sequence[str]
-) -> list[Switch]:
-    """Return the lowest switches that have all members below them. Raises InputError for an unknown
-    member."""
+def roots_of(reach: Reach, members: Sequence[str]) -> list[Switch]:
+    """Return the switches that can be the root of a tree to hosts, given by name; none if no switch
+    reaches them all. Raises InputError for an unknown host."""
     refuse(
         not members,
         "a multicast group without members",
     )
-    for member in members:
-        topology.host(member)
-    able = [
-        switch
-        for switch in topology.switches
-        if all(member in below[switch.name] for member in members)
-    ]
-    lowest = min((switch.level for switch in able), default=0)
-    return [switch for switch in able if switch.level == lowest]
+    links = [host_link(reach.topology, member) for member in members]
+    for link in links:
+        if link not in reach.live[link.source.node]:
+            return []
+    return reach.centres([link.source.node for link in links])
 
 
-def _descend(
-    live: Mapping[str, tuple[Direction, ...]],
-    below: Mapping[str, Mapping[str, Direction]],
-    root: str,
-    members: Sequence[str],
-) -> dict[str, tuple[int, ...]]:
-    """Return the ports of every switch on the way from the root down to the members."""
+def host_link(topology: Topology, host: str) -> Direction:
+    """Return the direction into a host's first interface. Raises InputError for an unknown host."""
+    return topology.direction(topology.host(host).leaf, host)
+
+
+def _tree_ports(reach: Reach, root: str, members: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return the ports on a tree of every switch of it."""
+    leaving = [host_link(reach.topology, member) for member in members]
+    between = reach.tree(root, [each.source.node for each in leaving]).values()
     ports: dict[str, set[int]] = {}
-    for member in members:
-        here = root
-        while here in live:
-            direction = below[here][member]
-            for port in (direction.source, direction.destination):
-                ports.setdefault(port.node, set()).add(port.number)
-            here = direction.destination.node
-    return {node: tuple(sorted(found)) for node, found in ports.items() if node in live}
+    for each in leaving:
+        ports.setdefault(each.source.node, set()).add(each.source.number)
+    for each in between:
+        for port in (each.source, each.destination):
+            ports.setdefault(port.node, set()).add(port.number)
+    return {node: tuple(sorted(found)) for node, found in ports.items()}

@@ -1,8 +1,9 @@
 """Unicast routes: this module plans the routes of every switch of a topology.
 
-Every switch forwards towards a host's leaf by all of its shortest paths over the links that are up;
-where there are several, an ECMP group hashes flows over them. A leaf has a /32 for each of its own
-hosts. In a tree of three tiers one default route covers what goes up by all uplinks.
+Every switch forwards towards a host's switch (its leaf, in a Clos) by all of its shortest paths
+over the links that are up; where there are several, an ECMP group hashes flows over them. A switch
+has a /32 for each of its own hosts. In a Clos of three tiers one default route covers what goes up
+by all uplinks.
 
 With routes by destination, the switch takes one of these ways for each host instead, as D-Mod-K
 does (Zahavi, "Fat-tree routing and node ordering providing contention free traffic for MPI global
@@ -16,12 +17,12 @@ which set of ports (`SwitchSpraying`). Pinned paths (`weft.controller.features.p
 before all routes; flows that are not pinned go by ECMP.
 
 A member of the action selector is a port (its id is the port's number). Group 1 and set 1 hold all
-uplinks; another set of ports has id 2 + the index of the first leaf that is reached by it.
+uplinks of a Clos; another set of ports has id 2 + the index of the first switch with hosts that is
+reached by it.
 """
 
 import random
-from collections import deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -39,14 +40,12 @@ from weft.controller.plan import merge
 from weft.controller.program_names import ProgramNames
 from weft.controller.selector_hash import salt_of
 from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
-from weft.topo.clos import Direction, Host, Switch, Topology
+from weft.topo.network import Direction, Switch, Topology
+from weft.topo.reach import Reach
 
 UPLINK_GROUP = 1
 DROP_MEMBER = 1 << 16
 """Id of the member that drops, above all port numbers."""
-
-SUBNET_BITS = 24
-"""Prefix length of a leaf's subnet."""
 
 Ports = tuple[int, ...]
 
@@ -74,30 +73,20 @@ class Routes(Feature):
         """See `Feature.plan`."""
         names, topology, seed = planning.names, planning.topology, planning.seed
         paths: Paths | RoutePlanner = planning.wants.get(self.name, "ecmp")
-        routes = (
-            paths(planning)
-            if callable(paths)
-            else plan_routes(names, topology, planning.without, paths, seed)
-        )
+        routes = paths(planning) if callable(paths) else plan_routes(planning, paths)
         return Planned(merge(plan_salts(names, topology, seed), routes))
 
 
-def plan_routes(
-    names: ProgramNames,
-    topology: Topology,
-    without: Collection[str] = (),
-    paths: Paths = "ecmp",
-    seed: int = 1,
-) -> dict[str, list[Entity]]:
-    """Return the route entries of every switch, by its name.
+def plan_routes(planning: Planning, paths: Paths = "ecmp") -> dict[str, list[Entity]]:
+    """Return the route entries, by name, of every switch that runs the fabric's program.
 
-    ``without`` names links that are not to be used (failed ones); a host or leaf that cannot be
-    reached over the others has no route. ``seed`` draws the orders in which packets are sprayed.
-    Raises InputError for a link that does not exist, and for more routes or sets of ports than a
-    switch holds.
+    A host that cannot be reached over the links that are up has no route. The seed draws the orders
+    in which packets are sprayed. Raises InputError for a link that does not exist, and for more
+    routes or sets of ports than a switch holds.
     """
-    live = live_directions(topology, without)
-    next_hops = _next_hops(topology, live)
+    names, topology, reach = planning.names, planning.topology, planning.reach
+    next_hops = _next_hops(reach)
+    switches = [switch for switch in topology.switches if not switch.program]
     if paths == "destination":
         divisors = _divisors(topology)
         return {
@@ -105,11 +94,11 @@ def plan_routes(
                 names,
                 topology,
                 switch,
-                live[switch.name],
+                reach.live[switch.name],
                 next_hops[switch.name],
-                divisors[switch.level],
+                divisors.get(switch.level, 1),
             )
-            for switch in topology.switches
+            for switch in switches
         }
     in_turn = paths == "spray-round-robin"
     sprayed = in_turn or paths == "spray-random"
@@ -118,18 +107,19 @@ def plan_routes(
             names,
             topology,
             switch,
-            live[switch.name],
+            reach.live[switch.name],
             next_hops[switch.name],
-            SwitchSpraying(names, in_turn, seed, switch.device_id) if sprayed else None,
+            SwitchSpraying(names, in_turn, planning.seed, switch.device_id) if sprayed else None,
         )
-        for switch in topology.switches
+        for switch in switches
     }
 
 
 def plan_salts(names: ProgramNames, topology: Topology, seed: int) -> dict[str, list[Entity]]:
     """Return the salt of every switch's ECMP hash, drawn from ``seed`` and the switch's device id.
 
-    Aggregation switches choose after a leaf has, so they make another salt of it for each flow.
+    Aggregation switches choose after a leaf has, so they make another salt of it for each flow. So
+    do the switches without hosts of a network that is no Clos.
     """
     return {
         switch.name: [
@@ -137,55 +127,23 @@ def plan_salts(names: ProgramNames, topology: Topology, seed: int) -> dict[str, 
                 names.name("switch_config"),
                 Action.of(
                     names.name("set_salt_by_flow")
-                    if switch.tier == "agg"
+                    if switch.tier == "agg" or (switch.tier == "own" and switch.level > 1)
                     else names.name("set_salt"),
                     salt=salt_of(seed, switch.device_id),
                 ),
             )
         ]
         for switch in topology.switches
+        if not switch.program
     }
 
 
-def live_directions(
-    topology: Topology, without: Collection[str]
-) -> dict[str, tuple[Direction, ...]]:
-    """Return the directions that leave every switch over links that are up, in the order of the
-    ports."""
-    down = {topology.link(name).name for name in without}
-    return {
-        switch.name: tuple(
-            direction
-            for direction in topology.outward(switch.name)
-            if direction.link.name not in down
-        )
-        for switch in topology.switches
-    }
-
-
-def _next_hops(
-    topology: Topology, live: dict[str, tuple[Direction, ...]]
-) -> dict[str, dict[str, Ports]]:
-    """Return, by switch and destination leaf, the ports on shortest paths; the search is breadth
-    first from each leaf."""
-    hops: dict[str, dict[str, Ports]] = {switch.name: {} for switch in topology.switches}
-    for leaf in topology.switches_of("leaf"):
-        distance = {leaf.name: 0}
-        waiting = deque([leaf.name])
-        while waiting:
-            here = waiting.popleft()
-            for direction in live[here]:
-                there = direction.destination.node
-                if there in live and there not in distance:
-                    distance[there] = distance[here] + 1
-                    waiting.append(there)
-        for name in distance:
-            if name != leaf.name:
-                hops[name][leaf.name] = tuple(
-                    direction.source.number
-                    for direction in live[name]
-                    if distance.get(direction.destination.node) == distance[name] - 1
-                )
+def _next_hops(reach: Reach) -> dict[str, dict[str, Ports]]:
+    """Return, by switch and destination's switch, the ports on shortest paths."""
+    hops: dict[str, dict[str, Ports]] = {switch.name: {} for switch in reach.topology.switches}
+    for end in reach.topology.edge:
+        for name, ports in reach.ports(end.name).items():
+            hops[name][end.name] = ports
     return hops
 
 
@@ -202,7 +160,7 @@ def _entries(
         for direction in live
         if topology.nodes[direction.destination.node].level > switch.level
     )
-    by_default = bool(uplinks) and any(one.level > 2 for one in topology.switches)
+    by_default = topology.clos and bool(uplinks) and any(one.level > 2 for one in topology.switches)
     ways = {d.source.number: _member(names, topology, switch, d) for d in live}
     members: dict[int, PlannedMember] = {}
     groups: dict[Ports, PlannedGroup] = {}
@@ -234,28 +192,29 @@ def _entries(
 
     if by_default:
         route(0, 0, towards(uplinks, UPLINK_GROUP))
-    for leaf in topology.switches_of("leaf"):
-        hosts = topology.hosts_of(leaf.name)
-        if not hosts:
-            continue
-        subnet = _subnet(hosts[0])
-        if leaf.name == switch.name:
+    for end in topology.edge:
+        subnets = topology.subnets[end.name]
+        if end.name == switch.name:
             if by_default:  # an unknown address of the own subnet must not go up and come back
                 members[DROP_MEMBER] = PlannedMember(
                     names.name("ecmp"), DROP_MEMBER, Action(names.name("forwarding.drop"))
                 )
-                route(subnet, SUBNET_BITS, MemberTarget(DROP_MEMBER))
-            for host, port in _own_hosts(topology, live):
-                route(host.address, 32, towards((port,), 0))
+                for subnet in subnets:
+                    route(subnet.address, subnet.bits, MemberTarget(DROP_MEMBER))
+            for address, port in _own_addresses(topology, live):
+                route(address, 32, towards((port,), 0))
             continue
-        ports = next_hops.get(leaf.name, ())
+        ports = next_hops.get(end.name, ())
         if ports and not (by_default and ports == uplinks):
-            route(subnet, SUBNET_BITS, towards(ports, UPLINK_GROUP + 1 + leaf.index))
+            for subnet in subnets:
+                group = UPLINK_GROUP + 1 + end.index
+                route(subnet.address, subnet.bits, towards(ports, group))
     refuse(
         len(places) > names.size("spray_port"),
         f"{switch.name}: {len(places)} places to spray over, and a switch holds "
         f"{names.size('spray_port')}: choose paths ecmp, or a smaller network",
     )
+    _check_routes(names, switch, routes)
     return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
 
@@ -267,8 +226,8 @@ def _entries_by_destination(
     next_hops: dict[str, Ports],
     divisor: int,
 ) -> list[Entity]:
-    """Return a route for each host, or one for a leaf where one port reaches all its hosts."""
-    uplinks = _uplinks(topology, switch)
+    """Return a route for each host, or one for a subnet where one port reaches all of it."""
+    uplinks = _uplinks(topology, switch) if topology.clos else ()
     members = {
         direction.source.number: _member(names, topology, switch, direction) for direction in live
     }
@@ -280,29 +239,37 @@ def _entries_by_destination(
         prefix = {names.name("dst_addr"): Lpm(address, length)}
         routes.append(entry(names.name("ipv4_route"), prefix, MemberTarget(port)))
 
-    for leaf in topology.switches_of("leaf"):
-        hosts = topology.hosts_of(leaf.name)
-        ports = next_hops.get(leaf.name, ())
-        if leaf.name == switch.name:
-            for host, port in _own_hosts(topology, live):
-                route(host.address, 32, port)
-        elif hosts and ports:
-            chosen = [_choose(host.rank // divisor, ports, uplinks) for host in hosts]
+    for end in topology.edge:
+        ports = next_hops.get(end.name, ())
+        if end.name == switch.name:
+            for address, port in _own_addresses(topology, live):
+                route(address, 32, port)
+            continue
+        for subnet in topology.subnets[end.name] if ports else ():
+            chosen = [_choose(number // divisor, ports, uplinks) for number, _ in subnet.members]
             if len(set(chosen)) == 1:
-                route(_subnet(hosts[0]), SUBNET_BITS, chosen[0])
+                route(subnet.address, subnet.bits, chosen[0])
                 continue
-            for host, port in zip(hosts, chosen, strict=True):
-                route(host.address, 32, port)
-    refuse(
-        len(routes) > names.size("ipv4_route"),
-        f"{switch.name}: {len(routes)} routes by destination, and a switch holds "
-        f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network",
-    )
+            for (_, address), port in zip(subnet.members, chosen, strict=True):
+                route(address, 32, port)
+    _check_routes(names, switch, routes, " by destination")
     return [*(members[port] for port in sorted(used)), *routes]
 
 
+def _check_routes(
+    names: ProgramNames, switch: Switch, routes: Sequence[Entity], kind: str = ""
+) -> None:
+    refuse(
+        len(routes) > names.size("ipv4_route"),
+        f"{switch.name}: {len(routes)} routes{kind}, and a switch holds "
+        f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network",
+    )
+
+
 def _divisors(topology: Topology) -> dict[int, int]:
-    """Return, by level of switches, how many ways lead up to that level from a leaf."""
+    """Return, by level of switches of a Clos, how many ways lead up to that level from a leaf."""
+    if not topology.clos:
+        return {}
     divisors = {1: 1}
     for switch in sorted(topology.switches, key=lambda one: one.level):
         uplinks = len(_uplinks(topology, switch))
@@ -334,24 +301,20 @@ def _choose(number: int, ports: Ports, uplinks: Ports) -> int:
     return ports[(turn * len(missing) + missing.index(uplinks[place])) % len(ports)]
 
 
-def _own_hosts(topology: Topology, live: Sequence[Direction]) -> Iterator[tuple[Host, int]]:
-    """Return the hosts that links lead to, and the ports."""
+def _own_addresses(topology: Topology, live: Sequence[Direction]) -> Iterator[tuple[int, int]]:
+    """Return the addresses of the interfaces that links lead to, and the ports."""
     for direction in live:
-        node = topology.nodes[direction.destination.node]
-        if isinstance(node, Host):
-            yield node, direction.source.number
-
-
-def _subnet(host: Host) -> int:
-    """Return the address of a leaf's subnet."""
-    return host.address >> (32 - SUBNET_BITS) << (32 - SUBNET_BITS)
+        interface = topology.interface_at(direction.destination)
+        if interface is not None:
+            yield interface.address, direction.source.number
 
 
 def _member(
     names: ProgramNames, topology: Topology, switch: Switch, direction: Direction
 ) -> PlannedMember:
     port = direction.source.number
-    peer = topology.node(direction.destination.node)
+    interface = topology.interface_at(direction.destination)
+    peer = interface or topology.switch(direction.destination.node)
     action = Action.of(names.name("forward"), port=port, src_mac=switch.mac, dst_mac=peer.mac)
     return PlannedMember(names.name("ecmp"), port, action)
 

@@ -93,9 +93,7 @@ class PathScheme:
     def plan_routes(self, planning: Planning) -> Mapping[str, Sequence[Entity]]:
         """Return the route entries of every switch, by its name, over links that have not
         failed."""
-        return plan_routes(
-            planning.names, planning.topology, planning.without, self.routes, planning.seed
-        )
+        return plan_routes(planning, self.routes)
 
     def pieces(
         self,

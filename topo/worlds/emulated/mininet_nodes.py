@@ -394,10 +394,10 @@ class MininetNetwork:
             a, b, port1=ports[0], port2=ports[1], intfName1=names[0], intfName2=names[1]
         )
 
-    def set_address(self, host: str, ip: str, mac: str) -> None:
-        """Note a host's addresses."""
-        interface = self.net[host].intf()
-        interface.ip, interface.prefixLen, interface.mac = ip, 24, mac
+    def set_address(self, host: str, name: str, ip: str, prefix_bits: int, mac: str) -> None:
+        """Note the addresses of a host's interface."""
+        interface = self.net[host].intf(name)
+        interface.ip, interface.prefixLen, interface.mac = ip, prefix_bits, mac
 
     def stop(self) -> None:
         """End all shells. The namespaces end with the last process in them, and so do the links."""

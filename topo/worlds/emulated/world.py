@@ -23,7 +23,7 @@ from weft.topo.interfaces import (
     LinkKind,
     check_link_mtu,
     check_path_mtu,
-    host_shaper,
+    host_shapers,
     host_side,
     interface_name,
     is_patched,
@@ -31,7 +31,7 @@ from weft.topo.interfaces import (
     switch_shapers,
     switch_side_links,
 )
-from weft.topo.network import Host, Topology, format_mac
+from weft.topo.network import HOST_PORT, Host, Port, Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
@@ -236,16 +236,23 @@ class EmulatedWorld:
         def configure(host: Host) -> None:
             work = partial(
                 _configure_host,
-                self.host_interface(host.rank),
+                [
+                    interface_name(uplink.source, self.topology)
+                    for uplink in self.topology.outward(host.name)
+                ],
                 host_side(host, self.topology),
-                host_shaper(host, self.topology, self.link_mtu),
+                host_shapers(host, self.topology, self.link_mtu),
             )
             in_namespace(self._namespaces[host.name], work)
 
         with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as side_by_side:
             list(side_by_side.map(configure, self.topology.hosts))
         for host in self.topology.hosts:
-            _up(self._network).set_address(host.name, host.ip, format_mac(host.mac))
+            for each in host.interfaces:
+                interface = interface_name(Port(host.name, each.number), self.topology)
+                _up(self._network).set_address(
+                    host.name, interface, each.ip, each.prefix_bits, format_mac(each.mac)
+                )
 
     def close(self) -> None:
         """Take everything down: processes, namespaces, links, sockets and the run's folder.
@@ -305,10 +312,9 @@ class EmulatedWorld:
         """Return the id of a process in the namespace of a rank's host, by which to enter it."""
         return _up(self._namespaces.get(self.topology.host(rank).name))
 
-    def host_interface(self, rank: int) -> str:
-        """Return the name of a host's interface in its namespace."""
-        host = self.topology.host(rank)
-        return interface_name(self.topology.outward(host.name)[0].source, self.topology)
+    def host_interface(self, rank: int, number: int = HOST_PORT) -> str:
+        """Return the name of an interface of a host, by its port number, in its namespace."""
+        return interface_name(Port(self.topology.host(rank).name, number), self.topology)
 
     @property
     def switch_addresses(self) -> dict[str, str]:
@@ -454,11 +460,13 @@ class EmulatedWorld:
             self._network.check_namespaces()
 
 
-def _configure_host(interface: str, lines: Sequence[str], shaper: str) -> None:
-    """Configure a host's interface, in the calling thread's namespace."""
-    turn_offloads_off([interface])
+def _configure_host(
+    interfaces: Sequence[str], lines: Sequence[str], shapers: Sequence[str]
+) -> None:
+    """Configure a host's interfaces, in the calling thread's namespace."""
+    turn_offloads_off(interfaces)
     run_batch("ip", lines)
-    run_batch("tc", [shaper])
+    run_batch("tc", shapers)
 
 
 def _up(part: Part | None) -> Part:

@@ -77,7 +77,7 @@ class Fabric:
         cpu_ports: bool = False,
     ) -> None:
         self.topology = topology
-        switches, hosts = len(topology.switches), len(topology.hosts)
+        switches, hosts = len(topology.switches), len(topology.stations)
         numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
         ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
         if cpu_ports:
@@ -114,7 +114,7 @@ class Fabric:
         def place(node: str, port: int) -> int:
             if node in numbers:
                 return numbers[node] * ports + port
-            return first_uplink + topology.host(node).rank
+            return first_uplink + topology.station_of[node, port]
 
         for number, direction in enumerate(topology.directions):
             source, target = direction.source, direction.destination
@@ -139,14 +139,14 @@ class Fabric:
         self._agents: list[Agent | None] = [None] * hosts
         self._groups: list[Words] = [np.zeros(0, np.int64)] * hosts
         self.hosts = np.zeros(hosts, at.HostRecord.dtype)
-        """Rows of `layout.Host`."""
+        """Rows of `layout.Host`, one for each interface of a host (`Topology.stations`)."""
         table = self.hosts.ctypes.data
         self._host_rows = [at.HostRecord.at(table, rank) for rank in range(hosts)]
-        for host in topology.hosts:
-            self._host_rows[host.rank].fill(
-                address=host.address,
-                mac=host.mac,
-                gateway_mac=topology.leaf_of(host.rank).mac,
+        for number, (_, interface) in enumerate(topology.stations):
+            self._host_rows[number].fill(
+                address=interface.address,
+                mac=interface.mac,
+                gateway_mac=topology.switch(interface.switch).mac,
                 queue_bytes=host_queue_bytes,
                 due_ns=at.NEVER,
             )

@@ -43,19 +43,21 @@ class HostTap:
         fabric.hosts["captured"] = 1
         self._arrived: list[list[ArrivedFrame]] = [[] for _ in range(hosts)]
 
-    def take(self, rank: int) -> list[ArrivedFrame]:
-        """Return the frames that have arrived at a host since this was last called, in order.
+    def take(self, station: int) -> list[ArrivedFrame]:
+        """Return the frames that have arrived at an interface of a host, which is given by its
+        number (`Topology.stations`), since this was last called, in order.
 
         Raises InputError if so many arrived at all hosts at a time that the ring had no room.
         """
         self._drain()
-        lost = int(self._counts[rank, 1])
-        self._counts[rank, 1] = 0
-        taken, self._arrived[rank] = self._arrived[rank], []
+        lost = int(self._counts[station, 1])
+        self._counts[station, 1] = 0
+        taken, self._arrived[station] = self._arrived[station], []
+        host, interface = self._fabric.topology.stations[station]
         refuse(
             lost,
-            f"host {rank}: {lost} frames found no room in the ring of {self._ring.words * 8} "
-            "bytes: take them more often",
+            f"{host.name}, interface {interface.number}: {lost} frames found no room in the ring "
+            f"of {self._ring.words * 8} bytes: take them more often",
         )
         return taken
 
