@@ -1,6 +1,6 @@
 """The controller of a whole network: one session per switch, all switches at the same time."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
@@ -44,16 +44,21 @@ class Controller:
         addresses: Mapping[str, Address],
         program: ProgramPaths,
         *,
+        others: Mapping[str, ProgramPaths] | None = None,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         """Connect to all switches and make them run a program, with empty tables.
 
-        ``addresses`` says by name where each switch serves P4Runtime. If a switch is not there
+        ``addresses`` says by name where each switch serves P4Runtime. ``others`` has the programs
+        of switches that run another one; no plan is for them. If a switch is not there
         within ``deadline_s`` or refuses, raises SwitchError after all that was opened has been
         closed.
         """
         loaded = LoadableProgram(program)
         self.topology = topology
+        self.strange = set(others or {})
+        """The names of switches that run another program."""
+        programs = {path: LoadableProgram(path) for path in set((others or {}).values())}
         self.names = loaded.names
         """The names of what the switches' program has."""
         self.plan = Plan()
@@ -73,7 +78,8 @@ class Controller:
 
         def start(session: Session) -> None:
             session.connect()
-            session.push_program(loaded)
+            other = (others or {}).get(session.name)
+            session.push_program(loaded if other is None else programs[other])
 
         try:
             self._together(start, list(self._sessions.values()))
@@ -96,10 +102,9 @@ class Controller:
         """Return the session with one switch."""
         return self._sessions[switch]
 
-    def apply(self, plan: Plan, besides: Collection[str] = ()) -> None:
-        """Bring all switches in place from the plan that they hold to another one.
-
-        ``besides`` names switches that run a program of their own; they are left as they are.
+    def apply(self, plan: Plan) -> None:
+        """Bring all switches in place from the plan that they hold to another one; those that run
+        another program are left as they are.
 
         What others have written stays (`write`).
 
@@ -110,7 +115,7 @@ class Controller:
         changes = {
             switch: batches
             for switch, batches in diff(self.plan, plan).items()
-            if switch not in besides
+            if switch not in self.strange
         }
 
         for switch, batches in changes.items():
@@ -155,14 +160,16 @@ class Controller:
 
     def read_counters(self) -> dict[tuple[str, str], LinkCounters]:
         """Return the packets and bytes sent and lost on every direction of every link, by (from,
-        to)."""
+        to), as far as switches that run the fabric's program have counted them."""
         features = [each for each in all_features() if each.counters or each.host_counters]
         everywhere = [self.names.name(one) for each in features for one in each.counters]
         at_hosts = [self.names.name(one) for each in features for one in each.host_counters]
-        cells: dict[str, list[Cell]] = {switch.name: [] for switch in self.topology.switches}
+        cells: dict[str, list[Cell]] = {
+            switch.name: [] for switch in self.topology.switches if switch.name not in self.strange
+        }
         for direction in self.topology.directions:
-            if direction.tier != "host_up":
-                port = direction.source
+            port = direction.source
+            if port.node in cells:
                 counters = everywhere + (at_hosts if direction.tier == "host_down" else [])
                 cells[port.node] += [(counter, port.number) for counter in counters]
         counted = self.read_cells(cells)

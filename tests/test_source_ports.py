@@ -156,11 +156,12 @@ def test_a_runs_queue_pairs_and_the_static_analysis_have_the_same_ports() -> Non
     endpoint = Endpoint(addresses[2], options=transport_of(scenario))
     communicator = Communicator(endpoint, 2, addresses, partners=range(8))
     ends = np.array([(hosts[2], hosts[peer]) for peer in communicator.queue_pairs])
-    expected = drawn_ports(7, ClosPaths.of(network), ends, 1)[:, 0].tolist()
+    expected = drawn_ports(7, ClosPaths.of(network).address_of(ends), 1)[:, 0].tolist()
     assert endpoint.source_ports == expected
     lanes = assignment_of(replace(scenario, paths="ecmp-4"), "direct").lanes
     for (one, other), chosen in lanes.items():
-        ports = drawn_ports(7, ClosPaths.of(network), np.array([[one, other]]), 4)
+        pair = ClosPaths.of(network).address_of(np.array([[one, other]]))
+        ports = drawn_ports(7, pair, 4)
         assert [lane[0] for lane in chosen] == ports[0].tolist()
 
 

@@ -236,6 +236,8 @@ class Topology:
     links: tuple[Link, ...]
     clos: bool = False
     """Whether it is one of Weft's own shapes, whose tiers and counts say all about it."""
+    document: str = ""
+    """What a network of one's own was made from, as JSON (`weft.topo.own.NetworkDocument`)."""
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
@@ -312,6 +314,11 @@ class Topology:
     def leaf_of(self, host: int | str) -> Switch:
         """Return the switch that a host's first interface is linked to."""
         return self.switch(self.host(host).leaf)
+
+    @cached_property
+    def strange(self) -> frozenset[str]:
+        """Return the names of the switches that run a program of their own."""
+        return frozenset(switch.name for switch in self.switches if switch.program)
 
     @cached_property
     def edge(self) -> tuple[Switch, ...]:
@@ -426,6 +433,13 @@ class Topology:
             counts.append(f"{numbers['own']} switch{'es' if numbers['own'] > 1 else ''}")
         told = ", ".join([f"{len(self.hosts)} hosts", *counts])
         return f"{self.name}: {told}, {len(self.links)} links"
+
+
+def slowest_bps(topology: Topology) -> int:
+    """Return the rate, in bit/s, by which the time limits of operations go: that of host links in a
+    Clos, and that of the slowest link in any other network."""
+    some = topology.directions_of("host_up") if topology.clos else topology.directions
+    return min(direction.link.rate_bps for direction in some)
 
 
 def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:

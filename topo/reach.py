@@ -5,6 +5,7 @@ a path ends, as the switch of the hosts that are to be reached; none goes throug
 """
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +39,12 @@ class Reach:
         }
         """The directions that leave every switch over links that are up, in the order of the
         ports."""
+        self.live_at = {
+            (name, each.source.number): each
+            for name, directions in self.live.items()
+            for each in directions
+        }
+        """The same by switch and port."""
         self.numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
         """The places of switches in `Topology.switches`."""
         self._forwards = np.array([not switch.program for switch in topology.switches], bool)
@@ -74,6 +81,15 @@ class Reach:
             frontier &= self._forwards
         return found
 
+    def joined(self, switches: Collection[str]) -> bool:
+        """Return whether some switches reach each other, all over switches that run the fabric's
+        program, and run it themselves."""
+        names = list(switches)
+        numbers = [self.numbers[name] for name in names]
+        return bool(
+            self._forwards[numbers].all() and (self.hops(names[0])[numbers] != UNREACHED).all()
+        )
+
     def ports(self, destination: str) -> dict[str, tuple[int, ...]]:
         """Return, by switch, the ports on shortest paths to a switch, in order; switches that do
         not reach it are left out."""
@@ -93,6 +109,25 @@ class Reach:
             found.setdefault(source, []).append(port)
         switches = self.topology.switches
         return {switches[source].name: tuple(ports) for source, ports in found.items()}
+
+    def bridges(self, source: str, destination: str) -> list[tuple[str, str]]:
+        """Return the directions, by their ends, that lie on all shortest paths from one switch to
+        another, in order."""
+        ports = self.ports(destination)
+        found: list[tuple[str, str]] = []
+        frontier = {source}
+        while frontier != {destination}:
+            onward = {
+                (here, self.live_at[here, port].destination.node)
+                for here in frontier
+                for port in ports.get(here, ())
+            }
+            if not onward:
+                return []
+            if len(onward) == 1:
+                found += onward
+            frontier = {there for _, there in onward}
+        return found
 
     def centres(self, switches: Sequence[str]) -> list[Switch]:
         """Return the switches from which the farthest of some switches is least far away, by device
@@ -140,3 +175,12 @@ class Reach:
         """Return whether a path may go on from a switch that is so many links away from its
         start."""
         return hops == 0 or bool(self._forwards[switch])
+
+
+@lru_cache(maxsize=64)
+def longest_hops(topology: Topology) -> int:
+    """Return how many links there are between the two switches with hosts that are farthest from
+    each other, as far as they reach each other."""
+    reach = Reach(topology)
+    numbers = [reach.numbers[switch.name] for switch in topology.edge]
+    return max(int(reach.hops(switch.name)[numbers].max()) for switch in topology.edge)

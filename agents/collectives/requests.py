@@ -140,6 +140,8 @@ class Request:
     beside_bytes: int = whole(0)
     """Multicast: frame bytes that other operations put on the fullest link meanwhile. The roots
     leave room for them."""
+    pace_bps: int = whole(0)
+    """Multicast: bit/s of the slowest link that the packets go over; 0: that of the rank's own."""
     split: int = whole(0)
     """Optcast: how many pieces a request is cut into, which are dealt to the servers in turn. 0
     means one for each server."""

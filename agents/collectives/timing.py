@@ -55,7 +55,8 @@ class Pace:
         shards: bytes of every rank.
         chains: M.
         packet_bytes: payload of a packet.
-        rate_bps: B, of every host's link; 0: not known, and nothing is paced.
+        rate_bps: B, of every host's link, or of the slowest one on the way; 0: not known, and
+            nothing is paced.
         beside_bytes: frame bytes that other operations put on the fullest link meanwhile; they
             get their part of it, so that nothing waits in queues.
     """

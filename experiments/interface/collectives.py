@@ -1,6 +1,7 @@
 """Collectives on a network that is up: what of the network a scenario says, and one run of it."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from weft.base.errors import InputError, refuse
@@ -9,6 +10,7 @@ from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.options import by_key, field_of, read_option
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
+from weft.topo.own import Network, from_networkx, read_network
 
 SHAPES = ("leaf_spine", "fat_tree", "single")
 RUNS_OF_THEIR_OWN = ("repeat", "seeds", "out", "pcap", "trace")
@@ -43,16 +45,37 @@ def shape_of(network: Topology) -> dict[str, Any]:
 
 
 def scenario_on(network: Topology, collective: str, **fields: Any) -> Scenario:
-    """Return the scenario of a collective on a network. Raises InputError for a network of another
-    shape than Weft's own, and for fields that make no sense."""
-    scenario = Scenario(collective, **{**shape_of(network), **fields})
+    """Return the scenario of a collective on a network. Raises InputError for a network of Weft's
+    own shapes that has been changed, and for fields that make no sense."""
+    if network.document:
+        shape = {"topology": network.name, "graph": network.document}
+    else:
+        shape = shape_of(network)
+    scenario = Scenario(collective, **{**shape, **fields})
     refuse(
         scenario.network() != network,
-        f"network {network.describe()}: collectives run on what "
-        f"{listed(map('weft.{}'.format, SHAPES), 'and')} make, as they make it; this one has been "
-        "changed",
+        f"network {network.describe()}: it is not as "
+        f"{listed(map('weft.{}'.format, SHAPES), 'or')} makes it; make a network of your own with "
+        "weft.Network",
     )
     return scenario
+
+
+def network_of(network: Any) -> Topology:
+    """Return the network that somebody has given: a `Topology`, a `weft.Network`, the path of a
+    network file, or a graph of networkx. Raises InputError."""
+    if isinstance(network, Topology):
+        return network
+    if isinstance(network, Network):
+        return network.topology()
+    if isinstance(network, (str, Path)):
+        return read_network(network)
+    refuse(
+        not hasattr(network, "edges"),
+        f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
+        "makes, a weft.Network, the path of a network file, or a graph of networkx",
+    )
+    return from_networkx(network)
 
 
 def fields_of(collective: str, options: Mapping[str, Any]) -> dict[str, Any]:

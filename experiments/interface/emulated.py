@@ -93,16 +93,16 @@ class EmulatedNet:
         """Hear, from now on, what comes to hosts."""
         if self._receivers:
             return
-        for host in self.world.topology.hosts:
-            interface = self.world.host_interface(host.rank)
+        for host, each in self.world.topology.stations:
+            interface = self.world.host_interface(host.rank, each.number)
             pid = self.world.host_pid(host.rank)
             self._receivers.append(in_namespace(pid, partial(open_receiver, interface)))
             self._senders.append(in_namespace(pid, partial(open_sender, interface, visible=True)))
 
     def mute_hosts(self) -> None:
         """Let hosts' kernels send nothing by themselves: they have no addresses any more."""
-        for host in self.world.topology.hosts:
-            interface = self.world.host_interface(host.rank)
+        for host, each in self.world.topology.stations:
+            interface = self.world.host_interface(host.rank, each.number)
             lines = [f"addr flush dev {interface}", f"link set dev {interface} arp off"]
             in_namespace(self.world.host_pid(host.rank), partial(run_batch, "ip", lines))
 
@@ -112,10 +112,10 @@ class EmulatedNet:
             each.close()
         self._receivers, self._senders = [], []
 
-    def send(self, rank: int, frame: bytes) -> None:
-        """Send a frame from a host."""
+    def send(self, station: int, frame: bytes) -> None:
+        """Send a frame from an interface of a host."""
         self.listen()
-        sender = self._senders[rank]
+        sender = self._senders[station]
         while True:
             try:
                 sender.send(frame)
@@ -125,10 +125,10 @@ class EmulatedNet:
                     raise
                 time.sleep(FULL_S)  # the link carries no more
 
-    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
-        """Return frames that come to a host, each with its time in s."""
+    def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
+        """Return frames that come to an interface of a host, each with its time in s."""
         self.listen()
-        receiver = self._receivers[rank]
+        receiver = self._receivers[station]
         found: list[tuple[float, bytes]] = []
         end = time.monotonic() + timeout_s
         while not count or len(found) < count:

@@ -4,29 +4,27 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_rate, shown
 from weft.controller import Controller, LinkCounters
-from weft.controller.client import LoadableProgram
 from weft.controller.handles.switch import SwitchHandle
-from weft.experiments.interface.collectives import fields_of, scenario_on
+from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
 from weft.experiments.interface.commands import Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.results.results import Run
-from weft.experiments.runs.inputs import plan_around, program_of
+from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
-from weft.experiments.runs.runner import check_capacity, check_hosts
+from weft.experiments.runs.runner import check_capacity, check_hosts, check_ways
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
-from weft.switch.commands.switch_options import check_program
-from weft.switch.compiler import ProgramFiles, compile_cached
+from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import Host, Link, Topology, format_mac
+from weft.topo.network import Host, Interface, Link, Topology, format_mac
+from weft.topo.own import Network, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
 if TYPE_CHECKING:
@@ -60,8 +58,8 @@ class Backend(Protocol):
     def start(self, host: str, command: list[str]) -> Running: ...
     def listen(self) -> None: ...
     def mute_hosts(self) -> None: ...
-    def send(self, rank: int, frame: bytes) -> None: ...
-    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
+    def send(self, station: int, frame: bytes) -> None: ...
+    def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
     def start_trace(self, switch: str, packets: int) -> None: ...
     def take_trace(self, switch: str) -> list[dict[str, Any]]: ...
     def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
@@ -71,7 +69,7 @@ class Backend(Protocol):
 
 
 def up(
-    network: Topology,
+    network: "Topology | Network | str | os.PathLike[str] | Any",
     *,
     world: WorldName = "emulated",
     switch: SwitchKind = "weft",
@@ -91,7 +89,8 @@ def up(
     network stays.
 
     Args:
-        network: what `leaf_spine`, `fat_tree` or `single` returns.
+        network: what `leaf_spine`, `fat_tree` or `single` returns; a `weft.Network`, the path of a
+            network file (TOML), or a graph of networkx.
         world: ``emulated``, in namespaces with real packets, which needs root; or ``simulated``, in
             virtual time.
         switch: ``weft`` is the built-in switch; ``bmv2`` needs simple_switch_grpc and the emulated
@@ -107,15 +106,10 @@ def up(
         InputError: something of this makes no sense.
         MachineError: the machine lacks something that the emulated world needs.
     """
-    refuse(
-        not isinstance(network, Topology),
-        f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
-        "makes",
-    )
     fields: dict[str, Any] = {
         "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
     }  # fmt: skip
-    return Net(scenario_on(network, "allgather", **fields), program, fields)
+    return Net(scenario_on(network_of(network), "allgather", **fields), program, fields)
 
 
 class Net:
@@ -138,21 +132,18 @@ class Net:
             program: as for `up`.
             fields: what of the scenario holds for collectives on the network, too.
         """
-        self.topology = scenario.network()
+        self.topology = self._with_programs(scenario.network(), program)
         """What the network is."""
         self._scenario = scenario
         self._fields = dict(fields or {})
         self._down: set[str] = set()
         self._names = [switch.name for switch in self.topology.switches]
-        own = self._programs_of(program)
+        own = own_programs(self.topology)
         self.strange: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
-        if len(own) == len(self._names) and len(set(own.values())) == 1:
-            self._program = own.popitem()[1]
-            self._own: dict[str, ProgramFiles] = {}
-        else:
-            self._program = program_of(scenario)
-            self._own = own
+        alone = len(own) == len(self._names) and len(set(own.values())) == 1
+        self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
+        self._own = own
         self.backend: Backend
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
@@ -169,28 +160,26 @@ class Net:
         self._controller: Controller | None = None
         self._switches: dict[str, SwitchHandle] = {}
 
-    def _programs_of(
-        self, program: Program | Mapping[str, Program] | None
-    ) -> dict[str, ProgramFiles]:
-        """Return the compiled programs of switches that do not run the fabric's, by switch."""
+    @staticmethod
+    def _with_programs(
+        network: Topology, program: Program | Mapping[str, Program] | None
+    ) -> Topology:
+        """Return the network with the programs of switches that do not run the fabric's."""
         if program is None:
-            return {}
-        chosen = program if isinstance(program, Mapping) else dict.fromkeys(self._names, program)
-        for name in chosen:
-            self.topology.switch(name)
-        for path in chosen.values():
-            check_program(Path(path))
-        compiled = {path: compile_cached(Path(path)) for path in set(chosen.values())}
-        return {name: compiled[path] for name, path in chosen.items()}
+            return network
+        if not isinstance(program, Mapping):
+            program = dict.fromkeys((switch.name for switch in network.switches), program)
+        return with_programs(network, {name: os.fspath(path) for name, path in program.items()})
 
     def __enter__(self) -> "Net":
         """Bring the network up."""
         try:
             addresses = self.backend.bring_up()
             with self.backend.blaming_the_dead():
-                self._controller = Controller(self.topology, addresses, self._program)
-                for name, files in self._own.items():
-                    self._controller.session(name).push_program(LoadableProgram(files))
+                self._controller = Controller(
+                    self.topology, addresses, self._program, others=self._own
+                )
+                self._controller.strange = self.strange
                 self._plan()
         except BaseException:
             self.close()
@@ -305,8 +294,13 @@ class Net:
         if self.strange == set(self._names):
             return
         around = sorted(self._down)
-        plan = plan_around(self.controller.names, self._scenario, self.topology, around)
-        self.controller.apply(plan, besides=self.strange)
+        plan = plan_around(self.controller.names, self._scenario, self._as_it_is(), around)
+        self.controller.apply(plan)
+
+    def _as_it_is(self) -> Topology:
+        """Return the network with the programs that have been loaded since it came up."""
+        loaded = self.strange - self.topology.strange
+        return with_programs(self.topology, dict.fromkeys(loaded, "loaded since"))
 
     @contextmanager
     def trace(self, switch: str, packets: int = 100) -> "Iterator[PacketTrace]":
@@ -328,13 +322,12 @@ class Net:
             trace.events += self.backend.take_trace(switch)
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
-        """Return what every direction of every link has carried and lost, by (from, to), as the
+        """Return what every direction of every link has carried and lost, by (from, to), as far as
         switches that run the fabric's program have counted it."""
         refuse(
-            self.strange,
-            f"counts of links come from the fabric's program, and "
-            f"{', '.join(sorted(self.strange))} "
-            "run another: read counters of theirs",
+            self.strange == set(self._names),
+            "counts of links come from the fabric's program, and all switches run another: read "
+            "counters of theirs",
         )
         return self.controller.read_counters()
 
@@ -355,14 +348,10 @@ class Net:
             InputError: an option makes no sense, or switches run programs of their own.
             RunError: a process of the network has ended.
         """
-        refuse(
-            self.strange,
-            f"{collective}: the ranks' packets go by the fabric's program, and "
-            f"{', '.join(sorted(self.strange))} run another",
-        )
         fields = {**self._fields, **fields_of(collective, options)}
-        scenario = scenario_on(self.topology, collective, **fields)
+        scenario = scenario_on(self._scenario.network(), collective, **fields)
         check_capacity(scenario)
+        check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None
         if scenario.predict and self.world == "emulated" and not self._down:
@@ -417,8 +406,10 @@ class HostHandle:
         """The IPv4 address, dotted."""
         self.mac = format_mac(host.mac)
         """The MAC address, with colons."""
-        self.gateway_mac = format_mac(net.topology.leaf_of(host.rank).mac)
-        """The MAC address of the leaf, to which frames for hosts elsewhere go."""
+        self.interfaces = [InterfaceHandle(net, host, each) for each in host.interfaces]
+        """All network interfaces. What is said of the host itself is the first one's."""
+        self.gateway_mac = self.interfaces[0].gateway_mac
+        """The MAC address of the switch, to which frames for hosts elsewhere go."""
 
     @property
     def mininet(self) -> Any:
@@ -455,28 +446,56 @@ class HostHandle:
         return done.check() if check else done
 
     def send(self, packet: "Packet | bytes", count: int = 1) -> None:
-        """Send a frame from the host's interface: a packet of scapy's that begins with Ether, or
-        bytes. In the simulated world it leaves, and time stands still until `sniff` or
-        `Net.advance`."""
-        self._net.controller  # noqa: B018 - raises unless the network is up
-        frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
-        for _ in range(count):
-            self._net.backend.send(self.rank, frame)
+        """Send a frame from the host's first interface (`InterfaceHandle.send`)."""
+        self.interfaces[0].send(packet, count)
 
     def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
-        """Return what comes to the host's interface, as packets of scapy's with their times.
-
-        That is what has come since the network's first `send` or `sniff`, or since the host's last
-        `sniff`, and what comes until ``timeout`` seconds have passed, or ``count`` frames are there
-        (0: whatever comes). A collective ends that: then frames are heard from the next `send` or
-        `sniff` on.
-        """
-        self._net.controller  # noqa: B018 - raises unless the network is up
-        found = self._net.backend.sniff(self.rank, _seconds("sniff", timeout), count)
-        return [packet_of(frame, time_s) for time_s, frame in found]
+        """Return what comes to the host's first interface (`InterfaceHandle.sniff`)."""
+        return self.interfaces[0].sniff(timeout, count)
 
     def __repr__(self) -> str:
         return f"<host {self.name} ({self.ip})>"
+
+
+class InterfaceHandle:
+    """Handle a network interface of a host of a network that is up."""
+
+    def __init__(self, net: Net, host: Host, interface: Interface) -> None:
+        self._net = net
+        self._station = net.topology.station_of[host.name, interface.number]
+        self.name = f"{host.name}-eth{interface.number - 1}"
+        """The kernel's name for it in the emulated world."""
+        self.ip = interface.ip
+        """The IPv4 address, dotted."""
+        self.mac = format_mac(interface.mac)
+        """The MAC address, with colons."""
+        self.switch = interface.switch
+        """The name of the switch that it is linked to."""
+        self.gateway_mac = format_mac(net.topology.switch(interface.switch).mac)
+        """The MAC address of that switch."""
+
+    def send(self, packet: "Packet | bytes", count: int = 1) -> None:
+        """Send a frame: a packet of scapy's that begins with Ether, or bytes. In the simulated
+        world it leaves, and time stands still until `sniff` or `Net.advance`."""
+        self._net.controller  # noqa: B018 - raises unless the network is up
+        frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
+        for _ in range(count):
+            self._net.backend.send(self._station, frame)
+
+    def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
+        """Return what comes, as packets of scapy's with their times.
+
+        That is what has come since the network's first `send` or `sniff`, or since the interface's
+        last `sniff`, and what comes until ``timeout`` seconds have passed, or ``count`` frames are
+        there (0: whatever comes). A collective ends that: then frames are heard from the next
+        `send` or `sniff` on.
+        """
+        self._net.controller  # noqa: B018 - raises unless the network is up
+        found = self._net.backend.sniff(self._station, _seconds("sniff", timeout), count)
+        return [packet_of(frame, time_s) for time_s, frame in found]
+
+    def __repr__(self) -> str:
+        return f"<interface {self.name} ({self.ip}) at {self.switch}>"
 
 
 class LinkHandle:

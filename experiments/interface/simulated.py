@@ -86,23 +86,24 @@ class SimulatedNet:
             self._tap.close()
         self._tap = None
 
-    def send(self, rank: int, frame: bytes) -> None:
-        """Put a frame on the link of a host."""
+    def send(self, station: int, frame: bytes) -> None:
+        """Put a frame on the link of an interface of a host."""
         self.listen()
-        host = self.world.topology.host(rank)
-        self.world.fabric.inject((host.name, host.leaf), frame)
+        host, interface = self.world.topology.stations[station]
+        self.world.fabric.inject((host.name, interface.switch), frame)
 
-    def sniff(self, rank: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
-        """Let time pass, and return the frames that come to a host, each with its time in s."""
+    def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
+        """Let time pass, and return the frames that come to an interface of a host, each with its
+        time in s."""
         self.listen()
         assert self._tap is not None
         begin_ns, timeout_ns = self.world.now_ns, round(timeout_s * 1e9)
-        found = self._tap.take(rank)
+        found = self._tap.take(station)
         for part in range(1, SLICES + 1):
             if count and len(found) >= count:
                 break
             self._go_on_to(begin_ns + timeout_ns * part // SLICES)
-            found += self._tap.take(rank)
+            found += self._tap.take(station)
         return [(each.time_ns / 1e9, each.frame) for each in found]
 
     def start_trace(self, switch: str, packets: int) -> None:

@@ -113,7 +113,7 @@ class PathScheme:
         paths = situation.paths
         if not self.assigned:
             pairs = np.stack([flows.source, flows.destination], axis=1)
-            ports = drawn_ports(situation.seed, paths, pairs, self.lanes)
+            ports = drawn_ports(situation.seed, paths.address_of(pairs), self.lanes)
             salts = Salts.of(paths, situation.seed)
             return ecmp_loads(paths, salts, flows, ports), len(flows) * self.lanes
         pieces = self.pieces(paths, flows, situation.seed, unit_bytes=situation.unit_bytes)
@@ -147,13 +147,12 @@ class PathScheme:
         raise NotImplementedError
 
 
-def drawn_ports(seed: int, network: ClosPaths, ends: IntArray, lanes: int) -> IntArray:
+def drawn_ports(seed: int, addresses: IntArray, lanes: int) -> IntArray:
     """Return the source ports, int64 [pairs, lanes], that a run draws for the lanes of pairs of
     hosts.
 
-    ``ends`` has the two hosts of each pair, int64 [pairs, 2].
+    ``addresses`` has the IPv4 addresses of the two hosts of each pair, int64 [pairs, 2].
     """
-    addresses = network.address_of(ends)
     numbers = np.arange(lanes, dtype=np.int64)[None, :]
     return source_port(seed, addresses[:, :1], addresses[:, 1:], numbers)
 

@@ -187,7 +187,7 @@ def _measure(points: Sequence[Sequence[Summary]], spec: PlotSpec) -> tuple[str, 
         return sum(each.tiers[tier] for tier in tiers)
 
     def modelled(each: Summary) -> float:
-        return sum(each.model[tier] for tier in tiers)
+        return sum(each.model.get(tier, 0) for tier in tiers)
 
     def bytes_of(figure: Callable[[Summary], float]) -> tuple[Value, Value]:
         """Return a function that gives a figure in the unit of the axis, and one that divides it by
@@ -348,7 +348,7 @@ def tiers_of(results: Results, spec: PlotSpec) -> Panels:
             _labelled(point[0], told),
             tuple(TIER_NAMES[tier] for tier in used),
             {each.algorithm: tuple(each.tiers[t] / size for t in used) for each in point},
-            {each.algorithm: tuple(each.model[t] / size for t in used) for each in point}
+            {each.algorithm: tuple(each.model.get(t, 0) / size for t in used) for each in point}
             if spec.model
             else {},
         )

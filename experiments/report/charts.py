@@ -108,7 +108,9 @@ def tier_bytes(summaries: Sequence[Summary]) -> Markup:
     unit, unit_bytes = byte_unit(max(size for each in summaries for size in each.tiers.values()))
     groups = []
     for tier, name in TIERS.items():
-        figures = [(each.algorithm, each.tiers[tier], each.model[tier]) for each in summaries]
+        figures = [
+            (each.algorithm, each.tiers[tier], each.model.get(tier, 0)) for each in summaries
+        ]
         if not any(size or model for _, size, model in figures):
             continue
         bars = [

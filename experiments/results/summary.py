@@ -90,8 +90,11 @@ class Summary:
 
     @cached_property
     def model(self) -> dict[str, int]:
-        """Return the bytes by tier and direction, as theory has them."""
+        """Return the bytes by tier and direction, as theory has them; nothing of a network that is
+        no Clos."""
         scenario = scenario_of(self.scenario)
+        if scenario.is_own_network:
+            return {}
         return tier_model_bytes(scenario.network(), scenario, self.algorithm)
 
     @property

@@ -21,7 +21,7 @@ from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge
-from weft.experiments.runs.inputs import operation_of, plan_of, transport_of
+from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate
 from weft.experiments.runs.simulation import simulate
@@ -30,6 +30,7 @@ from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
+from weft.topo.network import slowest_bps
 from weft.topo.switch_kinds import has
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
 from weft.topo.worlds.emulated.outages import Network, Outages
@@ -139,7 +140,7 @@ class EmulatedTestbed:
                 outages.begin(start_ns)
                 world.record_loads(start_ns, order.load_bin_ns)
 
-            yield lambda: meeting.run(order.operation, watch, scenario.rate_bps, begin)
+            yield lambda: meeting.run(order.operation, watch, slowest_bps(world.topology), begin)
 
     @contextmanager
     def ranks(self, name: str, operation: OperationConfig, cast: Cast) -> Iterator[Rendezvous]:
@@ -182,7 +183,7 @@ class EmulatedTestbed:
                         transport=cast.transport,
                         workers=operation.request.workers,
                         path_mtu=scenario.mtu,
-                        rate_bps=scenario.rate_bps,
+                        rate_bps=world.topology.outward(names[process])[0].link.rate_bps,
                         seed=operation.seed,
                         algorithms=sorted({kind.algorithm for kind in operation.kinds}),
                     ),
@@ -260,7 +261,12 @@ def testbed_of(
             stack.enter_context(world)
             with world.blaming_the_dead():
                 controller = stack.enter_context(
-                    Controller(world.topology, world.switch_addresses, program)
+                    Controller(
+                        world.topology,
+                        world.switch_addresses,
+                        program,
+                        others=own_programs(world.topology),
+                    )
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
             launcher.wait_warm()

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.communicator import Lane, SwitchJob
@@ -29,10 +30,12 @@ from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
 from weft.experiments.theory.lanes import ALTERNATES, PathAssignment, assignment_of
-from weft.switch.compiler import ProgramFiles
+from weft.switch.commands.switch_options import check_program
+from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.faults import LinkLoss
 from weft.topo.faults.schedule import known_from_start
 from weft.topo.network import Topology
+from weft.topo.reach import Reach
 
 FREEZE_TIMEOUTS = 8
 """For how many timeouts REPS keeps to paths that it knows to work. If there were fewer, it would
@@ -87,14 +90,42 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
         scenario.ranks,
         scenario.collective,
         algorithm,
+        pace_bps=_pace_bps(scenario),
         lanes=_assignment(scenario, algorithm).pieces,
         flows=scenario.flow_graph(algorithm) if scenario.collective == FLOWS else None,
     )
 
 
+def _pace_bps(scenario: Scenario) -> int:
+    """Return the rate of the slowest link that what is multicast goes over, where links have rates
+    of their own; 0: it is that of every host's link."""
+    network = scenario.network()
+    if network.clos or not scenario.multicasting:
+        return 0
+    reach = Reach(network)
+    rates_bps = []
+    for hosts in scenario.placement.jobs:
+        names = [network.hosts[host].name for host in hosts]
+        links = [multicast.host_link(network, name) for name in names]
+        for root in multicast.roots_of(reach, names):
+            links += reach.tree(root.name, [each.source.node for each in links]).values()
+        rates_bps += [each.link.rate_bps for each in links]
+    return min(rates_bps)
+
+
 def program_of(scenario: Scenario) -> ProgramFiles:
     """Return the program of a scenario's switches, compiled."""
     return featured_program(scenario.program_values)
+
+
+def own_programs(network: Topology) -> dict[str, ProgramFiles]:
+    """Return the compiled programs of the switches that do not run the fabric's, by switch. Raises
+    InputError for a program that is not there or is wrong."""
+    paths = {switch.name: switch.program for switch in network.switches if switch.program}
+    for path in set(paths.values()):
+        check_program(Path(path))
+    compiled = {path: compile_cached(Path(path)) for path in set(paths.values())}
+    return {name: compiled[path] for name, path in paths.items()}
 
 
 def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
@@ -207,8 +238,10 @@ def plan_of(
 ) -> Plan:
     """Return all the entries of a scenario.
 
-    There are multicast groups of each job's hosts: one for each top switch, and as many for each
-    worker. Where switches add, there are also the entries for each job.
+    There are multicast groups of each job's hosts: one for each top switch of a Clos, or for each
+    switch of another network that can be a root, and as many for each worker. Where switches add,
+    there are also the entries for each job. Hosts of a network that is no Clos which do not all
+    reach each other have no groups, and nothing adds for them.
 
     Args:
         names: names of the program that the switches run.
@@ -218,14 +251,13 @@ def plan_of(
         algorithm: the algorithm whose flows' paths are pinned, if the scenario's paths are.
     """
     jobs = [[network.hosts[host].name for host in hosts] for hosts in scenario.placement.jobs]
-    top = max(switch.level for switch in network.switches)
-    roots = sum(switch.level == top for switch in network.switches)
+    roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
-    groups = max(1, groups // scenario.workers) * scenario.workers
+    groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
     demand = Demand(
         jobs,
         groups,
-        slots=(scenario.slots or 0) if scenario.adding else 0,
+        slots=(scenario.slots or 0) if scenario.adding and roots else 0,
         epoch=epoch,
         plan_routes=scheme_in(scenario).plan_routes,
         pins=_assignment(scenario, algorithm, without).pins if algorithm else (),
@@ -241,6 +273,15 @@ def plan_of(
         wants=wants_of(demand, network),
         options=vars(scenario),
     )
+
+
+def _roots(network: Topology, jobs: Sequence[Sequence[str]], without: Collection[str]) -> int:
+    """Return how many switches can be the root of a tree to each job's hosts."""
+    if network.clos and not network.strange:
+        top = max(switch.level for switch in network.switches)
+        return sum(switch.level == top for switch in network.switches)
+    reach = Reach(network, without)
+    return min(len(multicast.roots_of(reach, hosts)) for hosts in jobs)
 
 
 def _assignment(

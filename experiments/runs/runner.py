@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
+from weft.topo.network import Topology
+from weft.topo.reach import Reach
 
 MAX_EMULATED_HOSTS = 512
 """The most hosts that are emulated: each is a namespace, a shell and a rank process."""
@@ -144,6 +147,7 @@ def _run(
     for point in experiment.points:
         with _named(point):
             check_capacity(point.scenario)
+            check_ways(point.scenario, point.scenario.network())
     for network in networks:
         if network[0].scenario.world == "emulated":
             from weft.experiments.runs.emulated import check
@@ -350,6 +354,29 @@ def check_capacity(scenario: Scenario) -> None:
         "free: choose a smaller --size, fewer hosts or fewer operations",
         MachineError,
     )
+
+
+def check_ways(scenario: Scenario, network: Topology) -> None:
+    """Raise InputError unless the hosts of a scenario's ranks and servers reach each other over
+    switches that run the fabric's program."""
+    if network.clos and not network.strange:
+        return
+    placement = scenario.placement
+    hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
+    for host in hosts:
+        refuse(
+            host.leaf in network.strange,
+            f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "
+            "its own, and ranks' packets go by the fabric's program: choose other hosts "
+            "(--hosts), or give the switch no program",
+        )
+    reach = Reach(network)
+    for host in hosts[1:]:
+        refuse(
+            not reach.joined([hosts[0].leaf, host.leaf]),
+            f"{scenario.collective}: no path leads from {hosts[0].name} to {host.name} over "
+            "switches that run the fabric's program: choose other hosts (--hosts), or add links",
+        )
 
 
 def available_bytes() -> int | None:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from weft.agents.ranks import RankReport
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.runs.inputs import own_programs
 from weft.experiments.runs.operate import Advance, Order, operate
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
@@ -33,7 +34,8 @@ def simulate(
         seed=scenario.seed + repetition,
         path_mtu=scenario.mtu,
     )
-    with Controller(world.topology, world.switch_addresses, program) as controller:
+    others = own_programs(world.topology)
+    with Controller(world.topology, world.switch_addresses, program, others=others) as controller:
         return operate(
             SimulatedTestbed(scenario, world, controller), algorithm, repetition, advance
         )

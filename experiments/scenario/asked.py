@@ -52,12 +52,19 @@ from weft.experiments.scenario.choices import (
     WORLDS,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN
+from weft.experiments.scenario.networks import (
+    FILE_ENDING,
+    NetworkShape,
+    described_networks,
+    network_shape,
+)
 from weft.experiments.scenario.option import (
     ADDING,
     DURATION,
     FACTOR,
     FAULTS,
     FLAG,
+    HOSTS,
     MULTICAST,
     NETWORK,
     OPERATION,
@@ -177,12 +184,24 @@ class Asked:
     topology: str = option(
         "leaf-spine",
         TEXT,
-        "{choices}.",
+        "{choices}, or a file of a network of your own, FILE.toml.",
         group=NETWORK,
         otherwise="",
-        choices=tuple(TOPOLOGIES),
-        network=True,
+        choices=dict.fromkeys(TOPOLOGIES, "") | described_networks(),
+        besides=lambda name: name.endswith(FILE_ENDING),
+        network=lambda asked: (asked.topology, asked.graph),
     )
+    """One of Weft's own shapes, a shape that another package brings, or the network of a file."""
+    hosts: tuple[str, ...] = option(
+        (),
+        HOSTS,
+        "Which hosts are ranks, in order.",
+        group=NETWORK,
+        metavar="NAMES",
+        otherwise="all",
+    )
+    """The names of the ranks' hosts, in the order of the ranks; empty: all but those of dedicated
+    servers."""
     leaves: int | None = option(
         None,
         WHOLE,
@@ -776,6 +795,9 @@ class Asked:
     process of the built-in switch, without the kernel in between."""
     predict: bool = option(True, FLAG, "Simulate an emulated run first.", group=TESTBED)
     """Whether an emulated run is simulated, too, and its fidelity judged by the difference."""
+    graph: str = ""
+    """The description of a network that is none of Weft's own shapes, as JSON
+    (`weft.topo.own.NetworkDocument`); it is filled in from a file, or from Python."""
 
     @property
     def reducing(self) -> bool:
@@ -804,12 +826,19 @@ class Asked:
         for name in self.algorithms:
             yield from kinds_of(self.collective, name)
 
-    def owners(self) -> "Iterator[Algorithm | PathScheme]":
+    @property
+    def is_own_network(self) -> bool:
+        """Return whether the network is none of Weft's own shapes."""
+        return bool(self.graph) or self.topology not in TOPOLOGIES
+
+    def owners(self) -> "Iterator[Algorithm | PathScheme | NetworkShape]":
         """Yield all that may have options of its own."""
         from weft.experiments.paths.registry import scheme_of
 
         yield from self.kinds() if self.collective != FLOWS else ()
         yield scheme_of(self.paths)
+        if self.topology in described_networks():
+            yield network_shape(self.topology)
 
     @property
     def program_values(self) -> int:
@@ -832,6 +861,8 @@ class Asked:
 def _rows() -> dict[str, Option]:
     rows = {}
     for each in fields(Asked):
+        if "option" not in each.metadata:  # `graph`, which nobody writes
+            continue
         row: Option = each.metadata["option"]
         name = row.name or each.name.replace("_", "-")
         rows[name] = replace(row, name=name, field=each.name)

@@ -29,6 +29,7 @@ from weft.experiments.scenario.choices import (
     flag,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
+from weft.experiments.scenario.networks import with_own_network
 from weft.experiments.scenario.option import whole
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
@@ -60,13 +61,19 @@ def check_choices(asked: Asked) -> None:
     """Check every option whose value must be one of some names."""
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
-        if row.choices and value != row.default:
+        fits = row.besides is not None and isinstance(value, str) and row.besides(value)
+        if (
+            row.choices
+            and value != row.default
+            and not fits
+            and not (name == "topology" and asked.graph)
+        ):
             choose(name, value, row.choices)
 
 
 def check_ranges(asked: Asked) -> None:
     """Check that every option is within its limits, if it has limits and anything heeds it."""
-    of_others = set(COUNTS) - TOPOLOGIES[asked.topology].keys()
+    of_others = set(COUNTS) - TOPOLOGIES.get(asked.topology, {}).keys()
     for row in OPTIONS.values():
         if row.field not in of_others and asked.heeds(row):
             row.check_range(asked)
@@ -111,6 +118,8 @@ def with_shape(asked: Asked) -> Asked:
         "delay: a host of the emulated world has no way to delay what it sends; choose "
         "--world simulated, or leave --delay out",
     )
+    if asked.is_own_network:
+        return with_own_network(asked)
     defaults = TOPOLOGIES[asked.topology]
     for name in COUNTS:
         refuse(

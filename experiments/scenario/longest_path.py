@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from weft.topo.network import Topology
+from weft.topo.reach import longest_hops
 
 DATA_HEADERS_BYTES = 78
 """The headers of an Ethernet frame with a packet of an RDMA WRITE ONLY WITH IMMEDIATE."""
@@ -42,9 +43,13 @@ class LongestPath:
 
     @staticmethod
     def of(network: Topology, mtu: int) -> "LongestPath":
-        """Return the longest path of a Clos, which goes up to a switch of the highest level and
-        down again."""
-        switches = 2 * len({switch.level for switch in network.switches}) - 1
+        """Return the longest path. In a Clos it goes up to a switch of the highest level and down
+        again."""
+        switches = (
+            2 * len({switch.level for switch in network.switches}) - 1
+            if network.clos
+            else 1 + longest_hops(network)
+        )
         return LongestPath(
             switches,
             min(link.rate_bps for link in network.links),
@@ -133,9 +138,10 @@ class Marking:
     bdp_packets: float
     """The bandwidth-delay product of an idle path, in packets."""
     flows: int
-    """The hosts of a leaf, since so many flows may meet at one of its uplinks."""
+    """The hosts of a leaf (of the switch that has most), since so many flows may meet at one of its
+    uplinks."""
     paths: int
-    """The uplinks of a leaf, among which packets choose."""
+    """The uplinks of that leaf, among which packets choose."""
     queue_packets: int
     senders: int
     """How many hosts may send to one host at most."""
@@ -144,7 +150,7 @@ class Marking:
     def of(network: Topology, mtu: int) -> "Marking":
         """Return the threshold of all switches of a network, and what it consists of."""
         path = LongestPath.of(network, mtu)
-        leaf = network.switches_of("leaf")[0].name
+        leaf = max(network.edge, key=lambda one: len(network.hosts_of(one.name))).name
         tiers = [direction.tier for direction in network.outward(leaf)]
         hosts = sum(tier == "host_down" for tier in tiers)
         return Marking(

@@ -86,6 +86,15 @@ def _sizes(name: str, value: Any) -> tuple[int, ...]:
         raise InputError(f"{name} {shown(value)}: {error}") from None
 
 
+def _hosts(name: str, value: Any) -> tuple[str, ...]:
+    names = value.split(",") if isinstance(value, str) else value
+    refuse(
+        not isinstance(names, (list, tuple)) or not names,
+        f"{name} {shown(value)} is no list: write names with commas, like h0,h3,h5",
+    )
+    return tuple(_text(name, item).strip() for item in names)
+
+
 def _seconds(name: str, value: Any) -> float:
     seconds = parse_number(value.removesuffix("s") if isinstance(value, str) else value)
     if seconds is None:
@@ -188,6 +197,7 @@ PROBABILITY = OptionKind(
     "{:g}".format,
 )
 FLAG = OptionKind("yes or no", _flag, write=lambda value: "yes" if value else "no")
+HOSTS = OptionKind("names with commas", _hosts, write=",".join)
 SEEDS = OptionKind("seeds", lambda name, value: parse_seeds(value, name), write=format_seeds)
 
 
@@ -212,6 +222,8 @@ class Option:
     one."""
     choices: Mapping[str, str]
     """The names to choose from, each with what help says of it in brackets, if anything."""
+    besides: Callable[[str], bool] | None
+    """Says whether a value that is none of the choices will do all the same, like a file's name."""
     between: Limits | None
     """The least and the largest value, or a function of what is asked that returns them."""
     instead_of: tuple[str, ...]
@@ -280,6 +292,7 @@ def option(
     metavar: str | None = None,
     otherwise: str | None = None,
     choices: Iterable[str] = (),
+    besides: Callable[[str], bool] | None = None,
     between: Limits | None = None,
     instead_of: tuple[str, ...] = (),
     network: bool | Callable[[Any], object] = False,
@@ -291,7 +304,7 @@ def option(
     if not isinstance(choices, Mapping):
         choices = dict.fromkeys(choices, "")
     row = Option(
-        name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, between,
-        instead_of, network, heeded, who, counted,
+        name, kind, help, group, default, metavar or kind.metavar, otherwise, choices, besides,
+        between, instead_of, network, heeded, who, counted,
     )  # fmt: skip
     return dataclass_field(default=default, metadata={"option": row})

@@ -1,4 +1,5 @@
-"""Options that algorithms and path schemes have of their own, made a part of the table of all."""
+"""Options that algorithms, path schemes and networks have of their own, made a part of the table of
+all."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from weft.base.errors import refuse
 from weft.base.registry import Registry
 from weft.base.units import listed
 from weft.experiments.paths.names import SCHEMES
+from weft.experiments.scenario.networks import described_networks, network_shape
 from weft.experiments.scenario.option import GROUPS, Option
 
 T = TypeVar("T")
@@ -21,8 +23,8 @@ def having_options(registry: Registry) -> Iterator[str]:
 
 
 def with_own_options(table: type[T]) -> type[T]:
-    """Give a class whose fields are options one for each that an algorithm or a path scheme has of
-    its own, before it is made a dataclass.
+    """Give a class whose fields are options one for each that an algorithm, a path scheme or a
+    network has of its own, before it is made a dataclass.
 
     Options that cannot be used are left out, and standard error says why.
     """
@@ -30,6 +32,9 @@ def with_own_options(table: type[T]) -> type[T]:
     for registry in (ALGORITHMS, SCHEMES):
         for name in having_options(registry):
             owners.setdefault(registry.get(name).options, []).append(name)
+    for name in described_networks():
+        if fields(network_shape(name).options):
+            owners.setdefault(network_shape(name).options, []).append(name)
     for options, names in owners.items():
         try:
             hints = get_type_hints(options)
@@ -56,6 +61,6 @@ def _checked(name: str, row: object, table: type) -> Option:
 
 
 def _heeding(options: type) -> Callable[[Any], bool]:
-    """Return whether a scenario's algorithms or its path scheme have these options, as a function
-    of it."""
+    """Return whether a scenario's algorithms, its path scheme or its network have these options, as
+    a function of it."""
     return lambda asked: any(each.options is options for each in asked.owners())

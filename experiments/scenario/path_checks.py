@@ -26,6 +26,11 @@ MAX_TIMEOUT_NS = 10**12
 def with_transport(asked: Asked) -> Asked:
     """Check and fill in how flows find their paths, and how the transport reacts."""
     scheme = scheme_of(asked.paths)
+    refuse(
+        scheme.assigned and asked.is_own_network,
+        f"paths {asked.paths!r} assigns the paths of a Clos, and topology {asked.topology!r} is "
+        "none: choose ecmp, ecmp-N, destination, spray, reps or plb",
+    )
     congestion = asked.congestion
     never_marks = not has(asked.switch, "ECN marks")
     if congestion is None:

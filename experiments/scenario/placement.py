@@ -1,9 +1,13 @@
 """Placement: which hosts of a network are ranks of which job, and which are reduction servers."""
 
 import random
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from weft.base.errors import InputError, refuse
+from weft.topo.network import Topology
 
 
 @dataclass(frozen=True)
@@ -87,3 +91,64 @@ def place(
     else:
         where = ranks[:servers]
     return Placement(teams, tuple(where))
+
+
+def place_among(
+    network: Topology,
+    hosts: Sequence[str],
+    *,
+    jobs: int,
+    servers: int = 0,
+    dedicated: bool = True,
+    order: str = "in-order",
+    seed: int = 1,
+) -> Placement:
+    """Put ranks on hosts that are named, or on all hosts of a network whose switches are not alike.
+
+    Dedicated servers are on the first of the other hosts; where none are named, on the last ones of
+    the network. Ranks go to the jobs in turn.
+
+    Args:
+        hosts: names of the ranks' hosts, in the order of the ranks; empty: all but the servers'.
+        servers, dedicated, order, seed: as for `place`; an order is for hosts that are not named.
+
+    Raises:
+        InputError: a host is not there, or named twice; there are too few hosts; or the jobs would
+            not be of equal size.
+    """
+    for name, times in Counter(hosts).items():
+        network.host(name)
+        refuse(times > 1, f"hosts: {name!r} is named {times} times: a host has one rank")
+    refuse(
+        hosts and order != "in-order",
+        f"placement {order!r} beside hosts {','.join(hosts)}: the names say the order; leave one "
+        "of them out",
+    )
+    apart = servers if dedicated else 0
+    total = len(network.hosts)
+    ranks = [network.host(name).rank for name in hosts] or list(range(total - apart))
+    others = [host.rank for host in network.hosts if host.rank not in {*ranks}]
+    refuse(
+        not ranks or apart > len(others),
+        f"servers {servers}: {total} hosts leave {len(others)} for servers beside {len(ranks)} "
+        "ranks; lower servers, name fewer hosts, or put them on the ranks' hosts "
+        "(--server-placement ranks)",
+    )
+    if order == "strided":
+        below: dict[str, list[int]] = {}
+        for rank in ranks:
+            below.setdefault(network.hosts[rank].leaf, []).append(rank)
+        ranks = [rank for row in zip_longest(*below.values()) for rank in row if rank is not None]
+    elif order == "random":
+        random.Random(f"placement {seed}").shuffle(ranks)
+    refuse(
+        jobs < 1 or len(ranks) % jobs,
+        f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
+        f"divisor of {len(ranks)}",
+    )
+    refuse(
+        not dedicated and servers > len(ranks),
+        f"servers {servers} on the hosts of {len(ranks)} ranks: at most one each; lower it",
+    )
+    teams = tuple(tuple(ranks[job::jobs]) for job in range(jobs))
+    return Placement(teams, tuple(others[:servers] if dedicated else ranks[:servers]))

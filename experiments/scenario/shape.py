@@ -3,12 +3,15 @@
 from weft.base.errors import refuse
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import MAX_HOSTS
-from weft.experiments.scenario.placement import Placement, place, servers_on_leaf
+from weft.experiments.scenario.networks import network_from
+from weft.experiments.scenario.placement import Placement, place, place_among, servers_on_leaf
 from weft.topo import clos
 
 
 def network_of(asked: Asked) -> clos.Topology:
     """Return the network that is asked for. Raises `InputError` if there is no such network."""
+    if asked.is_own_network:
+        return network_from(asked.graph)
     if asked.topology == "single":
         assert asked.hosts_per_leaf is not None
         refuse(
@@ -74,7 +77,17 @@ def _fabric_rate_bps(asked: Asked, hosts_on_leaf: int, uplinks: int) -> int | No
 
 def placement_of(asked: Asked, network: clos.Topology) -> Placement:
     """Return which hosts of the network are ranks, and which are servers. Raises `InputError` if
-    ranks or servers cannot be spread evenly."""
+    ranks or servers cannot be spread evenly, or a host is not there."""
+    if asked.hosts or asked.is_own_network:
+        return place_among(
+            network,
+            asked.hosts,
+            jobs=asked.jobs,
+            servers=asked.servers or 0,
+            dedicated=asked.server_placement == "dedicated",
+            order=asked.rank_placement,
+            seed=asked.seed,
+        )
     leaves = len({host.leaf for host in network.hosts})
     return place(
         leaves,
@@ -89,7 +102,14 @@ def placement_of(asked: Asked, network: clos.Topology) -> Placement:
 
 def default_servers(asked: Asked) -> int:
     """Return how many reduction servers there are by default: as many as ranks; in a fat tree,
-    whose number of hosts is given, half of each leaf's hosts."""
+    whose number of hosts is given, half of each leaf's hosts. Where ranks' hosts are named there
+    are at most as many as other hosts, and in a network of one's own, half of all hosts."""
+    if asked.hosts or asked.is_own_network:
+        total = len(network_of(asked).hosts)
+        ranks = len(asked.hosts) or total // 2
+        if asked.server_placement != "dedicated":
+            return len(asked.hosts) or total
+        return max(1, min(ranks, total - ranks))
     if asked.topology == "single":
         return asked.hosts_per_leaf or 1
     if asked.topology == "leaf-spine":

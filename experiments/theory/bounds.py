@@ -1,7 +1,8 @@
 """Bounds: what theory says of a collective's completion time.
 
 N is the bytes a rank (n_r of rank r, T of all), P the number of ranks, and B the bits a second of
-host links in each direction. Bounds hold for host links and the order that the algorithm
+host links in each direction; where these differ, what every rank's link carries takes its own time.
+Bounds hold for host links and the order that the algorithm
 prescribes. If a leaf's uplinks carry less than its hosts can send, they also hold for links between
 switches, over which unicast flows are spread as well as can be. Propagation and the time to add
 count as 0.
@@ -10,10 +11,18 @@ count as 0.
 import operator
 from dataclasses import replace
 
+import numpy as np
+
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.overheads import write_frames
-from weft.agents.collectives.transfers import Sizing, Transfers, fullest_link_bytes, payload
+from weft.agents.collectives.transfers import (
+    IntArray,
+    Sizing,
+    Transfers,
+    fullest_link_bytes,
+    payload,
+)
 from weft.base.entry_points import blamed
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -64,7 +73,9 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
     hosts = int((gather.host_bytes(gathered) + scatter.host_bytes(scattered)).max())
     links = scatter.least_bytes(scattered)
     network = scenario.network()
-    leaves = len(network.switches_of("leaf"))
+    if not network.clos:
+        return max(hosts, links)
+    leaves = len({network.hosts[host].leaf for host in scenario.placement.jobs[0]})
     top = max(switch.level for switch in network.switches)
     if leaves > 1 and sum(switch.level == top for switch in network.switches) == 1:
         links += gathered.ranks // leaves * int(gathered.sizes[0])
@@ -74,16 +85,41 @@ def step_bound_bytes(scenario: Scenario, algorithm: str, *, frames: bool = True)
 def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     """Return the least time (ns) that the links which an algorithm names need; links between
     switches over which flows are spread are left out."""
+    rates_bps = host_rates_bps(scenario)
+    fastest_bps = int(rates_bps.max())
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
-        return (scenario.layers or 1) * fullest * 8 * 10**9 // scenario.rate_bps
+        return (scenario.layers or 1) * fullest * 8 * 10**9 // fastest_bps
     if scenario.collective == FLOWS:
         sizing = write_frames(scenario.mtu) if frames else payload
-        return _flows_ns(scenario.flow_graph(algorithm), scenario.rate_bps, sizing)
+        return _flows_ns(scenario.flow_graph(algorithm), fastest_bps, sizing)
     kind, task = asked_of(scenario, algorithm, frames=frames)
+    if task.ranks == 1:
+        return 0
     with blamed(kind, "least_bytes"):
-        size_bytes = operator.index(kind.least_bytes(task)) if task.ranks > 1 else 0
-    return size_bytes * 8 * 10**9 // scenario.rate_bps
+        size_bytes = operator.index(kind.least_bytes(task))
+    least_ns = size_bytes * 8 * 10**9 // fastest_bps
+    if (rates_bps == fastest_bps).all():
+        return least_ns
+    with blamed(kind, "host_bytes"):
+        own = task.operations * kind.host_bytes(task)
+    return max(least_ns, int((own * 8e9 / rates_bps[: task.ranks]).max()))
+
+
+def host_rates_bps(scenario: Scenario) -> IntArray:
+    """Return the rates of the links of the hosts of a job's ranks, int64 [ranks]; of several jobs,
+    the fastest one's for each rank."""
+    network = scenario.network()
+    if network.clos:
+        return np.full(scenario.ranks, scenario.rate_bps, np.int64)
+    rates: IntArray = np.array(
+        [
+            [network.outward(network.hosts[host].name)[0].link.rate_bps for host in hosts]
+            for hosts in scenario.placement.jobs
+        ],
+        np.int64,
+    )
+    return np.asarray(rates.max(axis=0), np.int64)
 
 
 def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:

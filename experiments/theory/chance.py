@@ -5,6 +5,7 @@ from collections import Counter
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
+from weft.topo.reach import Reach
 
 
 def chances(scenario: Scenario) -> list[str]:
@@ -25,6 +26,12 @@ def chances(scenario: Scenario) -> list[str]:
 
 
 def _has_choice(network: Topology) -> bool:
-    """Return whether a switch has more than one way up."""
+    """Return whether a switch has more than one way up; in a network that is no Clos, more than
+    one shortest path to a host."""
+    if not network.clos:
+        reach = Reach(network)
+        return any(
+            len(ports) > 1 for end in network.edge for ports in reach.ports(end.name).values()
+        )
     ups = Counter(direction.source.node for direction in network.directions_of("fabric_up"))
     return max(ups.values(), default=0) > 1

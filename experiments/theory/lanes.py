@@ -71,9 +71,9 @@ def assignment_of(
         if scheme.assigned
         else {pair: (WITHIN_LEAF,) * scheme.lanes for pair in _pairs(steps)}
     )
-    ports = _ports(scenario.seed, scheme, ClosPaths.of(network, known), paths)
+    ports = _ports(scenario.seed, scheme, network, known, paths)
     pinned = paths
-    if failed:
+    if failed and scheme.assigned:
         left = ClosPaths.of(network, known | failed)
         pinned = {pair: _moved(pair, chosen, left) for pair, chosen in paths.items()}
     pins = _pins(ports, pinned) if scheme.assigned == "pins" else ()
@@ -155,7 +155,8 @@ def _moved(pair: Pair, chosen: tuple[int, ...], network: ClosPaths) -> tuple[int
 def _ports(
     seed: int,
     scheme: PathScheme,
-    network: ClosPaths,
+    network: Topology,
+    known: Collection[str],
     paths: Mapping[Pair, tuple[int, ...]],
 ) -> dict[Pair, list[Lane]]:
     """Return the source port of each lane, and those that it goes on with where nothing comes
@@ -165,9 +166,12 @@ def _ports(
     if scheme.assigned:
         away = [pair for pair, chosen in paths.items() if chosen[0] != WITHIN_LEAF]
         ends = np.array(away, np.int64).reshape(-1, 2)
-        ports = source_ports(network, Salts.of(network, seed), ends[:, 0], ends[:, 1])
+        clos = ClosPaths.of(network, known)
+        ports = source_ports(clos, Salts.of(clos, seed), ends[:, 0], ends[:, 1])
         mapped = dict(zip(away, ports, strict=True))
-    drawn = drawn_ports(seed, network, np.array([*paths], np.int64).reshape(-1, 2), _most(paths))
+    addresses = np.array([host.address for host in network.hosts], np.int64)
+    pairs = np.array([*paths], np.int64).reshape(-1, 2)
+    drawn = drawn_ports(seed, addresses[pairs], _most(paths))
     for (pair, chosen), ports_of_pair in zip(paths.items(), drawn.tolist(), strict=True):
         own = ports_of_pair[: len(chosen)]
         if pair not in mapped:

@@ -29,7 +29,7 @@ def tier_model_bytes(network: Topology, scenario: Scenario, algorithm: str) -> d
     """Return the payload bytes of all of a run's operations by tier and direction (`LINK_TIERS`).
 
     Raises:
-        InputError: nothing is known of the algorithm.
+        InputError: nothing is known of the algorithm, or the network is no Clos.
     """
     return _tier_bytes(network, scenario, algorithm, frames=False)
 
@@ -85,9 +85,11 @@ def member_hosts(scenario: Scenario, job: int = 0) -> list[int]:
 
 def places_of(network: Topology, hosts: Sequence[int] | None = None) -> Places:
     """Return the places of members on these hosts, which are given by number; by default member m
-    is on host m."""
-    leaves = {switch.name: switch for switch in network.switches_of("leaf")}
+    is on host m. In a network that is no Clos all are taken to be below one switch."""
     host = np.arange(len(network.hosts)) if hosts is None else np.asarray(hosts, np.int64)
+    if not network.clos:
+        return Places(host, np.zeros_like(host), np.zeros_like(host))
+    leaves = {switch.name: switch for switch in network.switches_of("leaf")}
     leaf = np.array([leaves[each.leaf].index for each in network.hosts], np.int64)
     pod = np.array([leaves[each.leaf].pod or 0 for each in network.hosts], np.int64)
     return Places(host, leaf[host], pod[host])
@@ -96,6 +98,10 @@ def places_of(network: Topology, hosts: Sequence[int] | None = None) -> Places:
 def _tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> dict[str, int]:
+    refuse(
+        not network.clos,
+        f"theory knows what the tiers of a Clos carry, and {network.describe()} is none",
+    )
     found = list(_each_tier_bytes(network, scenario, algorithm, frames=frames))
     return {tier: sum(getattr(each, tier) for each in found) for tier in LINK_TIERS}
 

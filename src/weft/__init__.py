@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from weft.experiments.scenario.scenario import Scenario
     from weft.topo.clos import Topology, fat_tree, leaf_spine, single
     from weft.topo.faults import Fault, LinkLoss
+    from weft.topo.own import Network, from_networkx, read_network
 
 __version__ = VERSION
 
 __all__ = [
-    "Fault", "LinkLoss", "Net", "Results", "Scenario", "Topology", "fat_tree", "leaf_spine", "run",
-    "single", "up",
+    "Fault", "LinkLoss", "Net", "Network", "Results", "Scenario", "Topology", "fat_tree",
+    "from_networkx", "leaf_spine", "read_network", "run", "single", "up",
 ]  # fmt: skip
 
 
@@ -36,11 +37,14 @@ _HOMES = {
     "Fault": "weft.topo.faults",
     "LinkLoss": "weft.topo.faults",
     "Net": "weft.experiments.interface.net",
+    "Network": "weft.topo.own",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
     "Topology": "weft.topo.clos",
     "fat_tree": "weft.topo.clos",
+    "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",
+    "read_network": "weft.topo.own",
     "run": "weft.experiments.runs.runner",
     "single": "weft.topo.clos",
     "up": "weft.experiments.interface.net",

@@ -80,7 +80,7 @@ class MulticastOperation(Operation):
         self._subgroups.mark_shard(communicator.rank)
         self._pace = Pace(
             self._shards, self._chains, self._subgroups.packet_bytes,
-            communicator.endpoint.rate_bps, request.beside_bytes,
+            request.pace_bps or communicator.endpoint.rate_bps, request.beside_bytes,
         )  # fmt: skip
         self._fetch = FetchRing(communicator, self._posts, region, self._subgroups, request.number)
         self._first, self._end = chain_of(communicator.rank, size, self._chains)

@@ -32,7 +32,7 @@ from weft.base.errors import MachineError, RunError
 from weft.switch.p4runtime.local import LocalSwitch
 from weft.topo.faults import Fault
 from weft.topo.interfaces import check_path_mtu
-from weft.topo.network import Topology, check_link_figures
+from weft.topo.network import Topology, check_link_figures, slowest_bps
 from weft.topo.worlds.simulated.fabric import Fabric
 from weft.topo.worlds.simulated.rules import FaultPlan
 
@@ -267,7 +267,7 @@ class _Operation:
         """(team, rank of the team) of each process that is a rank."""
         self._process_at = {host: process for process, host in enumerate(self._hosts)}
         sizes = [len(team.addresses) for team in cast.teams]
-        limited = operation.limited(max(sizes), min(rate_bps))
+        limited = operation.limited(max(sizes), slowest_bps(world.topology))
         self._workloads = [
             limited.workloads(number, team, keep=True) for number, team in enumerate(cast.teams)
         ]
