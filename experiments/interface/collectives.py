@@ -1,5 +1,6 @@
 """Collectives on a network that is up: what of the network a scenario says, and one run of it."""
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 from weft.base.errors import InputError, refuse
 from weft.base.units import listed, shown
 from weft.experiments.scenario.asked import OPTIONS
+from weft.experiments.scenario.networks import FILE_ENDING
 from weft.experiments.scenario.options import by_key, field_of, read_option
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.network import Topology
@@ -68,12 +70,12 @@ def network_of(network: Any) -> Topology:
         return network
     if isinstance(network, Network):
         return network.topology()
-    if isinstance(network, (str, Path)):
-        return read_network(network)
+    if isinstance(network, (str, os.PathLike)) and Path(network).suffix == FILE_ENDING:
+        return read_network(Path(network))
     refuse(
         not hasattr(network, "edges"),
         f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
-        "makes, a weft.Network, the path of a network file, or a graph of networkx",
+        "makes, a weft.Network, a network file (NAME.toml), or a graph of networkx",
     )
     return from_networkx(network)
 

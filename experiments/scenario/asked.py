@@ -720,7 +720,7 @@ class Asked:
     delay_ns: int = option(
         0,
         DURATION,
-        "Propagation delay of every link; simulated world alone.",
+        "Propagation delay of every link; of the built-in switch alone.",
         group=NETWORK,
         name="delay",
         between=(0, 10**9),

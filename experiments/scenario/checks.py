@@ -29,7 +29,7 @@ from weft.experiments.scenario.choices import (
     flag,
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
-from weft.experiments.scenario.networks import with_own_network
+from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.option import whole
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
@@ -112,11 +112,6 @@ def with_shape(asked: Asked) -> Asked:
         asked.mtu not in MTUS,
         f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
         "(bytes of payload a packet)",
-    )
-    refuse(
-        asked.world == "emulated" and asked.delay_ns,
-        "delay: a host of the emulated world has no way to delay what it sends; choose "
-        "--world simulated, or leave --delay out",
     )
     if asked.is_own_network:
         return with_own_network(asked)

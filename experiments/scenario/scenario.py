@@ -128,6 +128,7 @@ class Scenario(Asked):
         return {
             **asdict(self),
             "algorithms": list(self.algorithms),
+            "hosts": list(self.hosts),
             "sizes_bytes": list(self.sizes_bytes),
             "seeds": list(self.seeds),
             "faults": [str(fault) for fault in self.faults],

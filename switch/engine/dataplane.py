@@ -142,6 +142,12 @@ class Dataplane:
             self.memory.port(switch, port).peer = far * self.port_count + far_port
         self.context.patches += 2
 
+    def lead(self, end: tuple[int, int], far: tuple[int, int]) -> None:
+        """Let what leaves a port, (switch, port), enter another one as over a link in one
+        direction."""
+        self.memory.port(*end).peer = far[0] * self.port_count + far[1]
+        self.context.patches += 1
+
     def set_link(self, switch: int, port: int, *, up: bool) -> None:
         """Let the patch link at a port fail, or come back: down, it loses all that reaches either
         end. Raises InputError if there is none."""

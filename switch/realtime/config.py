@@ -21,7 +21,9 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     """Describe a port: its interface, and the link behind it, which has no limit with rate 0.
 
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
-    process that the link leads to. ``pcap_in``, ``pcap_out``: files that hold what comes in and
+    process that the link leads to. ``ingress_delay_ns`` is the delay of a link from whoever cannot
+    delay what they send: so long after a frame has come to the interface it is in the switch.
+    ``pcap_in``, ``pcap_out``: files that hold what comes in and
     what goes out; they may be one file.
     """
 
@@ -29,6 +31,7 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     interface: str = ""
     rate_bps: int = 0
     delay_ns: int = 0
+    ingress_delay_ns: int = 0
     queue_bytes: int = 1 << 30
     queue_packets: int = 1 << 20
     patch: tuple[str, int] | None = None
@@ -122,9 +125,14 @@ def _check_ports(switch: SwitchConfig) -> None:
         )
         refuse(port.patch is None and not port.interface, f"{where}: it has no interface")
         refuse(
-            min(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets) < 0,
-            f"{where}: a negative figure",
+            port.patch is not None and port.ingress_delay_ns,
+            f"{where}: an ingress delay is for an interface; a patch link delays at both ends",
         )
+        figures = (
+            port.rate_bps, port.delay_ns, port.ingress_delay_ns, port.queue_bytes,
+            port.queue_packets,
+        )  # fmt: skip
+        refuse(min(figures) < 0, f"{where}: a negative figure")
 
 
 def _check_patches(switches: tuple[SwitchConfig, ...]) -> None:

@@ -29,7 +29,9 @@ from weft.switch.engine.pipeline import ingest
 from weft.switch.engine.queues import (
     append,
     next_deadline,
+    put_on_link,
     release,
+    reschedule,
     take_buffer,
     take_departure,
     take_first,
@@ -124,6 +126,8 @@ class SocketRecord(Record):
     """When the port's link would have carried all that was received."""
     rate_bps: int
     """The rate of the link as it was configured: what comes in is not slower for a slowed port."""
+    line: int
+    """The port index over which what comes in goes first, for its delay, or NONE."""
 
 
 @record
@@ -300,6 +304,21 @@ def put_tag_back(context: Context, io: LoopRecord, slot: int, row: Packet) -> No
 
 
 @jit
+def delay_frame(context: Context, line: int, packet: int, now: int) -> None:
+    """Let a frame be in its switch after the delay of a line, a port without rate that leads there;
+    what else is done to a frame that comes is done then (`weft.switch.engine.events.cross`)."""
+    row = Packet(context.packets, packet)
+    row.payload = row.frame
+    row.payload_length = row.frame_length
+    row.length = row.frame_length
+    row.header_length = 0
+    row.switch = line // context.port_count
+    row.port = line % context.port_count
+    put_on_link(context, line, packet, now)
+    reschedule(context, line)
+
+
+@jit
 def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: int) -> int:
     """Receive up to BATCH frames of a port, put them into the switch, and return their number."""
     slots = fill_receive_slots(context, io)
@@ -338,6 +357,10 @@ def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: 
         takes_ns = row.frame_length * 8_000_000_000 // rate_bps if rate_bps > 0 else 0
         if row.frame_length >= STREAM_BYTES:
             io.rest_ns = max(io.rest_ns, min(2 * takes_ns, io.coalesce_ns))
+        if socket.line != NONE:
+            delay_frame(context, socket.line, packet, now)
+            advance(context, now)
+            continue
         count_load(context, arrivals, now - takes_ns, now, row.frame_length)
         if capture != 0:
             frame = context.buffers + row.buffer * context.buffer_stride + row.frame

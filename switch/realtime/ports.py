@@ -148,6 +148,7 @@ class PortSockets:
             row.receiver, row.sender = descriptors[i], self._senders[i].fileno()
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
+        self.rows.line = NONE
         receive_vectors = rows(loop.IoVector, loop.BATCH)
         receive = messages(receive_vectors, 1)
         control = rows(loop.ControlMessage, loop.BATCH)

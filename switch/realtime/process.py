@@ -57,8 +57,11 @@ class SwitchProcess:
         }
         cpu_ports = [switch.cpu_port or 0 for switch in config.switches]
         ports_each = 1 + max([*(number for _, number in self._ports), *cpu_ports], default=0)
+        delayed = [place for place, port in self._ports.items() if port.ingress_delay_ns]
+        # What comes to these goes over a port of its own first, which is like a link's far end.
+        lines = -(-len(delayed) // ports_each)
         self.dataplane = Dataplane(
-            max(len(config.switches), 1),
+            max(len(config.switches), 1) + lines,
             ports_each,
             packets=2 * config.buffers,
             buffers=config.buffers,
@@ -83,6 +86,13 @@ class SwitchProcess:
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
         self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
+        first_line = len(config.switches) * ports_each
+        for line, place in enumerate(delayed, first_line):
+            end = divmod(line, ports_each)
+            self.dataplane.set_port(*end, Queue(0, self._ports[place].ingress_delay_ns))
+            self.dataplane.lead(end, self._place(*place))
+            socket = places.index((*self._place(*place), self._ports[place].interface))
+            self.sockets.rows[socket].line = line
         for (name, port_number), port in self._ports.items():
             if port.patch is not None:
                 near, far = self._place(name, port_number), self._place(*port.patch)

@@ -81,6 +81,8 @@ def builtin_config(
             }
             if source in interfaces:
                 port["interface"] = interfaces[source]
+                if direction.tier == "host_down":  # a host delays nothing that it sends
+                    port["ingress_delay_ns"] = link.delay_ns
             else:
                 port["patch"] = [direction.destination.node, direction.destination.number]
                 if patch_captures is not None:
