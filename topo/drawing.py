@@ -1,7 +1,7 @@
 """Drawing of a topology as an SVG picture: hosts at the bottom, links coloured by what they
 carried."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weft.base.units import scaled
-from weft.topo.network import LEVELS, Direction, Host, Topology
+from weft.topo.network import Direction, Host, Switch, Topology
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -44,6 +44,12 @@ INK = "#1c2733"
 QUIET = "#8a97a5"
 UNLOADED = "#b9c3cd"
 SWITCH_FILL = {"leaf": "#e3edf7", "spine": "#dfe9dd", "agg": "#dfe9dd", "core": "#f3e9d8"}
+OWN_FILL = {1: "#e3edf7", 2: "#dfe9dd"}
+"""Fills of the switches of a network that is no Clos, by level; those above have that of a core."""
+PROGRAM_FILL = "#f8e1e7"
+"""The fill of a switch with a program of its own."""
+MOST_BULGE, BULGE_PER_SWITCH = 150.0, 16.0
+"""How far the middle of a layer rises above its ends, if switches of it are linked."""
 RAMP = (
     (0.0, (214, 230, 244)),
     (0.35, (126, 184, 218)),
@@ -133,46 +139,72 @@ def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
     """Return every node's place, and how far right and down the nodes reach.
 
     Hosts stand side by side in groups below their leaves; the switches of each upper layer are
-    spread evenly over the whole width.
+    spread evenly over the whole width. A layer whose switches are linked with each other is an arc,
+    so that links do not hide behind the switches between.
     """
     wide = len(topology.hosts) <= WIDE_HOSTS
     spacing = HOST_SPACING if wide else NARROW_HOST_SPACING
     layers: dict[int, list[str]] = {}
     for switch in topology.switches:
         layers.setdefault(switch.level, []).append(switch.name)
-    spans = [
-        max(spacing * len(topology.hosts_of(leaf)), LEAST_SWITCH_SPACING)
-        for leaf in layers[LEVELS["leaf"]]
-    ]
-    below = sum(spans) + LEAF_GAP * (len(spans) - 1)
-    inner = max([below, *(LEAST_SWITCH_SPACING * len(names) for names in layers.values())])
-    step = max(LEAST_LAYER_HEIGHT, LAYER_HEIGHT_PER_WIDTH * inner)
-    leaf_y = TOP + step * (len(layers) - 1)
+    below: dict[str, list[Host]] = {name: [] for name in topology.nodes}
+    for host in topology.hosts:
+        below[host.leaf].append(host)
+    spans = [max(spacing * len(below[leaf]), LEAST_SWITCH_SPACING) for leaf in layers[1]]
+    width = sum(spans) + LEAF_GAP * (len(spans) - 1)
+    inner = max([width, *(LEAST_SWITCH_SPACING * len(names) for names in layers.values())])
+    bulges = {level: _bulge(topology, names) for level, names in layers.items()}
+    step = max(LEAST_LAYER_HEIGHT, LAYER_HEIGHT_PER_WIDTH * inner) + max(bulges.values())
+    leaf_y = TOP + step * (max(layers) - 1) + bulges[max(layers)]
     host_y = leaf_y + LEAST_LAYER_HEIGHT
     spots: dict[str, _Spot] = {}
-    left = MARGIN + (inner - below) / 2
-    for leaf, span in zip(layers[LEVELS["leaf"]], spans, strict=True):
-        hosts = topology.hosts_of(leaf)
-        spots[leaf] = _Spot(left + span / 2, leaf_y, *SWITCH_HALVES)
+    left = MARGIN + (inner - width) / 2
+
+    def rise(x: float, level: int) -> float:
+        part = (x - MARGIN) / inner
+        return bulges[level] * 4 * part * (1 - part)
+
+    for leaf, span in zip(layers[1], spans, strict=True):
+        hosts = below[leaf]
+        middle = left + span / 2
+        spots[leaf] = _Spot(middle, leaf_y - rise(middle, 1), *SWITCH_HALVES)
         for position, host in enumerate(hosts):
             x = left + span / 2 + (position - (len(hosts) - 1) / 2) * spacing
             spots[host.name] = _Spot(x, host_y, *(HOST_HALVES if wide else NARROW_HOST_HALVES))
         left += span + LEAF_GAP
     for level, names in layers.items():
-        for position, name in enumerate(names if level > LEVELS["leaf"] else ()):
+        for position, name in enumerate(names if level > 1 else ()):
             x = MARGIN + inner * (position + 0.5) / len(names)
-            spots[name] = _Spot(x, leaf_y - step * (level - LEVELS["leaf"]), *SWITCH_HALVES)
+            y = leaf_y - step * (level - 1) - rise(x, level)
+            spots[name] = _Spot(x, y, *SWITCH_HALVES)
     return spots, MARGIN + inner, host_y + 18.0
+
+
+def _bulge(topology: Topology, names: Sequence[str]) -> float:
+    """Return how far the middle of a layer rises above its ends."""
+    linked = any(not set(topology.neighbours(name)).isdisjoint(names) for name in names)
+    return min(MOST_BULGE, BULGE_PER_SWITCH * len(names)) if linked else 0.0
 
 
 def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
     """Return where each link meets each node, by (node, neighbour): the links stand side by side,
-    in the neighbours' order."""
+    in the neighbours' order; those within a layer are at the sides."""
     ends: _Ends = {}
     for name, spot in spots.items():
+        level = topology.nodes[name].level
+        neighbours = topology.neighbours(name)
+        for other in neighbours:
+            if topology.nodes[other].level == level:
+                side = spot.half_width if spots[other].x > spot.x else -spot.half_width
+                ends[name, other] = (spot.x + side, spot.y)
         for upward in (True, False):
             there = sorted(
-                (each.destination.node for each in topology.outward(name) if each.upward == upward),
+                (
+                    other
+                    for other in neighbours
+                    if topology.nodes[other].level != level
+                    and (topology.nodes[other].level > level) == upward
+                ),
                 key=lambda neighbour: spots[neighbour].x,
             )
             spacing = min(END_SPACING, 2 * (spot.half_width - 5.0) / max(1, len(there)))
@@ -217,7 +249,17 @@ def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
     told = {"name": name, "spot": spot}
     if isinstance(node, Host):
         return {**told, "round": 4, "fill": "#ffffff", "told": node.ip}
-    return {**told, "round": 7, "fill": SWITCH_FILL[node.tier], "told": f"device {node.device_id}"}
+    program = f", {Path(node.program).name}" if node.program else ""
+    words = f"device {node.device_id}{program}"
+    return {**told, "round": 7, "fill": _fill(node), "told": words}
+
+
+def _fill(switch: Switch) -> str:
+    if switch.program:
+        return PROGRAM_FILL
+    if switch.tier == "own":
+        return OWN_FILL.get(switch.level, SWITCH_FILL["core"])
+    return SWITCH_FILL[switch.tier]
 
 
 def _legend(top: float, largest: float, unit: str) -> dict[str, Any]:

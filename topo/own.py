@@ -175,7 +175,7 @@ def read_network(path: str | Path) -> Topology:
     document = documents.typed(NetworkDocument, found, what)
     folder = file.absolute().parent
     document.programs = {
-        switch: str(folder / program) for switch, program in document.programs.items()
+        switch: program and str(folder / program) for switch, program in document.programs.items()
     }
     if "name" not in found:
         document.name = file.stem

@@ -133,8 +133,10 @@ class Reach:
         """Return the switches from which the farthest of some switches is least far away, by device
         id: in a Clos, the lowest ones that have all of them below. Empty if none reaches all.
 
-        Only switches that run the fabric's program can be centres.
+        Only switches that run the fabric's program can be centres, and be reached from them.
         """
+        if not self._forwards[[self.numbers[name] for name in switches]].all():
+            return []
         hops = np.stack([self.hops(name) for name in dict.fromkeys(switches)])
         able = (hops != UNREACHED).all(axis=0) & self._forwards
         if not able.any():

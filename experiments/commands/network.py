@@ -35,7 +35,7 @@ def topology(
     from weft.topo.drawing import draw_svg
 
     scenario = from_options(options)
-    file = output_file(out) or Path(f"{scenario.topology}.svg")
+    file = output_file(out) or Path(f"{Path(scenario.topology).stem}.svg")
     network = scenario.network()
     with files.told_as_input(f"cannot write the drawing to {str(file)!r}"):
         files.write_whole(file, draw_svg(network))

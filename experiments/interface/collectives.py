@@ -46,14 +46,29 @@ def shape_of(network: Topology) -> dict[str, Any]:
     return fields
 
 
-def scenario_on(network: Topology, collective: str, **fields: Any) -> Scenario:
-    """Return the scenario of a collective on a network. Raises InputError for a network of Weft's
-    own shapes that has been changed, and for fields that make no sense."""
+def scenario_on(
+    network: Topology, collective: str, base: Scenario | None = None, **fields: Any
+) -> Scenario:
+    """Return the scenario of a collective on a network.
+
+    Args:
+        base: the scenario that the network came up for, if it is up.
+
+    Raises:
+        InputError: the network is one of Weft's own shapes that has been changed; a field makes no
+            sense, or needs another network than the one that is up.
+    """
     if network.document:
         shape = {"topology": network.name, "graph": network.document}
     else:
         shape = shape_of(network)
     scenario = Scenario(collective, **{**shape, **fields})
+    for row in OPTIONS.values() if base is not None else ():
+        refuse(
+            row.field in fields and row.of_network(scenario) != row.of_network(base),
+            f"{collective}: {row.name} {shown(fields.get(row.field))} needs another network than "
+            "the one that is up: say it to weft.up, or leave it out",
+        )
     refuse(
         scenario.network() != network,
         f"network {network.describe()}: it is not as "
@@ -84,17 +99,10 @@ def fields_of(collective: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that options of a collective set, which are given as on the command line
     or as the fields' own values.
 
-    Raises InputError for an option that does not exist, or that only a whole experiment has, or
-    that needs another network than the one that is up.
+    Raises InputError for an option that does not exist, or that only a whole experiment has.
     """
     given = by_key(options, collective)
     for name, value in given.items():
-        row = OPTIONS[name]
-        refuse(
-            row.network,
-            f"{collective}: {name} {shown(value)} needs another network than the one that is up: "
-            "say it to weft.up, or leave it out",
-        )
         refuse(
             name in RUNS_OF_THEIR_OWN,
             f"{collective}: {name} {shown(value)} is for experiments of many runs, weft.run: here, "

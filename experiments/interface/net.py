@@ -349,7 +349,7 @@ class Net:
             RunError: a process of the network has ended.
         """
         fields = {**self._fields, **fields_of(collective, options)}
-        scenario = scenario_on(self._scenario.network(), collective, **fields)
+        scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
         check_capacity(scenario)
         check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()

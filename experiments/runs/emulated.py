@@ -282,11 +282,7 @@ Predictions = dict[tuple[str, int], int | None]
 
 def network_key(scenario: Scenario) -> tuple[object, ...]:
     """Return what an emulated network is made of: scenarios with equal keys can share one."""
-    return tuple(
-        row.network(scenario) if callable(row.network) else getattr(scenario, row.field)
-        for row in OPTIONS.values()
-        if row.network
-    )
+    return tuple(row.of_network(scenario) for row in OPTIONS.values() if row.network)
 
 
 def emulate(

@@ -850,7 +850,10 @@ class Asked:
 
     @property
     def dedicated_servers(self) -> int:
-        """Return how many hosts of the network are for servers alone."""
+        """Return how many hosts the network has more, for servers alone. Where ranks' hosts are
+        named, and in a network that is none of Weft's own shapes, servers take other hosts."""
+        if self.hosts or self.is_own_network:
+            return 0
         return (self.servers or 0) if self.server_placement == "dedicated" else 0
 
     def heeds(self, row: Option) -> bool:

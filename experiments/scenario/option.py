@@ -257,6 +257,13 @@ class Option:
         names = (f"{name} ({words})" if words else name for name, words in self.choices.items())
         return listed(names, "or") if self.choices else ""
 
+    def of_network(self, asked: Any) -> object:
+        """Return what scenarios that can share a network have in common of this option; None if
+        they have nothing of it."""
+        if callable(self.network):
+            return self.network(asked)
+        return getattr(asked, self.field) if self.network else None
+
     def is_unsaid(self, value: object) -> bool:
         """Return whether a value of the option's field means that the default is to be
         filled in."""

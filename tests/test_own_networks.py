@@ -1,0 +1,668 @@
+"""Networks of one's own: what descriptions mean, what is refused, and how packets go."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter, deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import networkx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scapy.layers.inet import IP, UDP
+from scapy.layers.l2 import Ether
+from tests import fabric
+from tests.controller_planners_support import Tables, tables_of
+from tests.fabric import program_names
+from tests.system_support import left_as_it_was
+
+import weft
+from weft.base.errors import InputError
+from weft.controller.features.aggregation import AggregationJob, plan_aggregation
+from weft.controller.features.feature import Planning
+from weft.controller.features.multicast import plan_trees, tree_entities
+from weft.controller.features.routes import PATHS, Paths, plan_routes
+from weft.experiments.scenario.longest_path import LongestPath
+from weft.experiments.theory.bounds import completion_bound_ns
+from weft.topo.drawing import draw_svg
+from weft.topo.interfaces import host_side
+from weft.topo.network import Topology
+from weft.topo.own import NetworkDocument, topology_from, topology_of, with_programs
+from weft.topo.reach import Reach
+
+WORLDS = [
+    "simulated",
+    pytest.param(
+        "emulated",
+        marks=[
+            pytest.mark.system,
+            pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+        ],
+    ),
+]
+BRIDGE = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers { ethernet_t ethernet; }
+struct metadata { }
+parser P(packet_in p, out headers hdr, inout metadata m, inout standard_metadata_t s) {
+    state start { p.extract(hdr.ethernet); transition accept; }
+}
+control V(inout headers hdr, inout metadata m) { apply { } }
+control I(inout headers hdr, inout metadata m, inout standard_metadata_t s) {
+    apply { s.egress_spec = s.ingress_port == 1 ? 9w2 : 9w1; }
+}
+control E(inout headers hdr, inout metadata m, inout standard_metadata_t s) { apply { } }
+control C(inout headers hdr, inout metadata m) { apply { } }
+control D(packet_out p, in headers hdr) { apply { p.emit(hdr.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def ring_of_switches(switches: int = 4, **figures: Any) -> weft.Network:
+    """Switches in a ring, each with a host."""
+    network = weft.Network("ring", **figures)
+    for number in range(switches):
+        network.host(f"h{number}")
+        network.switch(f"s{number}")
+        network.link(f"h{number}", f"s{number}")
+    for number in range(switches if switches > 2 else switches - 1):
+        network.link(f"s{number}", f"s{(number + 1) % switches}")
+    return network
+
+
+@st.composite
+def graphs(draw: st.DrawFn) -> Topology:
+    """Connected graphs of switches, hosts at some of them, some with several interfaces."""
+    network = weft.Network("drawn")
+    switches = [network.switch(f"s{n}") for n in range(draw(st.integers(1, 7)))]
+    links = set()
+    for number in range(1, len(switches)):
+        links.add((draw(st.integers(0, number - 1)), number))
+    numbers = st.integers(0, len(switches) - 1)
+    links |= {
+        (min(pair), max(pair))
+        for pair in draw(st.lists(st.tuples(numbers, numbers), max_size=8))
+        if pair[0] != pair[1]
+    }
+    for one, other in draw(st.permutations(sorted(links))):
+        network.link(switches[one], switches[other])
+    for rank in range(draw(st.integers(1, 6))):
+        host = network.host(f"h{rank}")
+        for at in draw(st.lists(numbers, min_size=1, max_size=3, unique=True)):
+            network.link(host, switches[at])
+    return network.topology()
+
+
+def distances(topology: Topology, start: str) -> dict[str, int]:
+    """How many links every switch is away from one, by a search of its own."""
+    switches = {switch.name for switch in topology.switches}
+    found = {start: 0}
+    waiting = deque([start])
+    while waiting:
+        here = waiting.popleft()
+        for there in topology.neighbours(here):
+            if there in switches and there not in found:
+                found[there] = found[here] + 1
+                waiting.append(there)
+    return found
+
+
+# -- what is made of a description ----------------------------------------------------------------
+
+
+def test_hosts_have_addresses_of_their_switch_and_ports_count_by_links() -> None:
+    network = weft.Network("lab", rate="100Mbit", delay="1ms", queue="64KiB")
+    for name in ("a", "b"):
+        network.host(name)
+    for name in ("x", "y"):
+        network.switch(name)
+    network.link("x", "a")
+    network.link("x", "y", rate=5_000_000, delay=7, queue=70_000, ports={"y": 9})
+    network.link("b", "y", ip="192.168.7.2/28", mac="02:00:00:00:00:99", gateway="192.168.7.9")
+    network.link("a", "y")
+    topology = network.topology()
+    a, b = topology.hosts
+    assert [(each.ip, each.switch, each.number) for each in a.interfaces] == [
+        ("10.0.0.1", "x", 1), ("10.0.1.1", "y", 2),
+    ]  # fmt: skip
+    assert (b.ip, b.mac, b.leaf) == ("192.168.7.2", 0x02_00_00_00_00_99, "y")
+    assert (a.gateway, b.gateway) == (0x0A0000FE, 0xC0A80709)
+    assert [link.name for link in topology.links] == ["a-x", "x-y", "b-y", "a-y"]
+    between = topology.link("y-x")
+    assert (between.rate_bps, between.delay_ns, between.queue_bytes) == (5_000_000, 7, 70_000)
+    assert topology.direction("x", "y").destination.number == 9
+    assert [each.source.number for each in topology.outward("y")] == [1, 2, 9]
+    assert topology.link("a-x").delay_ns == 1_000_000
+    assert topology.describe() == "lab: 2 hosts, 2 switches, 4 links"
+    assert topology_from(topology.document) == topology
+
+
+def test_subnets_that_lie_at_several_switches_are_told_apart_by_addresses() -> None:
+    network = weft.Network()
+    for number in range(4):
+        network.host(f"h{number}")
+    for name in ("x", "y"):
+        network.switch(name)
+    network.link("h0", "x", ip="10.1.0.1/16")
+    network.link("h1", "y", ip="10.1.0.2/16")
+    network.link("h2", "x", ip="10.2.0.1/16")
+    network.link("h3", "x", ip="10.2.9.1/24")
+    network.link("x", "y")
+    subnets = network.topology().subnets
+    assert [(each.address, each.bits) for each in subnets["x"]] == [
+        (0x0A010001, 32), (0x0A020001, 32), (0x0A020901, 32),
+    ]  # fmt: skip
+    assert [(each.address, each.bits) for each in subnets["y"]] == [(0x0A010002, 32)]
+
+
+def test_a_file_a_builder_and_a_graph_of_networkx_mean_the_same(tmp_path: Path) -> None:
+    (tmp_path / "ring.toml").write_text("""
+        hosts = ["h0", "h1", "h2"]
+        switches = ["s0", "s1", "s2"]
+        defaults = { rate = "10Mbit" }
+        links = [
+            { ends = ["h0", "s0"] }, { ends = ["h1", "s1"] }, { ends = ["h2", "s2"] },
+            { ends = ["s0", "s1"], delay = "2ms" }, { ends = ["s1", "s2"] },
+            { ends = ["s2", "s0"] },
+        ]
+    """)
+    graph = networkx.Graph()
+    graph.add_nodes_from(["h0", "h1", "h2"])
+    graph.add_nodes_from([0, 1, 2], kind="switch")
+    graph.add_edges_from([("h0", 0), ("h1", 1), ("h2", 2)])
+    graph.add_edge(0, 1, delay="2ms", weight=7)
+    graph.add_edges_from([(1, 2), (2, 0)])
+    by_file = weft.read_network(tmp_path / "ring.toml")
+    by_graph = weft.from_networkx(graph, "ring", rate="10Mbit")
+    assert by_file.hosts == by_graph.hosts
+    assert by_file.switches == by_graph.switches
+    assert {link.name for link in by_file.links} == {
+        "h0-s0",
+        "h1-s1",
+        "h2-s2",
+        "s0-s1",
+        "s1-s2",
+        "s2-s0",
+    }
+    assert {frozenset(link.name.split("-")) for link in by_file.links} == {
+        frozenset(link.name.split("-")) for link in by_graph.links
+    }
+    assert by_graph.link("s0-s1").delay_ns == 2_000_000
+    assert by_file.name == "ring"
+
+
+def test_programs_of_a_file_lie_beside_it_and_their_hosts_use_arp(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text("""
+        hosts = ["a", "b"]
+        switches = ["x", "y"]
+        programs = { y = "own.p4" }
+        links = [{ ends = ["a", "x"] }, { ends = ["b", "y"] }, { ends = ["x", "y"] }]
+    """)
+    topology = weft.read_network(tmp_path / "lab.toml")
+    assert topology.switch("y").program == str(tmp_path / "own.p4")
+    assert topology.strange == {"y"}
+    assert (topology.host("b").gateway, topology.host("b").interfaces[0].on_link) == (None, True)
+    lines = host_side(topology.host("b"), topology)
+    assert "address add 10.0.1.1/24 dev b-eth0" in lines
+    assert not any("neighbour" in line or "default" in line for line in lines)
+    assert with_programs(topology, {"x": "p.p4"}).host("a").interfaces[0].on_link
+
+
+def test_what_a_host_with_several_interfaces_sends_goes_by_the_one_of_its_address() -> None:
+    network = ring_of_switches()
+    network.link("h0", "s2")
+    lines = host_side(network.topology().host("h0"), network.topology())
+    assert "route add default via 10.0.0.254 dev h0-eth0 src 10.0.0.1" in lines
+    assert "route add default via 10.0.2.254 dev h0-eth1 src 10.0.2.2 table 102" in lines
+    assert "rule add from 10.0.2.2 lookup 102" in lines
+
+
+# -- what is refused ------------------------------------------------------------------------------
+
+GOOD: dict[str, Any] = {
+    "hosts": ["a", "b"],
+    "switches": ["x", "y"],
+    "links": [{"ends": ["a", "x"]}, {"ends": ["b", "y"]}, {"ends": ["x", "y"]}],
+}
+
+
+def links(*more: dict[str, Any]) -> dict[str, Any]:
+    return {**GOOD, "links": [*GOOD["links"], *more]}
+
+
+def of_host(**fields: Any) -> dict[str, Any]:
+    first = {"ends": ["a", "x"], **fields}
+    return {**GOOD, "links": [first, *GOOD["links"][1:]]}
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(each)}" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(toml, value)) + "]"
+    return json.dumps(value)
+
+
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({**GOOD, "hosts": []}, "hosts are missing"),
+    ({**GOOD, "switches": []}, "switches are missing"),
+    ({**GOOD, "hosts": ["a", "b", "a"]}, "'a' is there 2 times"),
+    ({**GOOD, "hosts": ["a", "b", "x"]}, "'x' is there 2 times"),
+    ({**GOOD, "hosts": ["a", "b", "a-b"]}, "hosts: 'a-b' is no name"),
+    ({**GOOD, "switches": ["x", "y", "switches"]}, "switches: 'switches' is taken"),
+    ({**GOOD, "name": ""}, "name '' is no name"),
+    ({**GOOD, "programs": {"z": "p.p4"}}, "programs: there is no switch 'z'"),
+    ({**GOOD, "programs": {"x": ""}}, "programs.x is empty"),
+    ({**GOOD, "hosts": ["a", "b", "c"]}, "host 'c' has no link"),
+    ({**GOOD, "defaults": {"rate": "fast"}}, "defaults.rate 'fast'"),
+    ({**GOOD, "defaults": {"rates": "1Mbit"}}, "defaults"),
+    ({**GOOD, "link": []}, "link"),
+    (links({"ends": ["x", "z"]}), "links[3].ends: there is no node 'z'"),
+    (links({"ends": ["x", "x"]}), "links[3].ends: 'x' is linked to itself"),
+    (links({"ends": ["a", "b"]}), "'a' and 'b' are both hosts: put a switch between"),
+    (links({"ends": ["y", "x"]}), "links[3] (y-x): its ends are linked by links[2] (x-y) already"),
+    (links({"ends": ["a", "y"], "rate": "10Mbitt"}), "links[3] (a-y).rate '10Mbitt'"),
+    (links({"ends": ["a", "y"], "rate": 0}), "links[3] (a-y): link rate 0"),
+    (links({"ends": ["a", "y"], "delay": "soon"}), "links[3] (a-y).delay 'soon'"),
+    (links({"ends": ["a", "y"], "ports": {"a": 3}}), "ports: 'a' is no switch of this link"),
+    (links({"ends": ["a", "y"], "ports": {"y": 600}}), "ports.y 600: a port is 1 to 509"),
+    (of_host(ip="10.0.0.1"), "links[0] (a-x).ip '10.0.0.1' has no prefix length"),
+    (of_host(ip="10.0.0.300/24"), "is no IPv4 address and prefix length"),
+    (of_host(ip="224.0.0.5/24"), "is no address of a host"),
+    (of_host(ip="127.0.0.1/8"), "is no address of a host"),
+    (of_host(ip="10.0.0.0/24"), "is the address of a whole subnet"),
+    (of_host(ip="10.0.0.1/31"), "a prefix length is 8 to 30"),
+    (of_host(ip="10.254.3.1/24"), "is for packets that switches send"),
+    (of_host(mac="02:00:00:00:00"), "is no MAC address"),
+    (of_host(mac="01:00:00:00:00:01"), "a host's is no group address"),
+    (of_host(mac="06:00:00:00:00:01"), "a host's is no group address"),
+    (of_host(gateway="nowhere"), "gateway 'nowhere' is no IPv4 address"),
+    (of_host(gateway="10.0.0.1"), "links[0] (a-x) has that address"),
+    ({**GOOD, "links": [*GOOD["links"][:2], {"ends": ["x", "y"], "ip": "10.0.0.9/24"}]},
+     "ip '10.0.0.9/24': it is for the link of a host"),
+    ({**GOOD, "links": [{"ends": ["a", "x"], "ip": "10.9.0.1/24"},
+                        {"ends": ["b", "y"], "ip": "10.9.0.1/24"}]},
+     "links[1] (b-y).ip 10.9.0.1: links[0] (a-x) has that address already"),
+    ({**GOOD, "links": [{"ends": ["a", "x"], "ports": {"x": 1}},
+                        {"ends": ["b", "y"]}, {"ends": ["x", "y"], "ports": {"x": 1}}]},
+     "links[2] (x-y).ports.x 1: links[0] (a-x) has that port already"),
+    ({**GOOD, "programs": {"x": "p.p4"},
+      "links": [{"ends": ["a", "x"], "gateway": "10.9.9.9"}, *GOOD["links"][1:]]},
+     "is not in the subnet 10.0.0.0/24"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("document", "words"), REFUSED, ids=[words for _, words in REFUSED])
+def test_mistakes_of_a_file_are_told_with_file_and_place(
+    document: dict[str, Any], words: str, tmp_path: Path
+) -> None:
+    (tmp_path / "lab.toml").write_text(
+        "\n".join(f"{key} = {toml(value)}" for key, value in document.items())
+    )
+    with pytest.raises(InputError) as raised:
+        weft.read_network(tmp_path / "lab.toml")
+    assert str(raised.value).startswith(f"network file '{tmp_path}/lab.toml'")
+    assert words in str(raised.value)
+
+
+def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "bad.toml").write_text("hosts = [")
+    for name, words in (("bad.toml", "not valid TOML"), ("none.toml", "No such file")):
+        with pytest.raises(InputError, match=words):
+            weft.read_network(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        (7, "graph 7: give a networkx.Graph"),
+        (networkx.DiGraph([("a", "b")]), "not a directed or a multiple one"),
+        (networkx.MultiGraph([("a", "b")]), "not a directed or a multiple one"),
+        (networkx.path_graph(2), "switches are missing"),
+    ],
+)
+def test_graphs_that_are_no_networks_are_refused(graph: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        weft.from_networkx(graph)
+
+
+def test_kinds_of_nodes_are_checked() -> None:
+    graph = networkx.Graph()
+    graph.add_node("r", kind="router")
+    with pytest.raises(InputError, match="kind 'router' is neither host nor switch"):
+        weft.from_networkx(graph)
+
+
+NAMES = st.sampled_from(["a", "b", "x", "y", "", "a-b", "é", "a>b"])
+TEXTS = st.one_of(NAMES, st.sampled_from(["1Mbit", "10.0.0.1/24", "0", "-1", "02:00:00:00:00:01"]))
+
+
+@settings(deadline=None, max_examples=300)
+@given(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "name": TEXTS,
+            "hosts": st.lists(NAMES, max_size=3),
+            "switches": st.lists(NAMES, max_size=3),
+            "programs": st.dictionaries(NAMES, TEXTS, max_size=1),
+            "links": st.lists(
+                st.fixed_dictionaries(
+                    {"ends": st.tuples(NAMES, NAMES)},
+                    optional={
+                        "rate": st.one_of(TEXTS, st.integers(-1, 10**12)),
+                        "delay": st.one_of(TEXTS, st.integers(-1, 10**12)),
+                        "queue": st.one_of(TEXTS, st.integers(-1, 10**12)),
+                        "ip": TEXTS,
+                        "mac": TEXTS,
+                        "gateway": TEXTS,
+                        "ports": st.dictionaries(NAMES, st.integers(-1, 600), max_size=2),
+                    },
+                ),
+                max_size=5,
+            ),
+        },
+    )
+)
+def test_any_description_is_a_network_or_refused(document: dict[str, Any]) -> None:
+    try:
+        topology = topology_of(msgspec.convert(document, NetworkDocument), "network")
+    except InputError:
+        return
+    assert topology_from(topology.document) == topology
+    assert all(host.interfaces for host in topology.hosts)
+    draw_svg(topology)
+
+
+# -- how packets go -------------------------------------------------------------------------------
+
+
+def ways(topology: Topology, tables: dict[str, Tables], source: str, address: int) -> set[int]:
+    """Follow all choices from a host's first interface to an address; the lengths of all ways in
+    switches. A way ends at the interface that has the address, with its MAC address."""
+    lengths: set[int] = set()
+    waiting = [(topology.host(source).leaf, 1)]
+    while waiting:
+        here, length = waiting.pop()
+        assert length < 20, f"a loop on the way from {source} to {address:#x}"
+        for action in tables[here].actions_for(address) or []:
+            assert action.name == fabric.name("forward")
+            params = dict(action.params)
+            (out,) = [d for d in topology.outward(here) if d.source.number == params["port"]]
+            interface = topology.interface_at(out.destination)
+            assert params["src_mac"] == topology.switch(here).mac
+            if interface is None:
+                assert params["dst_mac"] == topology.switch(out.destination.node).mac
+                waiting.append((out.destination.node, length + 1))
+            else:
+                assert (interface.address, interface.mac) == (address, params["dst_mac"])
+                lengths.add(length)
+    return lengths
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.sampled_from(PATHS))
+def test_every_interface_is_reached_by_shortest_paths(topology: Topology, paths: Paths) -> None:
+    tables = tables_of(plan_routes(Planning(program_names(), topology), paths))
+    for source in topology.hosts:
+        away = distances(topology, source.leaf)
+        for host, interface in topology.stations:
+            if host is not source:
+                found = ways(topology, tables, source.name, interface.address)
+                assert found == {away[interface.switch] + 1}
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.data())
+def test_trees_reach_every_member_once_from_any_other(
+    topology: Topology, data: st.DataObject
+) -> None:
+    names = [host.name for host in topology.hosts]
+    members = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    (tree,) = plan_trees(program_names(), Reach(topology), [members])
+    entities = tree_entities(program_names(), [tree])
+    tables = {s.name: Tables(entities.get(s.name, [])) for s in topology.switches}
+    farthest = {
+        switch.name: max(
+            distances(topology, switch.name)[topology.host(one).leaf] for one in members
+        )
+        for switch in topology.switches
+    }
+    assert farthest[tree.root] == min(farthest.values())
+    for source in members:
+        received: Counter[str] = Counter()
+        crossed: Counter[str] = Counter()
+        waiting = [topology.outward(source)[0]]
+        while waiting:
+            direction = waiting.pop()
+            crossed[direction.name] += 1
+            here = direction.destination
+            if here.node not in tables:
+                received[here.node] += 1
+                assert here.number == 1
+                continue
+            for out in topology.outward(here.node):
+                ports = tables[here.node].multicast_ports(tree.address)
+                if out.source.number in ports and out.source.number != here.number:
+                    waiting.append(out)
+        assert received == Counter(set(members) - {source})
+        assert max(crossed.values()) == 1
+
+
+@settings(deadline=None, max_examples=60)
+@given(graphs(), st.data())
+def test_sums_go_up_a_tree_to_its_root(topology: Topology, data: st.DataObject) -> None:
+    names = [host.name for host in topology.hosts]
+    hosts = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
+    job = AggregationJob("239.255.0.0", hosts, 1, 4, 0)
+    (tree,) = plan_aggregation(program_names(), Reach(topology), [job])
+    for rank, host in enumerate(hosts):
+        here = topology.host(host).leaf
+        assert tree.nodes[here].owners[rank] == topology.direction(here, host).source.number
+        for _ in range(10):
+            node = tree.nodes[here]
+            if node.parent is None:
+                assert here == tree.root
+                break
+            (up,) = [d for d in topology.outward(here) if d.source.number == node.parent]
+            above = tree.nodes[up.destination.node]
+            assert up.destination.number in above.children
+            assert above.owners[rank] == up.destination.number
+            here = up.destination.node
+    assert all(node.children for node in tree.nodes.values())
+
+
+def test_no_path_goes_through_a_switch_with_a_program_of_its_own() -> None:
+    topology = with_programs(ring_of_switches(4).topology(), {"s1": "own.p4"})
+    routes = plan_routes(Planning(program_names(), topology))
+    assert "s1" not in routes
+    tables = tables_of(routes)
+    assert ways(topology, tables, "h0", topology.host("h2").address) == {3}
+    # Its own hosts are behind it, and every other switch knows where.
+    (action,) = tables["s0"].actions_for(topology.host("h1").address)
+    assert dict(action.params)["port"] == topology.direction("s0", "s1").source.number
+    (tree,) = plan_trees(program_names(), Reach(topology), [["h0", "h2", "h3"]])
+    assert set(tree.ports) == {"s0", "s2", "s3"}
+    with pytest.raises(InputError, match="no switch reaches all of its 2 members"):
+        plan_trees(program_names(), Reach(topology), [["h0", "h1"]])
+
+
+# -- theory ---------------------------------------------------------------------------------------
+
+
+def test_the_longest_path_and_the_bound_are_those_of_the_graph() -> None:
+    network = ring_of_switches(6, rate="100Mbit").topology()
+    assert LongestPath.of(network, 4096).switches == 4
+    options: dict[str, Any] = {
+        "world": "simulated", "topology": "ring", "graph": network.document, "size_bytes": 1 << 16,
+        "algorithms": ("ring",),
+    }  # fmt: skip
+    assert completion_bound_ns(weft.Scenario(**options), "ring") == 5 * 65536 * 8 * 10
+
+
+def test_a_bottleneck_that_all_must_pass_sets_the_bound() -> None:
+    network = weft.Network("dumbbell", rate="100Mbit")
+    for name in ("a", "b", "c", "d"):
+        network.host(name)
+    for name in ("x", "y"):
+        network.switch(name)
+    for host, switch in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")):
+        network.link(host, switch)
+    network.link("x", "y", rate="10Mbit")
+    options: dict[str, Any] = {
+        "world": "simulated", "topology": "dumbbell", "graph": network.topology().document,
+        "size_bytes": 1 << 16, "algorithms": ("ring",),
+    }  # fmt: skip
+    # In a ring of four, one rank of each side sends three shards over the link.
+    scenario = weft.Scenario(**options)
+    assert completion_bound_ns(scenario, "ring") == 3 * 65536 * 8 * 100
+    assert weft.run(scenario).runs[0].completion_ns or 0 > 3 * 65536 * 8 * 100
+
+
+def test_a_slow_host_sets_the_bound_by_what_its_own_link_carries() -> None:
+    network = weft.Network("slow", rate="100Mbit")
+    network.switch("x")
+    for name in ("a", "b", "c"):
+        network.host(name)
+        network.link(name, "x", rate="1Mbit" if name == "c" else None)
+    options: dict[str, Any] = {
+        "world": "simulated", "topology": "slow", "graph": network.topology().document,
+        "size_bytes": 10_000, "algorithms": ("multicast",),
+    }  # fmt: skip
+    scenario = weft.Scenario(**options)
+    assert scenario.rate_bps == 1_000_000
+    assert completion_bound_ns(scenario, "multicast") == 20_000 * 8 * 1000
+    fast = weft.Scenario(**options, hosts=("b", "a"))
+    assert (fast.rate_bps, fast.ranks) == (100_000_000, 2)
+    assert completion_bound_ns(fast, "multicast") == 10_000 * 8 * 10
+
+
+# -- in both worlds -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_collectives_run_between_any_hosts_of_a_graph(world: Any) -> None:
+    network = ring_of_switches(5)
+    network.link("h0", "s2")
+    with left_as_it_was(), weft.up(network, world=world) as net:
+        for collective, algorithm in (
+            ("allgather", "multicast"), ("allgather", "ring"), ("allreduce", "switch"),
+            ("allreduce", "optcast"), ("broadcast", "multicast"), ("alltoall", "direct"),
+        ):  # fmt: skip
+            run = net.run(collective, size="16KiB", algorithm=algorithm, predict=False)
+            assert run.verified, (algorithm, run.error)
+        some = net.allgather(size="16KiB", algorithm="multicast", hosts=["h4", "h1", "h3"])
+        assert [rank.host for rank in some.ranks] == ["h4", "h1", "h3"]
+        carried = {f"{one.from_node}>{one.to_node}": one.tx_packets for one in some.links}
+        assert carried["s1>h1"] > 0
+        assert carried["s2>h2"] == carried["s2>h0"] == 0
+        net.link("s0", "s1").fail()
+        around = net.allgather(size="16KiB", algorithm="multicast", predict=False)
+        assert around.verified, around.error
+        sprayed = net.alltoall(size="16KiB", algorithm="direct", paths="spray", predict=False)
+        assert sprayed.verified, sprayed.error
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_interface_of_a_host_sends_and_hears(world: Any) -> None:
+    network = ring_of_switches(3)
+    network.link("h0", "s1", ip="192.168.9.7/24")
+    with weft.up(network, world=world) as net:
+        first, second = net["h0"].interfaces
+        assert (second.name, second.ip, second.switch) == ("h0-eth1", "192.168.9.7", "s1")
+        h2 = net.host("h2")
+        packet = Ether(src=h2.mac, dst=h2.gateway_mac) / IP(src=h2.ip, dst=second.ip)
+        h2.send(packet / UDP(sport=9, dport=9) / b"to the second")
+        assert [one[UDP].dport for one in second.sniff(timeout=0.3) if UDP in one] == [9]
+        assert [one for one in first.sniff(timeout=0) if UDP in one] == []
+        packet = Ether(src=second.mac, dst=second.gateway_mac) / IP(src=second.ip, dst=h2.ip)
+        second.send(packet / UDP(sport=8, dport=8) / b"from the second")
+        (heard,) = [one for one in h2.sniff(timeout=0.3) if UDP in one]
+        assert heard[IP].ttl == 62
+
+
+@pytest.mark.system
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_hosts_of_a_graph_are_reached_and_links_have_their_delay() -> None:
+    network = ring_of_switches(4, delay="2ms")
+    network.link("h0", "s2")
+    with weft.up(network) as net:
+        for host in net.hosts:
+            for interface in net["h0"].interfaces:
+                host.run("ping -c 1 -W 5", interface.ip, check=True)
+        told = net["h1"].run("ping -c 1 -W 5", net["h3"].ip, check=True).output
+        assert float(told.partition("time=")[2].split()[0]) >= 16  # four links there and back
+        net["h0"].run("ping -c 1 -W 5 -I", net["h0"].interfaces[1].ip, net["h1"].ip, check=True)
+
+
+@pytest.mark.system
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_hosts_of_a_switch_with_a_program_of_its_own_find_each_other(tmp_path: Path) -> None:
+    (tmp_path / "bridge.p4").write_text(BRIDGE)
+    network = weft.Network("mixed")
+    for name in ("a", "b", "c", "d"):
+        network.host(name)
+    network.switch("bridge", tmp_path / "bridge.p4")
+    network.switch("fabric")
+    network.link("a", "bridge", ip="172.16.0.1/24")
+    network.link("b", "bridge", ip="172.16.0.2/24")
+    network.link("c", "fabric")
+    network.link("d", "fabric")
+    with left_as_it_was(), weft.up(network) as net:
+        net["a"].run("ping -c 1 -W 5", "172.16.0.2", check=True)
+        net["c"].run("ping -c 1 -W 5", net["d"].ip, check=True)
+        assert net.allgather(size="4KiB", hosts=["c", "d"], algorithm="ring").verified
+        with pytest.raises(InputError, match="a is linked to bridge, which runs a program of its"):
+            net.allgather(size="4KiB", algorithm="ring")
+
+
+def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
+    return {
+        "no host 'h9' in this topology": lambda: net.allgather(hosts=["h0", "h9"]),
+        "hosts: 'h1' is named 2 times": lambda: net.allgather(hosts="h1,h1"),
+        "hosts '' is no list": lambda: net.allgather(hosts=[]),
+        "the names say the order": lambda: net.allgather(hosts="h0,h1", placement="strided"),
+        "servers 9: 4 hosts leave": lambda: net.allreduce(algorithm="optcast", servers=9),
+        "assigns the paths of a Clos": lambda: net.allgather(algorithm="ring", paths="ethereal"),
+        "jobs 3: 4 hosts for ranks": lambda: net.allgather(jobs=3),
+    }
+
+
+def test_what_makes_no_sense_on_a_graph_is_refused() -> None:
+    with weft.up(ring_of_switches(4), world="simulated") as net:
+        for words, mistake in mistakes(net).items():
+            with pytest.raises(InputError) as raised:
+                mistake()
+            assert words.replace("''", "[]") in str(raised.value)
+
+
+def test_options_of_weft_s_own_shapes_mean_nothing_for_a_graph() -> None:
+    graph = ring_of_switches(3).topology().document
+    for options, words in (
+        ({"leaves": 4}, "--leaves 4 means nothing for topology 'ring'"),
+        ({"oversubscription": 2.0}, "--oversubscription 2.0 means nothing"),
+        ({"rate_bps": 7_000_000}, "rate 7000000 means nothing for topology 'ring'"),
+        ({"delay_ns": 5}, "delay 5 means nothing"),
+        ({"queue_bytes": 99_999}, "queue 99999 means nothing"),
+    ):
+        with pytest.raises(InputError) as raised:
+            weft.Scenario(world="simulated", topology="ring", graph=graph, **options)
+        assert words in str(raised.value)
+
+
+def test_parts_that_do_not_reach_each_other_are_refused_by_name() -> None:
+    network = weft.Network("parts")
+    for number in range(3):
+        network.link(network.host(f"h{number}"), network.switch(f"s{number}"))
+    network.link("s0", "s1")
+    with weft.up(network, world="simulated") as net:
+        with pytest.raises(InputError, match="no path leads from h0 to h2"):
+            net.allgather(size="4KiB")
+        assert net.allgather(size="4KiB", hosts=["h1", "h0"], algorithm="multicast").verified
