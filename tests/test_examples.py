@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -68,6 +69,39 @@ def test_the_experiment_for_vagrant(tmp_path: Path) -> None:
     assert {row["algorithm"] for row in rows} == {"ring", "multicast"}
     assert [row["verified"] for row in rows] == ["True"] * 6
     assert (tmp_path / "out" / "links.csv").stat().st_size > 0
+
+
+@pytest.mark.system
+def test_the_package_is_built_and_installed_and_all_that_it_adds_is_there(tmp_path: Path) -> None:
+    source = tmp_path / "package"
+    shutil.copytree(EXAMPLES / "package", source)
+    pip = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
+    wheels, site = tmp_path / "wheels", tmp_path / "site"
+    alone = ("--no-deps", "--no-build-isolation", "--no-index")
+    run(*pip, "wheel", *alone, "--wheel-dir", wheels, source, cwd=tmp_path)
+    (wheel,) = wheels.glob("weft_example-1.0-*.whl")
+    run(*pip, "install", "--no-deps", "--no-index", "--target", site, wheel, cwd=tmp_path)
+    paths = os.pathsep.join([str(CHECKOUT / "src"), str(site)])
+
+    def weft(*words: str) -> str:
+        return run(sys.executable, "-m", "weft", *words, cwd=tmp_path, PYTHONPATH=paths)
+
+    simulated = ("--world", "simulated", "--out", "out")
+    both = ("--algorithm", "two-way-ring", "--algorithm", "ring")
+    far = ("--size", "1KiB", "--delay", "1ms")
+    assert weft("run", "allgather", *simulated, *both, *far).count("verified") == 2
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    two_way, ring = results["runs"]
+    assert two_way["completion_ns"] < 0.75 * ring["completion_ns"]  # half the hops
+    # The model of its bytes, told apart from the code that sends, is what was measured.
+    assert two_way["tiers"]["host_up"] == pytest.approx(ring["tiers"]["host_up"], rel=0.1)
+    flows = ("run", "flows", "--world", "simulated", "--workload", "halo", "--out", "flows")
+    assert "verified" in weft(*flows, "--steps", "2", "--face", "4KiB")
+    torus = ("--topology", "torus", "--columns", "4", "--algorithm", "multicast")
+    assert "12 ranks, torus" in weft("run", "allgather", *simulated, *torus)
+    assert "first-path" in weft("paths", "alltoall", "--paths", "first-path,spray")
+    help_text = weft("run", "--help")
+    assert all(word in help_text for word in ("torus", "halo", "--columns", "--face"))
 
 
 def test_the_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

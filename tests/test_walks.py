@@ -711,6 +711,85 @@ def test_a_p4_feature_that_makes_no_sense_is_named(
     assert said in python(tmp_path, code)
 
 
+NETWORK = """
+from weft.experiments.scenario.networks import NetworkShape
+from weft.topo.own import Network
+
+
+class Pair(NetworkShape):
+    name = "pair"
+    about = "two hosts"
+
+    def topology(self, own):
+        pair = Network("pair")
+        for host in ("a", "b"):
+            pair.host(host)
+        pair.switch("s")
+        for host in ("a", "b"):
+            pair.link(host, "s")
+        return pair.topology()
+
+
+PAIR = Pair()
+"""
+WORKLOAD = """
+from weft.agents.collectives.flow_graph import GraphBuilder
+from weft.experiments.workloads.workload import Workload
+
+
+class There(Workload):
+    name = "there"
+    about = "one flow"
+
+    def graph(self, options, own):
+        builder = GraphBuilder()
+        builder.flow(0, options.ranks - 1, 5000)
+        return builder.build()
+
+
+THERE = There()
+"""
+
+
+def test_a_network_and_a_workload_are_objects_of_other_packages(tmp_path: Path) -> None:
+    package(tmp_path, "other_network", NETWORK, "weft.networks", "pair")
+    package(tmp_path, "other_workload", WORKLOAD, "weft.workloads", "there")
+    words = ("--world", "simulated", "--topology", "pair", "--out", "out")
+    assert "1 flows by given" in weft(tmp_path, "run", "flows", *words, "--workload", "there")
+    (run,) = json.loads((tmp_path / "out" / "results.json").read_text())["runs"]
+    assert [each["tx_bytes"] > 5000 for each in run["links"]] == [True, False, False, True]
+    assert "pair (two hosts)" in weft(tmp_path, "run", "--help")
+    assert "there (one flow)" in " ".join(weft(tmp_path, "run", "flows", "--help").split())
+    assert "pair" in completed(tmp_path, "allgather", "--topology", "p")
+    assert "pair: 2 hosts" in weft(tmp_path, "topology", "--topology", "pair")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("return pair.topology()", "return 1 / 0", "'pair' of another package"),
+        ("return pair.topology()", "return None", "is no network that weft.Network"),
+        ('name = "pair"', 'name = "single"', "there is a 'single' already"),
+        ("return builder.build()", "return []", "is no FlowGraph between 2 ranks"),
+        ("return builder.build()", "return 1 / 0", "'there' of another package"),
+    ],
+)
+def test_a_network_or_a_workload_that_fails_is_named(
+    tmp_path: Path, old: str, new: str, said: str
+) -> None:
+    package(tmp_path, "other_network", NETWORK.replace(old, new), "weft.networks", "pair")
+    package(tmp_path, "other_workload", WORKLOAD.replace(old, new), "weft.workloads", "there")
+    words = ("--world", "simulated", "--topology", "pair", "--workload", "there")
+    answer = subprocess.run(
+        [sys.executable, "-m", "weft", "run", "flows", *words],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(tmp_path)])},
+        cwd=tmp_path, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+    assert answer.returncode != 0
+    assert said in answer.stderr
+    assert "Traceback" not in answer.stderr
+
+
 @pytest.mark.system
 def test_an_emulated_run_starts_whatever_other_algorithms_there_are(tmp_path: Path) -> None:
     """And those that are asked for are warmed up as far as they can be."""

@@ -25,8 +25,9 @@ from weft.experiments.theory.flow_steps import steps_of, steps_of_graph
 from weft.experiments.theory.traffic_model import tier_model_bytes
 from weft.experiments.workloads.collectives import add_collective, algorithm_for
 from weft.experiments.workloads.gpt import MODELS, training_step
-from weft.experiments.workloads.load import WorkloadOptions, graph_of
+from weft.experiments.workloads.load import graph_of
 from weft.experiments.workloads.matrix import HEADERS, KINDS, NUMBERS, parse_matrix, read_matrix
+from weft.experiments.workloads.workload import WorkloadOptions
 
 
 def written(tmp_path: Path, text: str) -> str:

@@ -1,7 +1,7 @@
 """``weft paths``: what every link carries under each path scheme, said at once, without packets."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES
 from weft.experiments.scenario.option import WHOLE, whole
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
+from weft.experiments.scenario.shards import own_of_workload
 from weft.experiments.scenario.workload_checks import check_model, check_slowdown, model_defaults
 from weft.experiments.theory.static_paths import (
     SchemeLoads,
@@ -35,7 +36,8 @@ from weft.experiments.theory.static_paths import (
 )
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
 from weft.experiments.workloads.gpt import MODELS
-from weft.experiments.workloads.load import FILES, WorkloadOptions, algorithms_for
+from weft.experiments.workloads.load import FILES, algorithms_for
+from weft.experiments.workloads.workload import WorkloadOptions, described_workloads
 from weft.topo.faults import Fault, Outage, fault_kinds, lasting_lines, slow_rates_bps
 
 OWN = ("algorithm", "paths", "fault", "unit")
@@ -119,12 +121,13 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     The counts of `COUNTED` alone have limits of their own, since no switch is brought up.
     """
     of_flows = workload not in workloads()
-    if of_flows and workload not in MODELS and Path(workload).suffix not in FILES:
-        choose("workload", workload, (*workloads(), *MODELS, *(f"FILE{end}" for end in FILES)))
-    named = f"workload {shown(workload)}" if of_flows else workload
+    named = (*MODELS, *described_workloads())
+    if of_flows and workload not in named and Path(workload).suffix not in FILES:
+        choose("workload", workload, (*workloads(), *named, *(f"FILE{end}" for end in FILES)))
+    words = f"workload {shown(workload)}" if of_flows else workload
     refuse(
         of_flows and "size" in given,
-        f"size {shown(given.get('size'))} means nothing for {named}, which has flows of its own; "
+        f"size {shown(given.get('size'))} means nothing for {words}, which has flows of its own; "
         "leave it out",
     )
     rows = {name: OPTIONS[name.replace("_", "-")] for name in given if name not in OWN}
@@ -133,10 +136,15 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     for name, row in rows.items():
         refuse(
             values[row.field] != row.default and not asked.heeds(row),
-            f"{row.name} {shown(given[name])} means nothing for {named}: {row.who}; leave it out",
+            f"{row.name} {shown(given[name])} means nothing for {words}: {row.who}; leave it out",
         )
         if row.choices:
             choose(row.name, values[row.field], row.choices)
+    refuse(
+        asked.is_own_network,
+        f"topology {asked.topology!r}: loads without packets are those of a Clos; choose "
+        f"{', '.join(TOPOLOGIES)}, or run it in the simulated world (weft run --world simulated)",
+    )
     asked = with_shape(asked)
     for row in rows.values():
         if row.field not in COUNTED:
@@ -165,7 +173,8 @@ def _flow_options(
         check_model(asked, ranks)
     check_slowdown(asked.get("slowdown"))
     algorithm = str(given.get("algorithm", algorithms_for(workload)[0]))
-    return WorkloadOptions(workload, algorithm, ranks, wanted.rate_bps, **asked)
+    own = own_of_workload(replace(wanted, workload=workload))
+    return WorkloadOptions(workload, algorithm, ranks, wanted.rate_bps, **asked, own=own)
 
 
 def _paths_of(asked: Asked) -> ClosPaths:

@@ -89,6 +89,7 @@ from weft.experiments.scenario.option import (
 )
 from weft.experiments.scenario.own_options import having_options, with_own_options
 from weft.experiments.scenario.workload_checks import GPTS, MICRO_BATCHES, MODEL_SLOWDOWN, is_model
+from weft.experiments.workloads.workload import Workload, described_workloads, workload_of
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
@@ -153,6 +154,11 @@ def _of_algorithms(name: str) -> str:
     return f"it is for the algorithm{'s' if len(heeding) > 1 else ''} {listed(heeding, 'and')}"
 
 
+def _other_workloads() -> str:
+    """List the workloads of other packages, behind those of Weft."""
+    return "".join(f", or {name} ({about})" for name, about in described_workloads().items())
+
+
 def _is_model_step(asked: "Asked") -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
@@ -184,7 +190,7 @@ class Asked:
     topology: str = option(
         "leaf-spine",
         TEXT,
-        "{choices}, or a file of a network of your own, FILE.toml.",
+        "{choices}; or a file with a network of your own, NAME.toml.",
         group=NETWORK,
         otherwise="",
         choices=dict.fromkeys(TOPOLOGIES, "") | described_networks(),
@@ -637,14 +643,14 @@ class Asked:
         None,
         TEXT,
         "Flows: a connection matrix (.cm), Chakra's traces (.0.et), or a step of "
-        f"{', '.join(GPTS)}.",
+        f"{', '.join(GPTS)}{_other_workloads()}.",
         group=WORKLOAD,
-        metavar="FILE|MODEL",
+        metavar="FILE|NAME",
         heeded=lambda asked: asked.collective == FLOWS,
         who=f"it is for {FLOWS}",
     )
-    """Flows: a file of another simulator (.cm, .et), or a model, of which one training step is run
-    (`weft.experiments.workloads`)."""
+    """Flows: a file of another simulator (.cm, .et), a model, of which one training step is run
+    (`weft.experiments.workloads`), or a workload of another package."""
     tensor: int | None = option(
         None,
         WHOLE,
@@ -831,12 +837,14 @@ class Asked:
         """Return whether the network is none of Weft's own shapes."""
         return bool(self.graph) or self.topology not in TOPOLOGIES
 
-    def owners(self) -> "Iterator[Algorithm | PathScheme | NetworkShape]":
+    def owners(self) -> "Iterator[Algorithm | PathScheme | NetworkShape | Workload]":
         """Yield all that may have options of its own."""
         from weft.experiments.paths.registry import scheme_of
 
         yield from self.kinds() if self.collective != FLOWS else ()
         yield scheme_of(self.paths)
+        if self.collective == FLOWS and self.workload in described_workloads():
+            yield workload_of(self.workload)
         if self.topology in described_networks():
             yield network_shape(self.topology)
 

@@ -1,5 +1,5 @@
-"""Options that algorithms, path schemes and networks have of their own, made a part of the table of
-all."""
+"""Options that algorithms, path schemes, networks and workloads have of their own, made a part of
+the table of all."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +13,7 @@ from weft.base.units import listed
 from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.networks import described_networks, network_shape
 from weft.experiments.scenario.option import GROUPS, Option
+from weft.experiments.workloads.workload import described_workloads, workload_of
 
 T = TypeVar("T")
 
@@ -23,8 +24,8 @@ def having_options(registry: Registry) -> Iterator[str]:
 
 
 def with_own_options(table: type[T]) -> type[T]:
-    """Give a class whose fields are options one for each that an algorithm, a path scheme or a
-    network has of its own, before it is made a dataclass.
+    """Give a class whose fields are options one for each that an algorithm, a path scheme, a
+    network or a workload has of its own, before it is made a dataclass.
 
     Options that cannot be used are left out, and standard error says why.
     """
@@ -35,6 +36,9 @@ def with_own_options(table: type[T]) -> type[T]:
     for name in described_networks():
         if fields(network_shape(name).options):
             owners.setdefault(network_shape(name).options, []).append(name)
+    for name in described_workloads():
+        if fields(workload_of(name).options):
+            owners.setdefault(workload_of(name).options, []).append(name)
     for options, names in owners.items():
         try:
             hints = get_type_hints(options)
@@ -61,6 +65,6 @@ def _checked(name: str, row: object, table: type) -> Option:
 
 
 def _heeding(options: type) -> Callable[[Any], bool]:
-    """Return whether a scenario's algorithms, its path scheme or its network have these options, as
-    a function of it."""
+    """Return whether a scenario's algorithms, its path scheme, its network or its workload have
+    these options, as a function of it."""
     return lambda asked: any(each.options is options for each in asked.owners())

@@ -1,10 +1,12 @@
 """The bytes that each rank contributes, and the flows of a workload."""
 
-from typing import TYPE_CHECKING
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import FLOWS, VECTORS
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.workloads.workload import WorkloadOptions, described_workloads, workload_of
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
@@ -37,14 +39,22 @@ def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
     return tuple(sizes[rank % len(sizes)] for rank in range(ranks))
 
 
+def own_of_workload(asked: Asked) -> tuple[tuple[str, Any], ...]:
+    """Return what is asked of options that a workload of another package has of its own."""
+    if asked.workload not in described_workloads():
+        return ()
+    own = fields(workload_of(asked.workload).options)
+    return tuple((each.name, getattr(asked, each.name, each.default)) for each in own)
+
+
 def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
     """Return the flows of a workload between so many ranks. Raises `InputError` if the workload
     makes none."""
-    from weft.experiments.workloads.load import WorkloadOptions, graph_of
+    from weft.experiments.workloads.load import graph_of
 
     return graph_of(
         WorkloadOptions(
             asked.workload or "", algorithm, ranks, asked.rate_bps, asked.slowdown, asked.layers,
-            asked.tensor or 1, asked.micro_batches or 1,
+            asked.tensor or 1, asked.micro_batches or 1, own_of_workload(asked),
         )
     )  # fmt: skip

@@ -28,6 +28,7 @@ from weft.experiments.scenario.options import (
 )
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.workload_checks import is_model
+from weft.experiments.workloads.workload import described_workloads
 
 MAX_POINTS = 10_000
 
@@ -142,7 +143,7 @@ def _with_workload(options: Options, places: Sequence[Path]) -> Options:
     """Return options in which the file of their workload, if it has one, is given in the first
     place that holds it."""
     workload = options.get("workload")
-    if not isinstance(workload, str) or is_model(workload):
+    if not isinstance(workload, str) or is_model(workload) or workload in described_workloads():
         return options
     for place in places:
         try:

@@ -12,7 +12,8 @@ from weft.controller.flows import Flows
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.workload_checks import check_algorithm
 from weft.experiments.theory.flow_steps import counted_steps_of, steps_of_graph
-from weft.experiments.workloads.load import WorkloadOptions, graph_of
+from weft.experiments.workloads.load import graph_of
+from weft.experiments.workloads.workload import WorkloadOptions
 
 MOST_FLOWS = 1 << 23
 """The most flows of an exchange between all ranks; more are not told apart, but counted by pairs of

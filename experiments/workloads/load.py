@@ -1,40 +1,27 @@
 """Loading of the flows that a scenario calls its workload."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import flow_algorithms
+from weft.base.entry_points import blamed
 from weft.base.errors import refuse
 from weft.base.files import told_as_input
 from weft.base.units import shown
 from weft.experiments.workloads.chakra import has_collectives, read_traces, trace_files
 from weft.experiments.workloads.gpt import MODELS, training_step
 from weft.experiments.workloads.matrix import read_matrix
+from weft.experiments.workloads.workload import (
+    REAL_RATE_BPS,
+    WorkloadOptions,
+    described_workloads,
+    workload_of,
+)
 
 FILES = (".cm", ".et")
 """The endings of workload files: connection matrices of htsim, execution traces of Chakra."""
-REAL_RATE_BPS = 400_000_000_000
-"""The rate of the links that models' sizes, and those of files with a slowdown, are scaled from."""
-
-
-@dataclass(frozen=True)
-class WorkloadOptions:
-    """Hold what is asked of a workload."""
-
-    workload: str
-    """A file, or one of `MODELS`."""
-    algorithm: str
-    """The algorithm of the collectives in it, one of `flow_algorithms`."""
-    ranks: int
-    rate_bps: int
-    slowdown: float | None = None
-    """How many times as long everything takes as on links of `REAL_RATE_BPS`; None means that a
-    file's sizes and times are taken as they are."""
-    layers: int | None = None
-    tensor: int = 1
-    micro_batches: int = 1
 
 
 def algorithms_for(workload: str) -> tuple[str, ...]:
@@ -45,10 +32,14 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     """
     if workload in MODELS:
         return flow_algorithms()[1:]
+    if workload in described_workloads():
+        chosen = workload_of(workload).collectives
+        return flow_algorithms()[1:] if chosen else flow_algorithms()[:1]
     refuse(
         Path(workload).suffix not in FILES,
-        f"workload {shown(workload)} is unknown: choose {', '.join(MODELS)}, or name a file "
-        f"that ends in {' or '.join(FILES)}",
+        f"workload {shown(workload)} is unknown: choose "
+        f"{', '.join((*MODELS, *described_workloads()))}, or name a file that ends in "
+        f"{' or '.join(FILES)}",
     )
     path = Path(workload)
     collective = path.suffix == ".et" and has_collectives(path)
@@ -63,6 +54,8 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
     """
     if options.workload in MODELS:
         return _made(options)
+    if options.workload in described_workloads():
+        return _brought(options)
     path = Path(options.workload)
     files = trace_files(path) if path.suffix == ".et" else [path]
     with told_as_input(f"workload {str(path)!r} cannot be read"):
@@ -87,6 +80,19 @@ def _made(options: WorkloadOptions) -> FlowGraph:
         layers=options.layers,
         micro_batches=options.micro_batches,
     )
+
+
+@lru_cache(maxsize=8)
+def _brought(options: WorkloadOptions) -> FlowGraph:
+    workload = workload_of(options.workload)
+    with blamed(workload, "graph"):
+        graph = workload.graph(options, workload.options(**dict(options.own)))
+        refuse(
+            not isinstance(graph, FlowGraph) or graph.ranks > options.ranks,
+            f"{graph!r:.60} is no FlowGraph between {options.ranks} ranks",
+            TypeError,
+        )
+    return graph
 
 
 @lru_cache(maxsize=8)
