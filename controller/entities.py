@@ -41,6 +41,8 @@ class PlannedEntry:
     referred: bool = field(default=False, compare=False)
     """Whether members refer to the entry, so that it must be written before them and deleted after
     them."""
+    idle_timeout_ns: int = 0
+    """After so long without a hit the switch tells its controller; 0: it never does."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -60,9 +62,11 @@ def entry(
     priority: int = 0,
     *,
     referred: bool = False,
+    idle_timeout_ns: int = 0,
 ) -> PlannedEntry:
     """Return a table entry; the order of ``match`` does not matter."""
-    return PlannedEntry(table, tuple(sorted(match.items())), target, priority, referred)
+    key = tuple(sorted(match.items()))
+    return PlannedEntry(table, key, target, priority, referred, idle_timeout_ns)
 
 
 @dataclass(frozen=True)

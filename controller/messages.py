@@ -73,6 +73,7 @@ class EntityMessages:
     def _fill_entry(self, entity: PlannedEntry, message: Any) -> None:
         message.table_id = self._find("table", entity.table, self._tables).preamble.id
         message.priority = entity.priority
+        message.idle_timeout_ns = entity.idle_timeout_ns
         fields = self._fields[entity.table]
         for name, match in entity.match:
             field = self._find(f"key field of table {entity.table}", name, fields)

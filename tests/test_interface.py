@@ -18,6 +18,7 @@ from tests.system_support import left_as_it_was
 
 import weft
 from weft.base.errors import InputError, MachineError, RunError
+from weft.switch.engine.control import Exact
 
 REFLECTOR = """
 #include <core.p4>
@@ -297,6 +298,39 @@ def test_switches_tell_the_controller_and_send_for_it(world: Any, tmp_path: Path
             leaf.packet_out(frame, egress=1)
         with pytest.raises(InputError, match="512 does not fit 9 bits"):
             leaf.packet_out(frame, egress=512, unused=0)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_entries_age_and_the_switch_tells_which(world: Any, tmp_path: Path) -> None:
+    source = tmp_path / "ageing.p4"
+    ageing = "actions = { send; NoAction; } support_timeout = true;"
+    source.write_text(REFLECTOR.replace("actions = { send; NoAction; }", ageing))
+    with weft.up(weft.single(2), world=world, program=source) as net:
+        leaf, h0 = net.switch("leaf0"), net.host("h0")
+        table = leaf.table("away")
+        table.insert({"kind": 0x88B5}, "send", port=2, idle_timeout=0.5)
+        table.insert({"kind": 0x88B6}, "send", port=2)
+        assert leaf.idle_entries() == []
+        (idle,) = leaf.idle_entries(timeout=20, count=1)
+        assert (idle.table, idle.idle_timeout_s) == ("I.away", 0.5)
+        assert idle.match == {"hdr.ethernet.kind": Exact(0x88B5)}
+        aged, ageless = sorted(table, key=lambda one: str(one.match))
+        assert (aged.idle_timeout_s, ageless.idle_timeout_s) == (0.5, 0)
+        assert aged.idle_s is not None and aged.idle_s >= 0.5
+        h0.send(Ether(src=h0.mac, dst=h0.mac, type=0x88B5) / b"a hit makes it young")
+        net.host("h1").sniff(timeout=0.1, count=1)
+        (hit,) = (one for one in table if one.idle_timeout_s)
+        assert hit.idle_s is not None and hit.idle_s < aged.idle_s
+        table.modify({"kind": 0x88B5}, "send", port=2)
+        assert {one.idle_timeout_s for one in table} == {0}
+        for mistake, words in ((-1, "idle_timeout -1: a number"), ("x", "idle_timeout 'x'")):
+            with pytest.raises(InputError, match=words):
+                table.insert({"kind": 1}, "send", port=2, idle_timeout=mistake)  # type: ignore[arg-type]
+    with weft.up(weft.single(2), world="simulated") as net:
+        route = net.switch("leaf0").table("ipv4_route")
+        with pytest.raises(InputError, match="entries of this table do not age"):
+            route.insert({"dst_addr": "10.9.0.0/24"}, "drop", idle_timeout=1)
+        assert {one.idle_s for one in route} == {None}
 
 
 def test_one_switch_alone_may_run_a_program_of_its_own(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
-"""What a switch tells on its own, digests and packets, and the packets that are sent out by it.
+"""What a switch tells on its own, digests, packets and idle entries, and the packets that are sent
+out by it.
 
-P4Runtime specification, sections "Packet I/O" and "DigestList".
+P4Runtime specification, sections "Packet I/O", "DigestList" and "Table Idle Timeout Notification".
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed
 from weft.controller.handles.access import SwitchAccess
+from weft.controller.handles.table import match_of
 from weft.controller.handles.values import Value, read_value
+from weft.switch.engine.control import Key
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.bytestrings import encode
 
@@ -51,6 +54,18 @@ class ControllerPacket:
         return Ether(self.frame)
 
 
+@dataclass(frozen=True)
+class IdleEntry:
+    """Name an entry that nothing has hit for as long as its idle timeout; it is still there."""
+
+    table: str
+    """The table's full name."""
+    match: Mapping[str, Key]
+    """What key fields match, by their full names; those that match anything are left out."""
+    priority: int
+    idle_timeout_s: float
+
+
 class SwitchNotices:
     """Hear a switch, and send packets out by it."""
 
@@ -59,6 +74,7 @@ class SwitchNotices:
         self._wait = wait
         self._digests: list[Digest] = []
         self._packets: list[ControllerPacket] = []
+        self._idle: list[IdleEntry] = []
         self._wanted: set[int] = set()
         """The ids of the digests that are switched on."""
 
@@ -76,6 +92,13 @@ class SwitchNotices:
         found = self._packets
         self._hear(timeout_s, lambda: bool(count) and len(found) >= count)
         taken, self._packets = found, []
+        return taken
+
+    def idle_entries(self, timeout_s: float, count: int) -> list[IdleEntry]:
+        """Return the entries that have become idle, as `digests` returns digests."""
+        found = self._idle
+        self._hear(timeout_s, lambda: bool(count) and len(found) >= count)
+        taken, self._idle = found, []
         return taken
 
     def packet_out(self, frame: bytes, metadata: Mapping[str, Value]) -> None:
@@ -130,6 +153,18 @@ class SwitchNotices:
                     for one in message.packet.metadata
                 }
                 self._packets.append(ControllerPacket(message.packet.payload, metadata))
+            elif kind == "idle_timeout_notification":
+                tables = {one.preamble.id: one for one in self._access.p4info.tables}
+                self._idle += (
+                    IdleEntry(
+                        tables[one.table_id].preamble.name,
+                        match_of(tables[one.table_id], one),
+                        one.priority,
+                        one.idle_timeout_ns / 1e9,
+                    )
+                    for one in message.idle_timeout_notification.table_entry
+                    if one.table_id in tables
+                )
             elif kind == "digest" and message.digest.digest_id in names:
                 name = names[message.digest.digest_id]
                 self._digests += (Digest(name, each) for each in self._values(message.digest))

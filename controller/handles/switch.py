@@ -12,7 +12,13 @@ from weft.controller.client import Session
 from weft.controller.controller import Controller
 from weft.controller.handles.access import SwitchAccess
 from weft.controller.handles.cells import CounterHandle, GroupsHandle, MeterHandle, RegisterHandle
-from weft.controller.handles.notices import ControllerPacket, Digest, SwitchNotices, Wait
+from weft.controller.handles.notices import (
+    ControllerPacket,
+    Digest,
+    IdleEntry,
+    SwitchNotices,
+    Wait,
+)
 from weft.controller.handles.table import TableHandle
 from weft.controller.handles.values import Value
 
@@ -91,6 +97,12 @@ class SwitchHandle:
         """Return the packets that the switch has sent to the controller (port 510) since the last
         call, and that it sends until ``timeout`` seconds are over or ``count`` are there."""
         return self._notices.packets_in(timeout, count)
+
+    def idle_entries(self, timeout: float = 0.0, count: int = 0) -> list[IdleEntry]:
+        """Return the entries with an idle timeout that the switch has told of since the last call,
+        since nothing has hit them for so long, and those that it tells of until ``timeout`` seconds
+        are over or ``count`` are there."""
+        return self._notices.idle_entries(timeout, count)
 
     def packet_out(self, packet: "Packet | bytes", **metadata: Value) -> None:
         """Let the switch take a frame in from the controller: it comes in by port 510, behind the

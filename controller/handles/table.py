@@ -17,6 +17,8 @@ from weft.switch.messages import p4info_pb2
 Match = Mapping[str, Any]
 """What an entry's key fields match, by their names; see `read_key`."""
 
+MOST_IDLE_S = 1e9
+
 _KINDS = p4info_pb2.MatchField
 _DEFAULT_ONLY = p4info_pb2.ActionRef.DEFAULT_ONLY
 _TABLE_ONLY = p4info_pb2.ActionRef.TABLE_ONLY
@@ -42,6 +44,11 @@ class InstalledEntry:
     another controller."""
     count: Count | None
     """What its direct counter has counted, if the table has one."""
+    idle_timeout_s: float
+    """After so long without a hit the switch tells the controller; 0: it never does."""
+    idle_s: float | None
+    """How long ago the last hit was, or, without one, the entry was written; None of a table whose
+    entries do not age."""
     text: str
     """The whole entry as text."""
 
@@ -85,6 +92,7 @@ class TableHandle:
         priority: int = 0,
         member: int | None = None,
         group: int | None = None,
+        idle_timeout: float = 0.0,
         **params: Value,
     ) -> None:
         """Insert an entry.
@@ -99,9 +107,12 @@ class TableHandle:
                 wins.
             member, group: in place of an action, what an entry of a table with an action profile
                 leads to.
+            idle_timeout: after so many seconds without a hit the switch tells
+                (`weft.controller.handles.switch.SwitchHandle.idle_entries`); for a table that the
+                program declares with ``support_timeout = true``. 0: it never does.
             params: the action's parameters, by name.
         """
-        self._put("insert", match, action, priority, member, group, params)
+        self._put("insert", match, action, priority, member, group, idle_timeout, params)
 
     def modify(
         self,
@@ -111,11 +122,12 @@ class TableHandle:
         priority: int = 0,
         member: int | None = None,
         group: int | None = None,
+        idle_timeout: float = 0.0,
         **params: Value,
     ) -> None:
         """Let an entry that the script has inserted lead elsewhere; the arguments are as for
         `insert`."""
-        self._put("modify", match, action, priority, member, group, params)
+        self._put("modify", match, action, priority, member, group, idle_timeout, params)
 
     def delete(self, match: Match, *, priority: int = 0) -> None:
         """Delete an entry that the script has inserted."""
@@ -157,6 +169,8 @@ class TableHandle:
         }  # fmt: skip
         if self._counted and not is_default:
             query["counter_data"] = {}
+        if self._ages and not is_default:
+            query["time_since_last_hit"] = {}
         return [one.table_entry for one in self._switch.read(table_entry=query)]
 
     @property
@@ -172,8 +186,10 @@ class TableHandle:
         priority: int,
         member: int | None,
         group: int | None,
+        idle_timeout: float,
         params: Mapping[str, Any],
     ) -> None:
+        idle_ns = self._idle_ns(idle_timeout, match)
         keys, priority = self._keys(match), self._priority(priority, match)
         targets = [name for name, given in
                    (("action", action or None), ("member", member), ("group", group))
@@ -192,17 +208,37 @@ class TableHandle:
             )
             refuse(params, f"{self._where(match)}: parameters go with an action, by its name")
             target = MemberTarget(member) if member is not None else GroupTarget(group or 0)
-            wanted = entry(self.name, keys, target, priority)
+            wanted = entry(self.name, keys, target, priority, idle_timeout_ns=idle_ns)
             self._switch.write(Update(kind, wanted))
             self._switch.drop_member(wanted)
             return
         among = [ref.id for ref in self._info.action_refs if ref.scope != _DEFAULT_ONLY]
         call = self._switch.call(action, params, among)
+        update = Update(kind, entry(self.name, keys, call, priority, idle_timeout_ns=idle_ns))
         if not self._info.implementation_id:
-            self._switch.write(Update(kind, entry(self.name, keys, call, priority)))
+            self._switch.write(update)
         else:
-            update = Update(kind, entry(self.name, keys, call, priority))
             self._switch.write_with_member(update, self._info, call)
+
+    @property
+    def _ages(self) -> bool:
+        return bool(self._info.idle_timeout_behavior == p4info_pb2.Table.NOTIFY_CONTROL)
+
+    def _idle_ns(self, seconds: Any, match: Match) -> int:
+        refuse(
+            isinstance(seconds, bool)
+            or not isinstance(seconds, (int, float))
+            or not 0 <= seconds <= MOST_IDLE_S,
+            f"{self._where(match)}: idle_timeout {shown(seconds)}: a number of seconds from 0 to "
+            f"{MOST_IDLE_S:g}",
+        )
+        refuse(
+            seconds and not self._ages,
+            f"{self._where(match)}: idle_timeout {seconds:g} s: entries of this table do not age; "
+            "declare it with support_timeout = true in the program, or leave idle_timeout out",
+        )
+        idle_ns: int = round(seconds * 1e9)
+        return idle_ns
 
     def _where(self, match: Match) -> str:
         return f"{self._switch.name}, entry {shown(dict(match))} of {self.name}"
@@ -259,8 +295,7 @@ class TableHandle:
         return entry_text(self._switch.p4info, self._info, message)
 
     def _installed(self, message: Any) -> InstalledEntry:
-        fields = {field.id: field.name for field in self._info.match_fields}
-        match = {fields[one.field_id]: _key_of(one) for one in message.match}
+        match = match_of(self._info, message)
         action, params = "", {}
         if message.action.WhichOneof("type") == "action":
             action = self._action_name(message.action.action.action_id)
@@ -285,8 +320,17 @@ class TableHandle:
             text.partition(" -> ")[2],
             self._switch.owner_of(key),
             Count(count.packet_count, count.byte_count) if self._counted else None,
+            message.idle_timeout_ns / 1e9,
+            message.time_since_last_hit.elapsed_ns / 1e9 if self._ages else None,
             text,
         )
+
+
+def match_of(table: Any, message: Any) -> dict[str, Key]:
+    """Return what the key fields of a ``TableEntry`` match, by their full names; ``table`` is the
+    ``p4.config.v1.Table``."""
+    fields = {field.id: field.name for field in table.match_fields}
+    return {fields[one.field_id]: _key_of(one) for one in message.match}
 
 
 def _key_of(message: Any) -> Key:
