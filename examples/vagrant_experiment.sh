@@ -14,7 +14,7 @@ mkdir -p "$out"
 cat >"$out/experiment.toml" <<'END'
 collective = "allgather"
 algorithm = ["ring", "multicast"]
-size = "64KiB"
+size = "1MiB"
 
 [sweep]
 rate = ["20Mbit", "50Mbit", "100Mbit"]

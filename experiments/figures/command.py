@@ -13,6 +13,7 @@ from weft.base import files
 from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, RunError, refuse
 from weft.base.progress import Progress
+from weft.experiments.figures.api import with_interface
 from weft.experiments.figures.kept import METRICS, AlgorithmRow, Kept, options_of
 from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
 from weft.experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
@@ -91,7 +92,7 @@ def _pages(
     for page in sorted(DOCS.glob("*.md")):
         text = _text_of(page)
         try:
-            made = with_options(with_plots(rendered(text, read), read))
+            made = with_interface(with_options(with_plots(rendered(text, read), read)))
             notes = notes_in(text)
         except InputError as error:
             raise InputError(f"{page.name}: {error}") from None
