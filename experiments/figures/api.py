@@ -111,7 +111,7 @@ def _about(one: Any) -> Iterator[str]:
         yield from ("", *_text(constructor))
     yield ""
     for member in one.members.values():
-        told = member.docstring or "class-attribute" in member.labels
+        told = member.docstring or ("dataclass" in one.labels and member.is_attribute)
         if member.name.startswith("_") or not told or member.is_alias:
             continue
         if member.is_function:
