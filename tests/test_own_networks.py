@@ -657,6 +657,20 @@ def test_options_of_weft_s_own_shapes_mean_nothing_for_a_graph() -> None:
         assert words in str(raised.value)
 
 
+@pytest.mark.system
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+def test_what_the_machine_cannot_carry_is_refused_before_anything_is_touched() -> None:
+    for names, words in (
+        (("a_host_of_long_name", "s"), "'a_host_of_long_name-eth0' is 24 characters long"),
+        (("h", "a_switch_of_long_name"), "'a_switch_of_long_name-eth1' is 26 characters long"),
+    ):
+        network = weft.Network()
+        network.link(network.host(names[0]), network.switch(names[1]))
+        with left_as_it_was(), pytest.raises(InputError) as raised:
+            weft.up(network)
+        assert words in str(raised.value)
+
+
 def test_parts_that_do_not_reach_each_other_are_refused_by_name() -> None:
     network = weft.Network("parts")
     for number in range(3):

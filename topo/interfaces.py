@@ -99,7 +99,7 @@ def interface_name(port: Port, topology: Topology) -> str:
     refuse(
         len(name) > INTERFACE_NAME_LENGTH,
         f"interface name {name!r} is {len(name)} characters long and the kernel takes "
-        f"{INTERFACE_NAME_LENGTH}: this topology is too large for the emulated world",
+        f"{INTERFACE_NAME_LENGTH}: choose shorter names, a smaller network, or the simulated world",
     )
     return name
 

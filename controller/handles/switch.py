@@ -51,9 +51,26 @@ class SwitchHandle:
         return self._access.p4info
 
     @property
-    def tables(self) -> list[str]:
-        """The full names of the program's tables."""
-        return [table.preamble.name for table in self._access.p4info.tables]
+    def tables(self) -> dict[str, TableHandle]:
+        """The program's tables by their full names."""
+        return {one.preamble.name: TableHandle(self._access, one) for one in self.p4info.tables}
+
+    @property
+    def counters(self) -> dict[str, CounterHandle]:
+        """The program's indirect counters by their full names."""
+        return {one.preamble.name: CounterHandle(self._access, one) for one in self.p4info.counters}
+
+    @property
+    def registers(self) -> dict[str, RegisterHandle]:
+        """The program's registers by their full names."""
+        return {
+            one.preamble.name: RegisterHandle(self._access, one) for one in self.p4info.registers
+        }
+
+    @property
+    def meters(self) -> dict[str, MeterHandle]:
+        """The program's indirect meters by their full names."""
+        return {one.preamble.name: MeterHandle(self._access, one) for one in self.p4info.meters}
 
     def table(self, name: str) -> TableHandle:
         """Return the table of this name."""

@@ -109,6 +109,8 @@ class EmulatedWorld:
             require(self.switch_kind, ["patch links"])
         self.links = links
         self._interfaces = dict(switch_interfaces(topology, links))
+        for host, each in topology.stations:
+            interface_name(Port(host.name, each.number), topology)  # it may be too long
         if self.switch_kind == "bmv2":
             find_bmv2()
         check_machine(captures=pcap_dir is not None)
