@@ -46,7 +46,7 @@ def test_interface_names_are_unique_and_fit_the_kernel() -> None:
 
 def test_interface_names_beyond_the_kernels_length_are_refused() -> None:
     network = Topology("wide", (), (Switch("spine1000", "spine", 1000, 1001, 2),), ())
-    with pytest.raises(InputError, match=r"'spine1000-eth100' is 16 characters .*too large"):
+    with pytest.raises(InputError, match=r"'spine1000-eth100' is 16 characters .*shorter names"):
         interface_name(Port("spine1000", 100), network)
 
 
