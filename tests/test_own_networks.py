@@ -479,7 +479,7 @@ def test_a_bottleneck_that_all_must_pass_sets_the_bound() -> None:
     # In a ring of four, one rank of each side sends three shards over the link.
     scenario = weft.Scenario(**options)
     assert completion_bound_ns(scenario, "ring") == 3 * 65536 * 8 * 100
-    assert weft.run(scenario).runs[0].completion_ns or 0 > 3 * 65536 * 8 * 100
+    assert (weft.run(scenario).runs[0].completion_ns or 0) > 3 * 65536 * 8 * 100
 
 
 def test_a_slow_host_sets_the_bound_by_what_its_own_link_carries() -> None:

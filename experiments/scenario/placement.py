@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.topo.network import Topology
 
 
@@ -71,12 +71,7 @@ def place(
         ranks = [leaf * hosts_on_leaf + place for place in range(on_leaf) for leaf in range(leaves)]
     elif order == "random":
         random.Random(f"placement {seed}").shuffle(ranks)
-    refuse(
-        jobs < 1 or len(ranks) % jobs,
-        f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
-        f"divisor of {len(ranks)}",
-    )
-    teams = tuple(tuple(ranks[job::jobs]) for job in range(jobs))
+    teams = _teams(ranks, jobs)
     if dedicated:
         counts = [servers // leaves + (leaf < servers % leaves) for leaf in range(leaves)]
         where = [
@@ -84,13 +79,29 @@ def place(
             for leaf, count in enumerate(counts)
             for index in range(count)
         ]
-    elif servers > len(ranks):
-        raise InputError(
-            f"servers {servers} on the hosts of {len(ranks)} ranks: at most one each; lower it"
-        )
     else:
-        where = ranks[:servers]
+        where = _beside(ranks, servers)
     return Placement(teams, tuple(where))
+
+
+def _teams(ranks: Sequence[int], jobs: int) -> tuple[tuple[int, ...], ...]:
+    """Deal hosts out to jobs in turn. Raises InputError if these would not be of equal size."""
+    refuse(
+        jobs < 1 or len(ranks) % jobs,
+        f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
+        f"divisor of {len(ranks)}",
+    )
+    return tuple(tuple(ranks[job::jobs]) for job in range(jobs))
+
+
+def _beside(ranks: list[int], servers: int) -> list[int]:
+    """Return the hosts of servers that share those of ranks. Raises InputError if there are too
+    few."""
+    refuse(
+        servers > len(ranks),
+        f"servers {servers} on the hosts of {len(ranks)} ranks: at most one each; lower it",
+    )
+    return ranks[:servers]
 
 
 def place_among(
@@ -127,7 +138,8 @@ def place_among(
     apart = servers if dedicated else 0
     total = len(network.hosts)
     ranks = [network.host(name).rank for name in hosts] or list(range(total - apart))
-    others = [host.rank for host in network.hosts if host.rank not in {*ranks}]
+    taken = set(ranks)
+    others = [host.rank for host in network.hosts if host.rank not in taken]
     refuse(
         not ranks or apart > len(others),
         f"servers {servers}: {total} hosts leave {len(others)} for servers beside {len(ranks)} "
@@ -141,14 +153,6 @@ def place_among(
         ranks = [rank for row in zip_longest(*below.values()) for rank in row if rank is not None]
     elif order == "random":
         random.Random(f"placement {seed}").shuffle(ranks)
-    refuse(
-        jobs < 1 or len(ranks) % jobs,
-        f"jobs {jobs}: {len(ranks)} hosts for ranks do not make as many equal jobs; choose a "
-        f"divisor of {len(ranks)}",
-    )
-    refuse(
-        not dedicated and servers > len(ranks),
-        f"servers {servers} on the hosts of {len(ranks)} ranks: at most one each; lower it",
-    )
-    teams = tuple(tuple(ranks[job::jobs]) for job in range(jobs))
-    return Placement(teams, tuple(others[:servers] if dedicated else ranks[:servers]))
+    teams = _teams(ranks, jobs)
+    where = others[:servers] if dedicated else _beside(ranks, servers)
+    return Placement(teams, tuple(where))
