@@ -45,6 +45,8 @@ class _State:
     """The handlers that were in place of this module's."""
     checks: list[Callable[[], None]] = field(default_factory=list)
     """The functions that are `watched`."""
+    lost: bool = False
+    """Whether a `KeyboardInterrupt` was thrown away, and is to be raised again."""
 
 
 _state = _State()
@@ -69,6 +71,10 @@ def _look() -> None:
 def _tick(_number: int, _frame: FrameType | None) -> None:
     """Handle the timer."""
     _look()
+    if _state.lost and not _state.held:
+        _state.lost = False
+        _set_timer()
+        signal.raise_signal(signal.SIGINT)
     if not _state.first and not _state.held:
         for check in _state.checks:
             check()
@@ -76,7 +82,7 @@ def _tick(_number: int, _frame: FrameType | None) -> None:
 
 def _set_timer() -> None:
     """Let the timer go as often as is needed now, or not at all."""
-    interval_s = LOOK_S if _state.first else WATCH_S if _state.checks else 0.0
+    interval_s = LOOK_S if _state.first or _state.lost else WATCH_S if _state.checks else 0.0
     if interval_s and signal.SIGALRM not in _state.before:
         _install(signal.SIGALRM, _tick)
     signal.setitimer(signal.ITIMER_REAL, interval_s, interval_s)
@@ -146,12 +152,23 @@ def ending_on_signals() -> Iterator[None]:
     """Let SIGTERM and SIGHUP raise `Ended` within the block, where they would kill otherwise.
 
     So context managers get to clean up, as they do at Ctrl-C. A handler that somebody else has
-    set stays. Does nothing outside the main thread.
+    set stays. A `KeyboardInterrupt` that Python throws away, because it was raised in a finalizer
+    or in the callback of a weak reference, is raised again. Does nothing outside the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     _state.blocks += 1
+    say = sys.unraisablehook
+
+    def say_or_repeat(thrown_away: Any) -> None:
+        if not isinstance(thrown_away.exc_value, KeyboardInterrupt) or not _state.blocks:
+            say(thrown_away)
+        elif threading.current_thread() is threading.main_thread():
+            _state.lost = True
+            _set_timer()
+
+    sys.unraisablehook = say_or_repeat
     try:
         for number in (signal.SIGTERM, signal.SIGHUP):
             if signal.getsignal(number) is signal.SIG_DFL:
@@ -159,14 +176,19 @@ def ending_on_signals() -> Iterator[None]:
         yield
     finally:
         _state.blocks -= 1
+        if sys.unraisablehook is say_or_repeat:
+            sys.unraisablehook = say
         if not _state.blocks:
-            if _state.first:
+            lost, _state.lost = _state.lost, False
+            if _state.first or lost:
                 _state.first = 0
                 _set_timer()
             for number in (signal.SIGTERM, signal.SIGHUP):
                 before = _state.before.pop(number, None)
                 if before is not None and signal.getsignal(number) is _came:
                     signal.signal(number, before)
+            if lost:
+                signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -216,6 +216,19 @@ def test_whoever_uses_a_world_without_the_command_line_hears_of_signals_as_well(
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
+    before = sys.unraisablehook, signal.getsignal(signal.SIGALRM)
+    with pytest.raises(KeyboardInterrupt), ending_on_signals():
+        within_a_finalizer(signal.SIGINT)
+        wait_forever()
+    with pytest.raises(KeyboardInterrupt), ending_on_signals():
+        within_a_finalizer(signal.SIGINT)
+    assert (sys.unraisablehook, signal.getsignal(signal.SIGALRM)) == before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert "KeyboardInterrupt" not in capsys.readouterr().err
+
+
 def wait_forever() -> None:
     assert not threading.Event().wait(60), "nothing ended it"
     raise AssertionError("nothing ended it")

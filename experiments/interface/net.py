@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.signals import signals_held
 from weft.base.units import parse_rate, shown
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
@@ -148,7 +149,8 @@ class Net:
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
             check_hosts(len(self.topology.hosts))
-            from weft.experiments.interface.emulated import EmulatedNet
+            with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
+                from weft.experiments.interface.emulated import EmulatedNet
 
             self.backend = EmulatedNet(
                 self.topology, scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind

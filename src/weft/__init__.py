@@ -58,4 +58,7 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    from weft.base.signals import signals_held
+
+    with signals_held():  # Python throws a Ctrl-C away that comes at the wrong moment of an import
+        return getattr(import_module(_HOMES[name]), name)
