@@ -39,8 +39,14 @@ class Team:
     groups: tuple[str, ...] = ()
     """The multicast groups, spread over roots and workers. If there are none, nothing is
     multicast."""
+    group_members: tuple[tuple[int, ...], ...] = ()
+    """For each group, the ranks that are its members. Empty: all ranks are members of all."""
     aggregation: SwitchJob | None = None
     """What the switches know it as, if they add for it."""
+
+    def is_member(self, rank: int, group: int) -> bool:
+        """Return whether a rank is a member of the group of a number."""
+        return not self.group_members or rank in self.group_members[group]
 
     @property
     def switch_values(self) -> int:
@@ -206,7 +212,10 @@ class Participant:
             addresses = [ipv4(address) for address in team.addresses]
             servers = [ipv4(address) for address in team.servers]
             if member < len(addresses):
-                groups = [ipv4(group) for group in team.groups]
+                groups = [
+                    ipv4(group) if team.is_member(member, number) else None
+                    for number, group in enumerate(team.groups)
+                ]
                 communicator = Communicator(
                     endpoint,
                     member,

@@ -205,7 +205,8 @@ class Communicator(Members):
         endpoint: of this host.
         rank: 0 to P - 1.
         addresses: IPv4 address of every rank, as integers.
-        groups: multicast groups, spread over roots and workers. Empty: no multicast.
+        groups: multicast groups, spread over roots and workers. Empty: no multicast. None in place
+            of a group: this rank is no member of it.
         partners: further ranks to have a queue pair with; each of them must name this one.
         servers: IPv4 address of every reduction server; `weft.agents.servers.ReductionServer`s know
             of the group (`add_job`).
@@ -224,7 +225,7 @@ class Communicator(Members):
         endpoint: Endpoint,
         rank: int,
         addresses: Sequence[int],
-        groups: Sequence[int] = (),
+        groups: Sequence[int | None] = (),
         partners: Iterable[int] = (),
         servers: Sequence[int] = (),
         aggregation: SwitchJob | None = None,
@@ -245,9 +246,14 @@ class Communicator(Members):
         peers += range(size, size + len(servers))
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         own_port = endpoint.source_port_to(endpoint.address)
-        self.multicast: list[UdQueuePair] = [
-            endpoint.create_ud(group, MULTICAST_QKEY, own_port) for group in groups
-        ]
+        self.groups: dict[int, UdQueuePair] = {
+            number: endpoint.create_ud(group, MULTICAST_QKEY, own_port)
+            for number, group in enumerate(groups)
+            if group is not None
+        }
+        """The queue pair for each multicast group of which this rank is a member, by the group's
+        number."""
+        self.multicast: list[UdQueuePair] = [*self.groups.values()]
         self.aggregation = (
             None if aggregation is None else join(endpoint, aggregation, rank, size, own_port)
         )

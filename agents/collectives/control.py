@@ -59,6 +59,11 @@ class Kind(enum.IntEnum):
     """From a server to who has contributed: nothing comes from member ``rank``."""
     HAPPENED = 14
     """Flows: the event of dependency ``address`` has happened on the sender."""
+    SENT = 15
+    """Flows: multicast ``rank`` has left; what is missing of it may be read at ``address`` with
+    ``rkey``."""
+    GOT = 16
+    """Answer: all of multicast ``rank`` has come."""
 
 
 @dataclass(frozen=True)

@@ -4,12 +4,17 @@ A *task* is a flow, a message from one rank to another, or a wait of one rank. I
 of the *events* that it waits for have happened, and its delay after that: a flow is then sent, a
 wait is then over. Events are the end of a wait, a flow's bytes all acknowledged at its source, and
 a flow's bytes all there at its destination. An event on another rank is told by a message.
+
+A flow may *follow* another one: it sends on the bytes that come by that one, block by block, as
+they come. Flows with the same bytes from one rank to several others may be one *multicast*: the
+source sends the bytes once, and the switches bring them to all.
 """
 
 import heapq
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +28,41 @@ DONE, RECEIVED = range(2)
 destination."""
 MAX_TASKS = 1 << 20
 MAX_TIME_NS = 1 << 62
+NONE = -1
+"""In place of a task or a multicast where there is none."""
+
+
+@dataclass(frozen=True)
+class FlowPlaces:
+    """Places say where the bytes of flows are, where they do not just follow each other. Columns
+    have an entry for each task of the graph; those of waits mean nothing."""
+
+    memory: tuple[int, ...]
+    """Where a flow's source reads it: 0 in its buffer, 1 in its output."""
+    offset: tuple[int, ...]
+    """The place of the flow's first byte there..."""
+    target: tuple[int, ...]
+    """... and in the output of its destination."""
+    buffer_bytes: tuple[int, ...]
+    """The size of each rank's buffer..."""
+    output_bytes: tuple[int, ...]
+    """... and of its output."""
+
+
+@dataclass(frozen=True)
+class Multicast:
+    """Describe flows of the same bytes that are one multicast."""
+
+    source: int
+    destinations: tuple[int, ...]
+    flows: tuple[int, ...]
+    """The flow to each of the destinations."""
+    size_bytes: int
+    group: int
+    """The number of the group by which it goes: those of one source to the same destinations
+    share one."""
+    shard: int
+    """Its number among the multicasts of its group."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +92,14 @@ class FlowGraph:
     """... which event, `DONE` or `RECEIVED`..."""
     waiting: tuple[int, ...] = ()
     """... and the task that waits for it."""
+    follows: tuple[int, ...] = ()
+    """For each task, the flow that it follows, or `NONE`. Empty: no flow follows another."""
+    multicast: tuple[int, ...] = ()
+    """For each task, the number of the multicast that it belongs to, or `NONE`. Empty: there is
+    none."""
+    places: FlowPlaces | None = None
+    """Where the bytes are. None: the flows that a rank sends follow each other in its buffer in
+    order, and those that come to it in its output."""
 
     def __post_init__(self) -> None:
         tasks, edges = len(self.source), len(self.cause)
@@ -62,7 +110,12 @@ class FlowGraph:
             "flows: columns of different lengths",
         )
         refuse(not 0 < tasks <= MAX_TASKS, f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
+        for column in (self.follows, self.multicast):
+            refuse(column and len(column) != tasks, "flows: columns of different lengths")
         self._check_tasks()
+        self._check_followers()
+        self._check_multicasts()
+        self._check_places()
         self._check_dependencies()
 
     def _check_tasks(self) -> None:
@@ -82,6 +135,62 @@ class FlowGraph:
                 f"flow {task} from rank {self.source[task]} to rank {self.destination[task]} of "
                 f"{self.size_bytes[task]} bytes: a flow goes to another rank and has 1 at least"
             )
+
+    def _check_followers(self) -> None:
+        table = self.table
+        for task in np.flatnonzero(table.follows != NONE).tolist():
+            followed = self.follows[task]
+            fits = (
+                0 <= followed < len(self.source)
+                and self.destination[followed] == self.source[task] != self.source[followed]
+                and self.size_bytes[followed] == self.size_bytes[task]
+                and table.multicast[task] == NONE
+                and self.places is not None
+                and self.places.memory[task] == 1
+                and self.places.offset[task] == self.places.target[followed]
+            )
+            refuse(
+                not fits,
+                f"flow {task} follows {followed}, which does not bring its bytes to its source",
+            )
+
+    def _check_multicasts(self) -> None:
+        for number, cast in enumerate(self.multicasts):
+            columns: list[tuple[int, ...]] = [self.source, self.size_bytes]
+            if self.places is not None:
+                columns += [self.places.memory, self.places.offset]
+            alike = all(len({column[flow] for flow in cast.flows}) == 1 for column in columns)
+            apart = len({*cast.destinations, cast.source}) == len(cast.flows) + 1
+            refuse(
+                not (cast.flows and alike and apart and self.places is not None),
+                f"multicast {number}: its flows are not of the same bytes from one rank to others",
+            )
+
+    def _check_places(self) -> None:
+        places = self.places
+        if places is None:
+            return
+        refuse(
+            {len(column) for column in (places.memory, places.offset, places.target)}
+            != {len(self.source)}
+            or min(len(places.buffer_bytes), len(places.output_bytes)) < self.ranks,
+            "flows: columns of different lengths",
+        )
+        sizes = np.array([places.buffer_bytes, places.output_bytes], np.int64)
+        table, flows = self.table, self.flows
+        memory, offset, target = (
+            np.array(column, np.int64)[flows]
+            for column in (places.memory, places.offset, places.target)
+        )
+        refuse(not np.isin(memory, (0, 1)).all(), "flows: a memory that there is not")
+        size = table.size_bytes[flows]
+        outside = (
+            (np.minimum(offset, target) < 0)
+            | (offset + size > sizes[memory, table.source[flows]])
+            | (target + size > sizes[1, table.destination[flows]])
+        )
+        for flow in flows[outside].tolist()[:1]:
+            raise InputError(f"flow {flow}: its bytes are outside the memory of its ranks")
 
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
@@ -114,9 +223,12 @@ class FlowGraph:
     @cached_property
     def table(self) -> "FlowColumns":
         """Return the columns of the graph as arrays."""
-        return FlowColumns(
-            *(np.array(getattr(self, field.name), np.int64) for field in fields(self))
-        )
+        none = np.full(len(self.source), NONE, np.int64)
+        given = {each.name: getattr(self, each.name) for each in fields(FlowColumns)}
+        columns = {name: np.array(column, np.int64) for name, column in given.items()}
+        for name in ("follows", "multicast"):
+            columns[name] = columns[name] if given[name] else none
+        return FlowColumns(**columns)
 
     @property
     def ranks(self) -> int:
@@ -149,7 +261,66 @@ class FlowGraph:
     def target_bytes(self) -> IntArray:
         """Return for each task that is a flow where its bytes begin at its destination; int64
         [tasks]."""
+        if self.places is not None:
+            return np.array(self.places.target, np.int64)
         return _before(self._received, self.table.size_bytes)
+
+    @cached_property
+    def offset_bytes(self) -> IntArray:
+        """Return for each task that is a flow where its bytes begin in the memory of its source
+        that it is read from; int64 [tasks]."""
+        if self.places is not None:
+            return np.array(self.places.offset, np.int64)
+        return _before(self._sent, self.table.size_bytes)
+
+    def buffer_bytes(self, rank: int) -> int:
+        """Return the size of a rank's buffer, from which it sends."""
+        if self.places is None:
+            return sum(self.sizes(self.sent_by(rank)))
+        return self.places.buffer_bytes[rank] if rank < len(self.places.buffer_bytes) else 0
+
+    def output_bytes(self, rank: int) -> int:
+        """Return the size of a rank's output, to which others send."""
+        if self.places is None:
+            return sum(self.sizes(self.received_by(rank)))
+        return self.places.output_bytes[rank] if rank < len(self.places.output_bytes) else 0
+
+    @cached_property
+    def multicasts(self) -> tuple[Multicast, ...]:
+        """Return the multicasts by their numbers."""
+        table = self.table
+        flows: dict[int, list[int]] = {}
+        for task in np.flatnonzero(table.multicast != NONE).tolist():
+            flows.setdefault(self.multicast[task], []).append(task)
+        refuse(sorted(flows) != [*range(len(flows))], "multicasts: numbers that do not follow")
+        groups: dict[tuple[int, frozenset[int]], int] = {}
+        shards: dict[int, int] = {}
+        found = []
+        for number in range(len(flows)):
+            source = self.source[flows[number][0]]
+            destinations = tuple(self.destination[flow] for flow in flows[number])
+            group = groups.setdefault((source, frozenset(destinations)), len(groups))
+            shard = shards[group] = shards.get(group, -1) + 1
+            size_bytes = self.size_bytes[flows[number][0]]
+            found.append(
+                Multicast(source, destinations, (*flows[number],), size_bytes, group, shard)
+            )
+        return tuple(found)
+
+    @cached_property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """Return the ranks of each multicast group that is needed: the source, then those that
+        receive from it, in order."""
+        members = {
+            cast.group: (cast.source, *sorted(cast.destinations)) for cast in self.multicasts
+        }
+        return tuple(members[group] for group in range(len(members)))
+
+    @cached_property
+    def sent_once(self) -> IntArray:
+        """Return the flows that a source sends by itself, and of each multicast the first one."""
+        later = {flow for cast in self.multicasts for flow in cast.flows[1:]}
+        return np.array([flow for flow in self.flows.tolist() if flow not in later], np.int64)
 
     @cached_property
     def _first_blocks(self) -> dict[int, IntArray]:
@@ -203,18 +374,37 @@ class FlowGraph:
         after: dict[int, list[int]] = {}
         for cause, waiting in zip(self.cause, self.waiting, strict=True):
             after.setdefault(cause, []).append(waiting)
+        followers: dict[int, list[int]] = {}
+        for task, followed in enumerate(self.follows):
+            if followed != NONE:
+                followers.setdefault(followed, []).append(task)
         left = list(self.needed)
         ended: dict[int, int] = {}
-        due = [(self._span_ns(task, rate_bps), task) for task in range(len(left)) if not left[task]]
-        heapq.heapify(due)
+        begun: dict[int, int] = {}
+        due: list[tuple[int, int]] = []
+
+        def begin(task: int, now_ns: int) -> None:
+            begun[task] = now_ns + self._span_ns(task, rate_bps)
+            end(task, now_ns)
+
+        def end(task: int, now_ns: int) -> None:
+            # What follows another ends no earlier than that, however early it could begin.
+            follows = bool(self.follows) and self.follows[task] != NONE
+            if task in begun and (not follows or self.follows[task] in ended):
+                heapq.heappush(due, (max(begun[task], now_ns), task))
+
+        for task, needed in enumerate(left):
+            if not needed:
+                begin(task, 0)
         while due:
             now_ns, task = heapq.heappop(due)
             ended[task] = now_ns
             for following in after.get(task, ()):
                 left[following] -= 1
                 if not left[following]:
-                    end_ns = now_ns + self._span_ns(following, rate_bps)
-                    heapq.heappush(due, (end_ns, following))
+                    begin(following, now_ns)
+            for follower in followers.get(task, ()):
+                end(follower, now_ns)
         return ended
 
     def span_ns(self, rate_bps: int) -> int:
@@ -255,6 +445,16 @@ class FlowColumns:
     cause: IntArray
     event: IntArray
     waiting: IntArray
+    follows: IntArray
+    multicast: IntArray
+
+
+class Place(NamedTuple):
+    """Say where the bytes of a flow are; see `FlowPlaces`."""
+
+    memory: int
+    offset: int
+    target: int
 
 
 class GraphBuilder:
@@ -263,6 +463,10 @@ class GraphBuilder:
     def __init__(self) -> None:
         self._tasks: list[tuple[int, int, int, int, int]] = []
         self._edges: list[tuple[int, int, int]] = []
+        self._follows: list[int] = []
+        self._multicast: list[int] = []
+        self._places: list[Place] = []
+        self._multicasts = 0
 
     @property
     def flows(self) -> int:
@@ -271,10 +475,37 @@ class GraphBuilder:
 
     def flow(
         self, source: int, destination: int, size_bytes: int,
-        after: Iterable[tuple[int, int]] = (), delay_ns: int = 0,
+        after: Iterable[tuple[int, int]] = (), delay_ns: int = 0, *,
+        place: Place | None = None, follows: int = NONE,
     ) -> int:  # fmt: skip
-        """Add a flow that waits for all of some events, and return its number."""
-        return self._add((source, destination, size_bytes, delay_ns), after, None)
+        """Add a flow that waits for all of some events, and return its number.
+
+        Args:
+            place: where its bytes are; of all flows, or of none.
+            follows: the flow whose bytes it sends on.
+        """
+        task = (source, destination, size_bytes, delay_ns)
+        return self._add(task, after, None, place, follows)
+
+    def multicast(
+        self, source: int, targets: Mapping[int, int], size_bytes: int, memory: int, offset: int,
+        after: Iterable[tuple[int, int]] = (),
+    ) -> list[int]:  # fmt: skip
+        """Add a multicast that waits for all of some events, and return its flows, in order.
+
+        Args:
+            targets: by destination, where its bytes go in the output there.
+            memory, offset: where the source reads them; see `FlowPlaces`.
+        """
+        begin = ((self.wait(source, after=after), DONE),)
+        number, self._multicasts = self._multicasts, self._multicasts + 1
+        return [
+            self._add(
+                (source, destination, size_bytes, 0), begin, None,
+                Place(memory, offset, target), multicast=number,
+            )
+            for destination, target in targets.items()
+        ]  # fmt: skip
 
     def wait(
         self, rank: int, delay_ns: int = 0, after: Iterable[tuple[int, int]] = (),
@@ -283,17 +514,37 @@ class GraphBuilder:
         """Add a wait for some events, or for so many of them, and return its number."""
         return self._add((rank, rank, 0, delay_ns), after, needed)
 
-    def build(self) -> FlowGraph:
-        """Return the graph; raises InputError as `FlowGraph` does."""
-        tasks = list(zip(*self._tasks, strict=True)) or [()] * 5
-        edges = list(zip(*self._edges, strict=True)) or [()] * 3
-        return FlowGraph(*tasks, *edges)
+    def build(
+        self, buffer_bytes: Sequence[int] | None = None, output_bytes: Sequence[int] = ()
+    ) -> FlowGraph:
+        """Return the graph; raises InputError as `FlowGraph` does.
+
+        Args:
+            buffer_bytes, output_bytes: of each rank, where flows have places.
+        """
+        source, destination, size, delay, needed = list(zip(*self._tasks, strict=True)) or [()] * 5
+        cause, event, waiting = list(zip(*self._edges, strict=True)) or [()] * 3
+        graph = FlowGraph(source, destination, size, delay, needed, cause, event, waiting)
+        if buffer_bytes is None:
+            return graph
+        memory, offset, target = zip(*self._places, strict=True)
+        sizes = tuple(buffer_bytes), tuple(output_bytes)
+        return replace(
+            graph,
+            follows=(*self._follows,),
+            multicast=(*self._multicast,),
+            places=FlowPlaces(memory, offset, target, *sizes),
+        )
 
     def _add(
         self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],
-        needed: int | None,
+        needed: int | None, place: Place | None = None, follows: int = NONE,
+        multicast: int = NONE,
     ) -> int:  # fmt: skip
         number = len(self._tasks)
+        self._places.append(place or Place(0, 0, 0))
+        self._follows.append(follows)
+        self._multicast.append(multicast)
         events = dict.fromkeys(after)
         self._edges += [(*event, number) for event in events]
         self._tasks.append((*task, len(events) if needed is None else needed))

@@ -52,8 +52,12 @@ def first_difference(
 
 def words(key: int, first: int, count: int) -> NDArray[np.uint64]:
     """Return words ``first`` to ``first + count - 1`` of a key: uint64[count]."""
-    counters = np.arange(first + 1, first + 1 + count, dtype=np.uint64)
-    return _mix(counters * np.uint64(_GOLDEN), key)
+    return words_at_places(key, np.arange(first, first + count, dtype=np.uint64))
+
+
+def words_at_places(key: int, places: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the words of a key at these places: uint64 of the same shape."""
+    return _mix((places + np.uint64(1)) * np.uint64(_GOLDEN), key)
 
 
 def _block(key: int, first_word: int, size_bytes: int) -> NDArray[np.uint8]:

@@ -21,6 +21,7 @@ from weft.agents.collectives.names import (
     algorithms,
     flow_algorithms,
 )
+from weft.agents.collectives.tensors import Tensors
 from weft.agents.collectives.timing import operation_timeout_ns
 from weft.base.errors import InputError, refuse
 
@@ -156,6 +157,8 @@ class Request:
     addition."""
     flows: FlowGraph | None = None
     """The flows of the collective flows, for which `counts` says nothing."""
+    tensors: Tensors | None = None
+    """The slices of tensors that these flows carry. None: each carries bytes of its own."""
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: flow_algorithms()}
@@ -172,6 +175,10 @@ class Request:
             (self.collective == FLOWS) != (self.flows is not None)
             or (self.flows is not None and self.dtype != "uint8"),
             f"{self.collective}: flows have a graph, and bytes; nothing else has",
+        )
+        refuse(
+            self.tensors is not None and (self.flows is None or self.flows.places is None),
+            f"{self.collective}: tensors are carried by flows that have places",
         )
         refuse(
             self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"
@@ -232,8 +239,10 @@ class Request:
 
     def buffer_elements(self, rank: int, size: int) -> int:
         """Return how many elements a rank's buffer has."""
+        if self.flows is not None:
+            return self.flows.buffer_bytes(rank)
         elements = self.elements(size)
-        if self.collective == FLOWS or (self.collective == "many-to-one" and rank != self.root):
+        if self.collective == "many-to-one" and rank != self.root:
             return elements[rank]
         return sum(elements)
 
@@ -241,7 +250,7 @@ class Request:
         """Return how many elements a rank's output has; None where the collective works in
         place."""
         if self.flows is not None:
-            return sum(self.flows.sizes(self.flows.received_by(rank)))
+            return self.flows.output_bytes(rank)
         elements = self.elements(size)
         if self.collective == "alltoall":
             return size * elements[rank]

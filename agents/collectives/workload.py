@@ -165,6 +165,9 @@ class Workload:
 
     def fill(self, rank: int, buffer: Bytes) -> Iterator[None]:
         """Write what a rank contributes into uint8[`buffer_bytes(rank)`], a slice a step."""
+        if self.request.tensors is not None:
+            yield from self.request.tensors.fill(rank, buffer, self._seed, self.request.number)
+            return
         if self._reducing:
             values = buffer.view(self.request.dtype)
             for first in range(0, len(values), SLICE_BYTES // 8):
@@ -185,6 +188,11 @@ class Workload:
 
     def checks(self, rank: int, buffer: Array, output: Array | None) -> Iterator[str]:
         """Check a result, a slice a step, and yield what is wrong with the slice, or nothing."""
+        if self.request.tensors is not None:
+            assert output is not None
+            memories = [array.reshape(-1).view(np.uint8) for array in (buffer, output)]
+            yield from self.request.tensors.checks(rank, memories, self._seed, self.request.number)
+            return
         if self._reducing:
             assert output is not None
             checking = self._check_reduced if self._data == "exact" else self._check_rounded

@@ -1,0 +1,157 @@
+"""Tensors that flows carry in slices: what is in every rank's memory before and after, and whether
+every device has its tile.
+
+A tensor is as large as the sum of its shards, and nobody holds it as a whole. Its bytes are a
+function of seed, operation, tensor and place (`weft.agents.collectives.pattern.words`): element i,
+counted in row-major order, has the bytes of the words from i * ceil(item_bytes / 8) on. So any
+slice can be made, and any tile compared with slicing the whole array, by whoever needs it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from weft.agents.collectives.pattern import shard_key, words_at_places
+from weft.base.errors import refuse
+
+Bytes = npt.NDArray[np.uint8]
+Box = tuple[tuple[int, int], ...]
+"""A slice of a tensor: for each dimension, the first index and the one after the last."""
+
+SLICE_ELEMENTS = 1 << 17
+"""How many elements are made or compared at a time."""
+
+
+class TensorShape(NamedTuple):
+    """Describe a tensor: its shape, and the bytes of an element."""
+
+    shape: tuple[int, ...]
+    item_bytes: int
+
+
+class Piece(NamedTuple):
+    """A piece is a slice of a tensor that is somewhere in a rank's memory, packed in row-major
+    order."""
+
+    tensor: int
+    box: Box
+    memory: int
+    """0: in the rank's buffer; 1: in its output."""
+    offset: int
+    """The place of the first byte there."""
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A tile is what one device has of a tensor in the end: the pieces of which it consists."""
+
+    device: str
+    """What messages call the device."""
+    tensor: int
+    box: Box
+    pieces: tuple[Piece, ...]
+    """They cover the box, each of its elements once, and lie in the rank's memory."""
+
+
+@dataclass(frozen=True)
+class Tensors:
+    """Tensors say what slices are in the buffers of all ranks, and what tiles must be there in the
+    end, in columns with an entry for each rank."""
+
+    tensors: tuple[TensorShape, ...]
+    held: tuple[tuple[Piece, ...], ...]
+    """What each rank's buffer has to hold at the start."""
+    tiles: tuple[tuple[Tile, ...], ...]
+    """What its devices have to have in the end."""
+
+    def fill(self, rank: int, buffer: Bytes, seed: int, operation: int) -> Iterator[None]:
+        """Write the slices that a rank holds into its buffer, a part a step."""
+        for piece in self.held[rank] if rank < len(self.held) else ():
+            for first, part in self._parts(piece.tensor, piece.box, seed, operation):
+                buffer[piece.offset + first : piece.offset + first + len(part)] = part
+                yield
+
+    def checks(
+        self, rank: int, memories: Sequence[Bytes], seed: int, operation: int
+    ) -> Iterator[str]:
+        """Put each tile of a rank's devices together, compare all of its bytes with slicing the
+        whole array, and yield what is wrong, or nothing, a part a step.
+
+        Args:
+            memories: the rank's buffer and output, uint8.
+        """
+        for tile in self.tiles[rank] if rank < len(self.tiles) else ():
+            shape = self.tensors[tile.tensor]
+            there = assembled(tile, shape.item_bytes, memories)
+            for first, part in self._parts(tile.tensor, tile.box, seed, operation):
+                wrong = np.flatnonzero(there[first : first + len(part)] != part)
+                yield (
+                    f"byte {first + int(wrong[0])} of tensor {tile.tensor} on device {tile.device}"
+                    " is wrong"
+                    if len(wrong)
+                    else ""
+                )
+
+    def _parts(
+        self, tensor: int, box: Box, seed: int, operation: int
+    ) -> Iterator[tuple[int, Bytes]]:
+        key = shard_key(seed, operation, tensor)
+        shape, item_bytes = self.tensors[tensor]
+        total = prod(end - begin for begin, end in box)
+        for first in range(0, total, SLICE_ELEMENTS):
+            count = min(SLICE_ELEMENTS, total - first)
+            yield first * item_bytes, elements(key, shape, item_bytes, box, first, count)
+
+
+def size_of(box: Box) -> int:
+    """Return how many elements a slice has."""
+    return prod(end - begin for begin, end in box)
+
+
+def elements(
+    key: int, shape: Sequence[int], item_bytes: int, box: Box, first: int, count: int
+) -> Bytes:
+    """Return bytes of a slice of the tensor of a key: uint8 [count * item_bytes].
+
+    Args:
+        first, count: which elements of the slice, in row-major order.
+    """
+    place = np.arange(first, first + count, dtype=np.int64)
+    index = np.zeros(count, np.int64)
+    stride = 1
+    for size, (begin, end) in zip(reversed(shape), reversed(box), strict=True):
+        place, within = np.divmod(place, end - begin)
+        index += (begin + within) * stride
+        stride *= size
+    per_item = -(-item_bytes // 8)
+    numbers = (index[:, None] * per_item + np.arange(per_item)).reshape(-1)
+    mixed = words_at_places(key, numbers.astype(np.uint64)).astype("<u8", copy=False)
+    rows = mixed.view(np.uint8).reshape(count, 8 * per_item)
+    return np.ascontiguousarray(rows[:, :item_bytes]).reshape(-1)
+
+
+def assembled(tile: Tile, item_bytes: int, memories: Sequence[Bytes]) -> Bytes:
+    """Return a tile's bytes, in row-major order, put together from its pieces.
+
+    Raises:
+        InputError: the pieces do not cover the tile as they should.
+    """
+    extents = [end - begin for begin, end in tile.box]
+    covered = sum(size_of(piece.box) for piece in tile.pieces)
+    refuse(
+        covered != size_of(tile.box),
+        f"the pieces of tensor {tile.tensor} on device {tile.device} have {covered} elements of "
+        f"{size_of(tile.box)}",
+    )
+    whole = np.zeros((*extents, item_bytes), np.uint8)
+    for piece in tile.pieces:
+        bounds = zip(piece.box, tile.box, strict=True)
+        within = tuple(slice(begin - base, end - base) for (begin, end), (base, _) in bounds)
+        size = [end - begin for begin, end in piece.box]
+        data = memories[piece.memory][piece.offset :][: size_of(piece.box) * item_bytes]
+        whole[within] = data.reshape(*size, item_bytes)
+    return whole.reshape(-1)
