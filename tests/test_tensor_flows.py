@@ -148,14 +148,13 @@ def test_slices_are_those_of_the_whole(
     count, per_item = int(np.prod(shape)), -(-item_bytes // 8)
     rows = words(key, 0, count * per_item).astype("<u8").view(np.uint8)
     whole = rows.reshape(count, 8 * per_item)[:, :item_bytes].reshape(*shape, item_bytes)
-    box: Box = tuple(
-        sorted(data.draw(st.tuples(st.integers(0, size), st.integers(0, size)))) for size in shape
-    )  # type: ignore[assignment]
-    box = tuple((begin, end) for begin, end in box)
+    ends = [sorted(data.draw(st.tuples(*[st.integers(0, size)] * 2))) for size in shape]
+    box: Box = tuple((begin, end) for begin, end in ends)
     part = whole[tuple(slice(*bounds) for bounds in box)].reshape(-1, item_bytes)
     first = data.draw(st.integers(0, len(part)))
-    found = elements(key, shape, item_bytes, box, first, len(part) - first) if len(part) else []
-    assert np.array_equal(found, part[first:].reshape(-1))
+    if len(part):
+        found = elements(key, shape, item_bytes, box, first, len(part) - first)
+        assert np.array_equal(found, part[first:].reshape(-1))
 
 
 @pytest.mark.parametrize(

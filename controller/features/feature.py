@@ -22,6 +22,8 @@ class Demand:
     """Names of the hosts of each communicator's ranks, in the order of the ranks."""
     groups: int
     """How many multicast groups each of them gets."""
+    group_members: Sequence[Sequence[str]]
+    """Names of the hosts of more multicast groups, behind those."""
     slots: int
     """How many rounds of each the switches add at a time; 0: they add nothing."""
     epoch: int

@@ -61,7 +61,8 @@ class MulticastFeature(Feature):
 
     def wanted(self, demand: Demand, topology: Topology) -> object:
         """See `Feature.wanted`."""
-        return [hosts for hosts in demand.jobs for _ in range(demand.groups)]
+        of_jobs = [hosts for hosts in demand.jobs for _ in range(demand.groups)]
+        return [*of_jobs, *demand.group_members]
 
     def plan(self, planning: Planning) -> Planned:
         """See `Feature.plan`."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.agents.collectives.names import FLOWS
 from weft.base.units import format_rate, format_size
+from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from weft.experiments.results.results import (
     FAILED,
@@ -303,12 +304,24 @@ def what_of(scenario: Mapping[str, Any]) -> str:
         return f"{title_of(collective)} of {scenario['layers']} layers{model}, {layer}"
     if collective == FLOWS:
         return f"{title_of(collective)} of {scenario['workload']}"
+    if collective == RESHARD:
+        return resharding_title(scenario)
     sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
     least, most = format_size(min(sizes)), format_size(max(sizes))
     what = f"shards of {least} to {most}"
     if least == most:
         what = most if collective == "broadcast" else f"{most} a rank"
     return f"{title_of(collective)} of {what}"
+
+
+def resharding_title(scenario: Mapping[str, Any]) -> str:
+    """Return what was resharded, like ``Resharding of case 3, 256 MiB``."""
+    size = format_size(int(scenario["size_bytes"]))
+    if scenario.get("case"):
+        return f"Resharding of case {scenario['case']}, {size}"
+    if scenario.get("one_to_many"):
+        return f"Resharding from one device to {scenario['one_to_many']}, {size}"
+    return f"Resharding from {scenario['source']} to {scenario['destination']}, {size}"
 
 
 def ways_of(scenario: Mapping[str, Any]) -> list[str]:

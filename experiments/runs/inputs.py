@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.agents.collectives.communicator import Lane, SwitchJob
-from weft.agents.collectives.names import FLOWS
+from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.timing import Pace
 from weft.agents.datagrams import ipv4_text
@@ -22,6 +22,7 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
+from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import kinds_of, scheme_in
@@ -85,6 +86,8 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 
 
 def _request_of(scenario: Scenario, algorithm: str) -> Request:
+    if scenario.collective == RESHARD:
+        return _flows_request_of(scenario, algorithm)
     return request_of(
         scenario,
         scenario.ranks,
@@ -96,11 +99,29 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
     )
 
 
-def _pace_bps(scenario: Scenario) -> int:
+def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
+    """Return the request of flows that carry tensors."""
+    carried = scenario.carried(algorithm)
+    return request_of(
+        scenario,
+        scenario.ranks,
+        FLOWS,
+        GIVEN,
+        pace_bps=_pace_bps(scenario, bool(carried.graph.groups)),
+        lanes=_assignment(scenario, algorithm).pieces,
+        flows=carried.graph,
+        tensors=carried.tensors,
+        dtype="uint8",
+        block_bytes=carried.block_bytes,
+        counts=0,
+    )
+
+
+def _pace_bps(scenario: Scenario, multicasting: bool = False) -> int:
     """Return the rate of the slowest link that what is multicast goes over, where links have rates
     of their own; 0: it is that of every host's link."""
     network = scenario.network()
-    if network.clos or not scenario.multicasting:
+    if network.clos or not (multicasting or scenario.multicasting):
         return 0
     reach = Reach(network)
     rates_bps = []
@@ -143,6 +164,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
             tuple(ips[host] for host in hosts),
             servers=tuple(ips[host] for host in placement.servers),
             groups=_groups(scenario, plan, job),
+            group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
         )
         for job, hosts in enumerate(placement.jobs)
@@ -210,6 +232,13 @@ def transport_of(scenario: Scenario) -> TransportOptions:
     return TransportOptions(**options)
 
 
+def _group_members(scenario: Scenario, algorithm: str) -> tuple[tuple[int, ...], ...]:
+    """Return the ranks of each multicast group, if it is not all of them."""
+    if scenario.collective != RESHARD or not algorithm:
+        return ()
+    return scenario.flow_graph(algorithm).groups
+
+
 def _groups(scenario: Scenario, plan: Plan, job: int) -> tuple[str, ...]:
     """Return a job's multicast groups.
 
@@ -254,9 +283,12 @@ def plan_of(
     roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
+    if scenario.collective == RESHARD:
+        groups = 0
     demand = Demand(
         jobs,
         groups,
+        [[jobs[0][rank] for rank in each] for each in _group_members(scenario, algorithm)],
         slots=(scenario.slots or 0) if scenario.adding and roots else 0,
         epoch=epoch,
         plan_routes=scheme_in(scenario).plan_routes,

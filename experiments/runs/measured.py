@@ -7,7 +7,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
@@ -23,6 +22,7 @@ from weft.experiments.results.results import (
 from weft.experiments.results.telemetry import queue_figures, trimmed
 from weft.experiments.runs.inputs import operation_of
 from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
+from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
@@ -233,7 +233,7 @@ def accuracy_of(reports: Sequence[RankReport]) -> Accuracy | None:
 
 def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> FlowTimes | None:
     """Return when each flow of a workload was under way, as its ranks reported it."""
-    if scenario.collective != FLOWS:
+    if scenario.collective not in GRAPHS:
         return None
     graph = scenario.flow_graph(algorithm)
     flows = graph.flows.tolist()

@@ -20,6 +20,7 @@ from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
+from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.folder import REPORT, ResultsFolder
@@ -338,6 +339,8 @@ def check_capacity(scenario: Scenario) -> None:
         check_hosts(hosts)
     available = available_bytes()
     data = sum(scenario.shard_sizes)
+    if scenario.collective == RESHARD:
+        return  # it was checked with the resharding itself
     if scenario.collective in ("many-to-one", FLOWS):
         data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
     if scenario.collective == "alltoall":

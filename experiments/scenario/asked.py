@@ -21,12 +21,22 @@ from weft.agents.collectives.names import (
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED, listed
 from weft.experiments.paths.names import SCHEMES, described_schemes
+from weft.experiments.resharding.names import (
+    AUTO,
+    BALANCE,
+    BALANCES,
+    LOCAL_FACTOR,
+    RESHARD,
+    STRATEGIES,
+    strategies,
+)
 from weft.experiments.scenario.choices import (
     CHOICES,
     COLLECTIVES,
     CONGESTION,
     DTYPE,
     DTYPES,
+    GRAPHS,
     LAYERS,
     MAX_ECN_PACKETS,
     MAX_HOSTS,
@@ -47,6 +57,7 @@ from weft.experiments.scenario.choices import (
     SLOTS,
     SPRAYED_REORDER_PACKETS,
     SWITCHES,
+    TENSOR_DTYPES,
     TIERS,
     TOPOLOGIES,
     WORLDS,
@@ -71,6 +82,7 @@ from weft.experiments.scenario.option import (
     OPTCAST,
     PROBABILITY,
     RATE,
+    RESHARDING,
     RUNS,
     SECONDS,
     SEEDS,
@@ -116,6 +128,8 @@ def _known_algorithms() -> str:
     direct``."""
     collectives: dict[tuple[str, ...], list[str]] = {}
     for collective, names in CHOICES.items():
+        if collective == RESHARD:
+            continue  # its options strategy and balance say it
         collectives.setdefault(names, []).append(collective)
     return "; ".join(
         f"{', '.join(some)}: {', '.join(names)}" for names, some in collectives.items()
@@ -159,6 +173,23 @@ def _other_workloads() -> str:
     return "".join(f", or {name} ({about})" for name, about in described_workloads().items())
 
 
+def _known_strategies() -> str:
+    """List the resharding strategies: ``broadcast (a chain over the hosts), ... or auto``."""
+    about = {name: STRATEGIES.fact(name, "about") for name in strategies() if name != AUTO}
+    return ", ".join(
+        f"{name} ({words})" if words else name
+        for name, words in {**about, AUTO: "the best by the model"}.items()
+    )
+
+
+def _names(name: str, value: Any) -> tuple[str, ...]:
+    return tuple(read_texts(name, value))
+
+
+def _is_resharding(asked: "Asked") -> bool:
+    return asked.collective == RESHARD
+
+
 def _is_model_step(asked: "Asked") -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
@@ -168,6 +199,7 @@ FAT_TREE = TOPOLOGIES["fat-tree"]
 
 OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 OF_MODELS = f"it is for {FLOWS} of a model"
+OF_RESHARDINGS = f"it is for {RESHARD}"
 
 
 @dataclass(frozen=True)
@@ -393,7 +425,7 @@ class Asked:
         name="sizes",
         instead_of=("size", "model"),
         metavar="SIZE,...",
-        heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, FLOWS),
+        heeded=lambda asked: asked.collective not in ("broadcast", *VECTORS, FSDP, *GRAPHS),
         who="there is one size: use size",
     )
     """In place of `size_bytes`: the bytes of each rank; if ranks are more, the list starts
@@ -403,8 +435,9 @@ class Asked:
         TEXT,
         "Type of the elements.",
         group=OPERATION,
-        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}",
+        otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}; of reshard int32",
         choices=DTYPES,
+        besides=lambda name: name in TENSOR_DTYPES,
     )
     op: str = option(
         "sum",
@@ -592,7 +625,7 @@ class Asked:
         "Communicators that share the network.",
         group=OPERATION,
         between=(1, MAX_JOBS),
-        heeded=lambda asked: asked.collective != FLOWS,
+        heeded=lambda asked: asked.collective not in GRAPHS,
         who="a workload has the network to itself",
     )
     """How many communicators of equal size share the network and do the same at the same time."""
@@ -670,13 +703,116 @@ class Asked:
         heeded=_is_model_step,
         who=OF_MODELS,
     )
+    strategies: tuple[str, ...] = option(
+        (),
+        OptionKind("names", _names, listed=True),
+        f"How slices are sent; may be repeated. {_known_strategies()}.",
+        group=RESHARDING,
+        name="strategy",
+        otherwise=" and ".join(strategies()[:2]),
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """How slices of tensors get from their senders to the hosts that need them. With `balances`
+    these make up `algorithms`."""
+    balances: tuple[str, ...] = option(
+        (),
+        OptionKind("names", _names, listed=True),
+        "How senders and order are chosen; may be repeated. "
+        f"{', '.join(f'{name} ({about})' for name, about in BALANCES.items())}.",
+        group=RESHARDING,
+        name="balance",
+        otherwise=BALANCE,
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    case: int | None = option(
+        None,
+        WHOLE,
+        "One of the nine cases of MLSys 2023, the tensor an eighth.",
+        group=RESHARDING,
+        instead_of=("one-to-many", "source", "destination", "shape"),
+        between=(1, 9),
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """A case of table 2 of "On Optimizing the Communication of Model Parallelism" (MLSys 2023,
+    arXiv 2211.05322); its tensor's first dimension is an eighth of the paper's."""
+    one_to_many: str = option(
+        "",
+        TEXT,
+        "From one device to H hosts of D devices, like 4x2.",
+        group=RESHARDING,
+        metavar="HxD",
+        otherwise="",
+        instead_of=("case", "source", "destination"),
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    full: bool = option(
+        False,
+        FLAG,
+        "The paper's whole tensor.",
+        group=RESHARDING,
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    source: str = option(
+        "",
+        TEXT,
+        "The source mesh and the tensor's sharding, like 2x4:S0RR or h0,h3x4:Shard(0),Replicate().",
+        group=RESHARDING,
+        metavar="MESH:SPEC",
+        otherwise="",
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """A mesh is hosts and devices a host: the first ranks, or the hosts that are named. Behind a
+    slash may stand its shape, if that is not hosts x devices, with names or without: ``2x4/8``,
+    ``2x4/dp=2,tp=4``. The sharding is Alpa's, or a list of DTensor's placements; of several
+    tensors, with semicolons between."""
+    destination: str = option(
+        "",
+        TEXT,
+        "The same of the destination.",
+        group=RESHARDING,
+        metavar="MESH:SPEC",
+        otherwise="",
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """The destination as `source` has it; hosts that are not named are those behind the source's.
+    """
+    shape: str = option(
+        "",
+        TEXT,
+        "The tensor's shape, like 3072,1024,170.",
+        group=RESHARDING,
+        metavar="N,...",
+        otherwise="",
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """The shape of the tensor; of several tensors, with semicolons between."""
+    local_factor: float | None = option(
+        None,
+        FACTOR,
+        "Copies inside a host are X times as fast as its link.",
+        group=RESHARDING,
+        otherwise=f"{LOCAL_FACTOR:g}",
+        between=(0.01, 1e9),
+        heeded=_is_resharding,
+        who=OF_RESHARDINGS,
+    )
+    """How fast a host copies between its devices. These copies are modelled: they take this time,
+    and the bytes are in the tiles in the end."""
     operations: int = option(
         1,
         WHOLE,
         "Operations of one run.",
         group=OPERATION,
         between=(1, 10_000),
-        heeded=lambda asked: asked.collective not in (FSDP, FLOWS),
+        heeded=lambda asked: asked.collective not in (FSDP, *GRAPHS),
         who="it has layers, or flows",
     )
     """How many operations a run has, on one communicator."""
@@ -841,7 +977,7 @@ class Asked:
         """Yield all that may have options of its own."""
         from weft.experiments.paths.registry import scheme_of
 
-        yield from self.kinds() if self.collective != FLOWS else ()
+        yield from self.kinds() if self.collective not in GRAPHS else ()
         yield scheme_of(self.paths)
         if self.collective == FLOWS and self.workload in described_workloads():
             yield workload_of(self.workload)

@@ -12,11 +12,13 @@ import msgspec
 from weft.agents.collectives.names import ALGORITHMS, FLOWS
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
+from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
     CHOICES,
     COUNTS,
     DTYPE,
+    DTYPES,
     LAYERS,
     MAX_SIZE_BYTES,
     MAX_SLOTS,
@@ -24,6 +26,7 @@ from weft.experiments.scenario.choices import (
     NOTICE_AFTER_NS,
     REDUCED_DTYPE,
     SLOTS,
+    TENSOR_DTYPES,
     TOPOLOGIES,
     choose,
     flag,
@@ -31,6 +34,7 @@ from weft.experiments.scenario.choices import (
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.option import whole
+from weft.experiments.scenario.resharding_checks import with_resharding, with_strategies
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
@@ -85,6 +89,7 @@ def with_algorithms(asked: Asked) -> Asked:
         not isinstance(asked.algorithms, tuple),
         f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)",
     )
+    asked = with_strategies(asked)
     if not asked.algorithms:
         flows = asked.collective == FLOWS
         names = default_algorithm(asked.workload) if flows else CHOICES[asked.collective][:2]
@@ -206,6 +211,12 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked = _with_layers(asked)
     if asked.collective == FLOWS:
         asked = _with_flows(asked, ranks)
+    refuse(
+        asked.dtype in TENSOR_DTYPES and asked.collective != RESHARD,
+        f"dtype {asked.dtype!r} is for {RESHARD}: choose {', '.join(DTYPES)}",
+    )
+    if asked.collective == RESHARD:
+        asked = with_resharding(asked, ranks)
     asked = replace(
         asked,
         dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
@@ -230,9 +241,10 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     )
     item_bytes = item_bytes_of(asked.dtype)
     for size in asked.sizes_bytes or (asked.size_bytes,):
-        whole("size", size, 0, MAX_SIZE_BYTES)
+        if asked.collective != RESHARD:
+            whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(
-            size % item_bytes and asked.collective != FSDP,
+            size % item_bytes and asked.collective not in (FSDP, RESHARD),
             f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
             f"of {item_bytes} bytes",
         )

@@ -6,12 +6,21 @@ from collections.abc import Collection
 from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
+from weft.experiments.resharding.names import RESHARD
+from weft.experiments.resharding.names import algorithms as resharding_algorithms
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
 from weft.experiments.scenario.fsdp_models import FSDP
 
-CHOICES = {**algorithms(), FSDP: FSDP_ALGORITHMS, FLOWS: flow_algorithms()}
+CHOICES = {
+    **algorithms(),
+    FSDP: FSDP_ALGORITHMS,
+    FLOWS: flow_algorithms(),
+    RESHARD: resharding_algorithms(),
+}
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
+GRAPHS = (FLOWS, RESHARD)
+"""The collectives that are graphs of flows (`weft.agents.collectives.flow_graph`)."""
 WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}
 """The kinds of switches, each with what help says of it."""
@@ -32,6 +41,8 @@ DTYPES = (
     "uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64",
     "float16", "bfloat16", "float32", "float64",
 )  # fmt: skip
+TENSOR_DTYPES = ("bool", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2")
+"""More types, of tensors that are only moved."""
 DTYPE = "uint8"
 REDUCED_DTYPE = "float32"
 """The default types: the second where elements are summed, the first elsewhere."""

@@ -35,11 +35,12 @@ MULTICAST = "Multicast"
 OPTCAST = "Reduction servers (Optcast)"
 ADDING = "Switches that add"
 WORKLOAD = "Workloads"
+RESHARDING = "Resharding"
 FAULTS = "Faults"
 RUNS = "Runs"
 GROUPS = (
-    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD, FAULTS,
-    RUNS,
+    TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD,
+    RESHARDING, FAULTS, RUNS,
 )  # fmt: skip
 """The groups of options, in the order in which help has them."""
 

@@ -3,11 +3,11 @@
 from typing import Any
 
 from weft.agents.collectives.dtypes import dtype_of
-from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.requests import Request
 from weft.base.entry_points import blamed
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp_models import parts_of
 from weft.experiments.scenario.kinds import kinds_of, own_values
 from weft.experiments.scenario.shards import shard_sizes_of
@@ -18,31 +18,28 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
 
     Args:
         collective, algorithm: those of the scenario, or of a part of it.
-        more: fields of the request besides those that options set.
+        more: fields of the request besides those that options set, or in place of them.
     """
     item_bytes = dtype_of(asked.dtype).itemsize
     sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
-    return Request(
-        0,
-        collective,
-        algorithm,
-        tuple(size // item_bytes for size in sizes) or asked.size_bytes // item_bytes,
-        dtype=asked.dtype,
-        op=asked.op,
-        root=asked.root,
-        radix=asked.radix,
-        block_bytes=asked.block_bytes or 0,
-        chains=asked.chains or 0,
-        workers=asked.workers,
-        chunk_bytes=asked.chunk_bytes or 0,
-        batch=asked.batch,
-        split=asked.split or 0,
-        fan_in=asked.fan_in or 0,
-        cutoff=asked.cutoff,
-        own=own_values(asked, kinds_of(collective, algorithm)[0]),
-        timeout_ns=round((asked.timeout_s or 0) * 1e9),
-        **more,
-    )
+    fields: dict[str, Any] = {
+        "counts": tuple(size // item_bytes for size in sizes) or asked.size_bytes // item_bytes,
+        "dtype": asked.dtype,
+        "op": asked.op,
+        "root": asked.root,
+        "radix": asked.radix,
+        "block_bytes": asked.block_bytes or 0,
+        "chains": asked.chains or 0,
+        "workers": asked.workers,
+        "chunk_bytes": asked.chunk_bytes or 0,
+        "batch": asked.batch,
+        "split": asked.split or 0,
+        "fan_in": asked.fan_in or 0,
+        "cutoff": asked.cutoff,
+        "own": own_values(asked, kinds_of(collective, algorithm)[0]),
+        "timeout_ns": round((asked.timeout_s or 0) * 1e9),
+    }
+    return Request(0, collective, algorithm, **{**fields, **more})
 
 
 def check_requests(asked: Asked, ranks: int) -> None:
@@ -50,7 +47,7 @@ def check_requests(asked: Asked, ranks: int) -> None:
 
     No algorithm is asked about flows: ranks send them as the workload says.
     """
-    for algorithm in asked.algorithms if asked.collective != FLOWS else ():
+    for algorithm in asked.algorithms if asked.collective not in GRAPHS else ():
         for part in parts_of(asked.collective, algorithm):
             kind = algorithm_of(*part)
             with blamed(kind, "check"):

@@ -8,24 +8,27 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.placement import Placement
 from weft.experiments.scenario.resolve import resolve
 from weft.experiments.scenario.shape import network_of, placement_of
-from weft.experiments.scenario.shards import flow_graph_of, shard_sizes_of
+from weft.experiments.scenario.shards import carried_of, flow_graph_of, shard_sizes_of
 from weft.topo.faults import Fault, LinkLoss
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Topology
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.experiments.resharding.carrier import Carried
 
 
 def title_of(collective: str) -> str:
     """Return a collective's name in the form for titles: ``Reduce-Scatter``, ``FSDP
     interleaving``."""
-    return "FSDP interleaving" if collective == FSDP else collective.title()
+    titles = {FSDP: "FSDP interleaving", RESHARD: "Resharding"}
+    return titles.get(collective, collective.title())
 
 
 @dataclass(frozen=True, init=False)
@@ -63,6 +66,10 @@ class Scenario(Asked):
     def flow_graph(self, algorithm: str) -> "FlowGraph":
         """Return the flows that a workload of flows sends."""
         return flow_graph_of(self, algorithm, self.ranks)
+
+    def carried(self, algorithm: str) -> "Carried":
+        """Return what a resharding sends, and the tensors that it carries."""
+        return carried_of(self, algorithm, self.ranks)
 
     @property
     def link_kind(self) -> LinkKind:

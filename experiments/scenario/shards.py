@@ -3,18 +3,25 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from weft.agents.collectives.names import FLOWS, VECTORS
+from weft.agents.collectives.names import VECTORS
+from weft.experiments.resharding.names import LOCAL_FACTOR, RESHARD
+from weft.experiments.resharding.options import ReshardingOptions
 from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp_models import FSDP
+from weft.experiments.scenario.shape import network_of, placement_of
 from weft.experiments.workloads.workload import WorkloadOptions, described_workloads, workload_of
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.experiments.resharding.carrier import Carried
 
 
 def item_bytes_of(dtype: str) -> int:
     """Return the bytes of an element, such as 4 for ``float32``."""
-    return int(dtype.lstrip("buintfloa")) // 8
+    if dtype.startswith("float8"):
+        return 1
+    return 1 if dtype == "bool" else int(dtype.lstrip("buintfloacmpex")) // 8
 
 
 def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
@@ -25,7 +32,7 @@ def shard_sizes_of(asked: Asked, ranks: int) -> tuple[int, ...]:
     """
     if asked.collective == "broadcast":
         return tuple(asked.size_bytes if rank == asked.root else 0 for rank in range(ranks))
-    if asked.collective == FLOWS:
+    if asked.collective in GRAPHS:
         graph = flow_graph_of(asked, asked.algorithms[0], ranks)
         return tuple(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
     if asked.collective in VECTORS:
@@ -47,9 +54,42 @@ def own_of_workload(asked: Asked) -> tuple[tuple[str, Any], ...]:
     return tuple((each.name, getattr(asked, each.name, each.default)) for each in own)
 
 
+def carried_of(asked: Asked, algorithm: str, ranks: int) -> "Carried":
+    """Return what a resharding sends between so many ranks, and the tensors that it carries."""
+    from weft.experiments.resharding.load import carried
+
+    return carried(resharding_options_of(asked, algorithm, ranks))
+
+
+def resharding_options_of(asked: Asked, algorithm: str, ranks: int) -> ReshardingOptions:
+    """Return what is asked of a resharding."""
+    network = network_of(asked)
+    hosts = [network.hosts[host] for host in placement_of(asked, network).jobs[0]]
+    pods = {switch.name: switch.pod or 0 for switch in network.switches}
+    return ReshardingOptions(
+        algorithm,
+        tuple(host.name for host in hosts),
+        tuple((pods[host.leaf], host.leaf) for host in hosts),
+        asked.rate_bps,
+        asked.mtu,
+        asked.block_bytes or 0,
+        LOCAL_FACTOR if asked.local_factor is None else asked.local_factor,
+        asked.seed,
+        asked.case,
+        asked.one_to_many,
+        asked.full,
+        asked.source,
+        asked.destination,
+        asked.shape,
+        asked.dtype,
+    )
+
+
 def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
     """Return the flows of a workload between so many ranks. Raises `InputError` if the workload
     makes none."""
+    if asked.collective == RESHARD:
+        return carried_of(asked, algorithm, ranks).graph
     from weft.experiments.workloads.load import graph_of
 
     return graph_of(

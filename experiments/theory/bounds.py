@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 
 from weft.agents.collectives.flow_graph import FlowGraph
-from weft.agents.collectives.names import FLOWS
 from weft.agents.collectives.overheads import write_frames
 from weft.agents.collectives.transfers import (
     IntArray,
@@ -24,6 +23,8 @@ from weft.agents.collectives.transfers import (
     payload,
 )
 from weft.base.entry_points import blamed
+from weft.experiments.resharding.names import RESHARD
+from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.scenario import Scenario
@@ -90,7 +91,9 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     if scenario.collective == FSDP:
         fullest = step_bound_bytes(scenario, algorithm, frames=frames)
         return (scenario.layers or 1) * fullest * 8 * 10**9 // fastest_bps
-    if scenario.collective == FLOWS:
+    if scenario.collective == RESHARD:
+        return _resharding_ns(scenario, algorithm, frames=frames)
+    if scenario.collective in GRAPHS:
         sizing = write_frames(scenario.mtu) if frames else payload
         return _flows_ns(scenario.flow_graph(algorithm), fastest_bps, sizing)
     kind, task = asked_of(scenario, algorithm, frames=frames)
@@ -104,6 +107,13 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     with blamed(kind, "host_bytes"):
         own = task.operations * kind.host_bytes(task)
     return max(least_ns, int((own * 8e9 / rates_bps[: task.ranks]).max()))
+
+
+def _resharding_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    """Return the least time in which any plan could bring all slices over hosts' links."""
+    size = np.array([scenario.carried(algorithm).bound_bytes], np.int64)
+    sizing = write_frames(scenario.mtu) if frames else payload
+    return int(sizing(size)[0]) * 8 * 10**9 // int(host_rates_bps(scenario).max())
 
 
 def host_rates_bps(scenario: Scenario) -> IntArray:

@@ -10,14 +10,16 @@ from dataclasses import replace
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
-from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD, FLOWS
-from weft.agents.collectives.overheads import write_frames
+from weft.agents.collectives.flow_graph import NONE, FlowGraph
+from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
+from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes, write_frames
 from weft.agents.collectives.places import Places, TierBytes
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
 from weft.base.entry_points import blamed
 from weft.base.errors import refuse
+from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import own_values
@@ -106,6 +108,27 @@ def _tier_bytes(
     return {tier: sum(getattr(each, tier) for each in found) for tier in LINK_TIERS}
 
 
+def _graph_bytes(
+    scenario: Scenario, graph: FlowGraph, places: Places, *, frames: bool
+) -> TierBytes:
+    """Return the bytes by tier of flows; a multicast crosses each link of its tree once."""
+    table = graph.table
+    sizing = write_frames(scenario.mtu) if frames else payload
+    alone = table.multicast == NONE
+    flows = Transfers(*(each[alone] for each in (table.source, table.destination)),
+                      sizing(table.size_bytes[alone]))  # fmt: skip
+    found = places.unicast_bytes([flows])
+    for cast in graph.multicasts:
+        members = np.array([cast.source, *cast.destinations])
+        own = Places(places.host[members], places.leaf[members], places.pod[members])
+        sizes = np.array([cast.size_bytes, *[0] * len(cast.destinations)], np.int64)
+        if frames:
+            sizes = frame_bytes(sizes, scenario.mtu, UD_OVERHEAD_BYTES)
+        more = own.multicast_bytes(sizes)
+        found = TierBytes(*(one + other for one, other in zip(found, more, strict=True)))
+    return found
+
+
 def _each_tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> Iterator[TierBytes]:
@@ -116,11 +139,8 @@ def _each_tier_bytes(
         return
     for job in range(scenario.jobs):
         places = places_of(network, member_hosts(scenario, job))
-        if scenario.collective == FLOWS:
-            table = scenario.flow_graph(algorithm).table
-            sizing = write_frames(scenario.mtu) if frames else payload
-            flows = Transfers(table.source, table.destination, sizing(table.size_bytes))
-            yield places.unicast_bytes([flows])
+        if scenario.collective in GRAPHS:
+            yield _graph_bytes(scenario, scenario.flow_graph(algorithm), places, frames=frames)
         else:
             kind, task = asked_of(scenario, algorithm, frames=frames, places=places)
             with blamed(kind, "tier_bytes"):

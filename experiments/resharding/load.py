@@ -1,0 +1,224 @@
+"""Making of a resharding from what a scenario asks: meshes, tensors, plan, flows."""
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple
+
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.tensors import size_of
+from weft.base.errors import InputError, refuse
+from weft.base.units import shown
+from weft.experiments.resharding.carrier import Carried, Carrier
+from weft.experiments.resharding.cases import Case, case, one_to_many
+from weft.experiments.resharding.choice import best_strategy, check_groups
+from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.names import AUTO, STRATEGIES, strategy_and_balance
+from weft.experiments.resharding.options import ReshardingOptions
+from weft.experiments.resharding.plan import Plan, Tensor, plan
+from weft.experiments.resharding.specs import spec_of
+from weft.experiments.resharding.strategy import Flows, Strategy
+
+LARGEST_BLOCK_BYTES = 64 * 1024
+BLOCKS = 64
+"""A slice is passed on in so many blocks, or in blocks of `LARGEST_BLOCK_BYTES` where these are
+smaller."""
+_MESH = re.compile(r"(?P<hosts>[^:/]+)x(?P<devices>\d+)(?:/(?P<dims>[^:]+))?")
+_DIMENSION = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<size>\d+)")
+
+
+class Wanted(NamedTuple):
+    """Hold two meshes and the tensors that are brought from one to the other."""
+
+    source: Mesh
+    destination: Mesh
+    tensors: tuple[Tensor, ...]
+
+
+def case_of(options: ReshardingOptions) -> Wanted:
+    """Return the meshes and tensors that are asked for.
+
+    Raises:
+        InputError: what is asked makes no sense, or needs more hosts.
+    """
+    wanted = _own(options) if options.source else _of_case(options, _case(options))
+    most = max(*wanted.source.hosts, *wanted.destination.hosts) + 1
+    refuse(
+        most > len(options.hosts),
+        f"the meshes have {most} hosts: the network has {len(options.hosts)} ranks; choose a "
+        "larger network (--leaves, --hosts-per-leaf), or smaller meshes",
+    )
+    return wanted
+
+
+def _case(options: ReshardingOptions) -> Case:
+    if options.case is not None:
+        return case(options.case, full=options.full)
+    found = re.fullmatch(r"(\d+)x(\d+)", options.one_to_many)
+    if found is None:
+        raise InputError(
+            f"one-to-many {shown(options.one_to_many)} is no mesh: write hosts x devices, like 4x2"
+        )
+    made = one_to_many(int(found[1]), int(found[2]))
+    if options.shape:
+        return replace(made, shape=_shapes(options.shape)[0])
+    return made if options.full else replace(made, shape=(made.shape[0] // 8, *made.shape[1:]))
+
+
+def _of_case(options: ReshardingOptions, one: Case) -> Wanted:
+    tensor = Tensor(one.shape, options.dtype, one.source_spec, one.destination_spec)
+    return Wanted(one.source, one.destination, (tensor,))
+
+
+def _own(options: ReshardingOptions) -> Wanted:
+    shapes = _shapes(options.shape)
+    source, source_specs = _mesh("source", options.source, options.hosts, 0)
+    behind = max(source.hosts) + 1
+    destination, specs = _mesh("destination", options.destination, options.hosts, behind)
+    for name, found in (("source", source_specs), ("destination", specs)):
+        refuse(
+            len(found) != len(shapes),
+            f"{name} {shown(getattr(options, name))} shards {len(found)} tensors, and shape "
+            f"{shown(options.shape)} is of {len(shapes)}: give one for each, with semicolons "
+            "between",
+        )
+    return Wanted(
+        source,
+        destination,
+        tuple(
+            Tensor(shape, options.dtype, one, other)
+            for shape, one, other in zip(shapes, source_specs, specs, strict=True)
+        ),
+    )
+
+
+def _shapes(text: str) -> list[tuple[int, ...]]:
+    shapes = []
+    for each in text.split(";"):
+        sizes = each.split(",")
+        refuse(
+            not all(size.strip().isdecimal() and int(size) > 0 for size in sizes),
+            f"shape {shown(text)} is none: write sizes of dimensions with commas, like "
+            "3072,1024,170",
+        )
+        shapes.append(tuple(map(int, sizes)))
+    return shapes
+
+
+def _mesh(name: str, text: str, known: tuple[str, ...], first: int) -> tuple[Mesh, list[str]]:
+    """Return a mesh and the shardings of tensors on it, from ``MESH:SPEC``."""
+    head, _, specs = text.partition(":")
+    found = _MESH.fullmatch(head.strip())
+    if found is None or not specs.strip():
+        raise InputError(
+            f"{name} {shown(text)} is no mesh with a sharding: write hosts x devices, or names of "
+            "hosts x devices, then the sharding, like 2x4:S0RR or h0,h3x4:Shard(0),Replicate()"
+        )
+    hosts = _hosts(name, text, found["hosts"], known, first)
+    shape, names = _dimensions(name, text, found["dims"])
+    return Mesh(hosts, int(found["devices"]), shape or (), names or ()), [
+        each.strip() for each in specs.split(";")
+    ]
+
+
+def _hosts(name: str, text: str, hosts: str, known: tuple[str, ...], first: int) -> tuple[int, ...]:
+    if hosts.strip().isdecimal():
+        count = int(hosts)
+        refuse(not count, f"{name} {shown(text)}: a mesh has one host at least")
+        return tuple(range(first, first + count))
+    numbers = []
+    for host in hosts.split(","):
+        refuse(
+            host.strip() not in known,
+            f"{name} {shown(text)}: {shown(host.strip())} is the host of no rank; these are "
+            f"{', '.join(known[:16])}",
+        )
+        numbers.append(known.index(host.strip()))
+    return tuple(numbers)
+
+
+def _dimensions(
+    name: str, text: str, dims: str | None
+) -> tuple[tuple[int, ...] | None, tuple[str, ...] | None]:
+    if dims is None:
+        return None, None
+    parts = [_DIMENSION.fullmatch(each.strip()) for each in re.split("[x,]", dims)]
+    if None in parts or len({bool(part and part["name"]) for part in parts}) > 1:
+        raise InputError(
+            f"{name} {shown(text)}: {shown(dims)} is no shape of a mesh; write sizes, like 2x2x2, "
+            "or names and sizes, like dp=2,tp=4"
+        )
+    found = [part for part in parts if part]
+    names = tuple(part["name"] for part in found)
+    return tuple(int(part["size"]) for part in found), names if names[0] else None
+
+
+@lru_cache(maxsize=64)
+def plan_of(options: ReshardingOptions) -> Plan:
+    """Return the plan of a resharding. Raises InputError for what cannot be planned."""
+    wanted = case_of(options)
+    _, balance = strategy_and_balance(options.algorithm)
+    return plan(*wanted, balance=balance, seed=options.seed)
+
+
+def strategy_of(options: ReshardingOptions) -> Strategy:
+    """Return the strategy of a resharding; for `AUTO`, the one that is best by the model."""
+    name, _ = strategy_and_balance(options.algorithm)
+    if name == AUTO:
+        return best_strategy(plan_of(options), block_bytes_of(options))
+    found: Strategy = STRATEGIES.get(name)
+    return found
+
+
+@lru_cache(maxsize=64)
+def block_bytes_of(options: ReshardingOptions) -> int:
+    """Return how many bytes a flow passes on at a time."""
+    tasks = plan_of(options).tasks
+    largest = max((task.size_bytes for task in tasks), default=1)
+    wanted = options.block_bytes or min(LARGEST_BLOCK_BYTES, -(-largest // BLOCKS))
+    return -(-wanted // options.mtu) * options.mtu
+
+
+@lru_cache(maxsize=16)
+def carried(options: ReshardingOptions) -> Carried:
+    """Return the flows of a resharding, and the tensors that they carry.
+
+    Raises:
+        InputError: what is asked makes no sense, or nothing has to be sent.
+    """
+    flows = Flows(
+        len(options.hosts), options.rate_bps, options.local_factor, block_bytes_of(options)
+    )
+    carrier = Carrier(flows, lambda host: options.places[host])
+    found = plan_of(options)
+    refuse(
+        not found.senders,
+        "reshard: every host has all that its devices need, so that nothing is sent; choose "
+        "other meshes or shardings",
+    )
+    strategy = strategy_of(options)
+    check_groups(found, strategy)
+    carrier.add(found, strategy)
+    return carrier.carried()
+
+
+def tensor_bytes(options: ReshardingOptions) -> int:
+    """Return the bytes of all tensors, each once."""
+    return sum(
+        prod(tensor.shape) * dtype_of(tensor.dtype).itemsize for tensor in case_of(options).tensors
+    )
+
+
+def tile_bytes(options: ReshardingOptions) -> int:
+    """Return the bytes of the tiles of all devices of both meshes, which is the most that their
+    slices take in hosts' memories."""
+    wanted = case_of(options)
+    total = 0
+    for tensor in wanted.tensors:
+        for mesh, text in ((wanted.source, tensor.source_spec),
+                           (wanted.destination, tensor.destination_spec)):  # fmt: skip
+            spec = spec_of(text, mesh, tensor.shape)
+            sizes = (size_of(spec.tile(mesh, tensor.shape, device)) for device in range(mesh.size))
+            total += sum(sizes) * dtype_of(tensor.dtype).itemsize
+    return total

@@ -1,0 +1,175 @@
+"""The plan of a resharding: its unit tasks, who sends each, and in which order."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from weft.agents.collectives.dtypes import dtype_of
+from weft.agents.collectives.tensors import Box
+from weft.base.errors import InputError, refuse
+from weft.base.units import shown
+from weft.experiments.resharding.balance import Choice, Job, balanced, lower_bound, times
+from weft.experiments.resharding.meshes import Device, Mesh
+from weft.experiments.resharding.names import BALANCE
+from weft.experiments.resharding.specs import Spec, spec_of
+from weft.experiments.resharding.unit_tasks import UnitTask, unit_tasks
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A tensor that is sharded over one mesh, and is to be sharded over another.
+
+    Raises:
+        InputError: its shape or its type makes no sense.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    """The type of its elements by numpy's name, or ``bfloat16``."""
+    source_spec: str
+    """How it is sharded, in Alpa's notation or as DTensor's placements (`specs.spec_of`)."""
+    destination_spec: str
+
+    def __post_init__(self) -> None:
+        refuse(
+            not self.shape or min(self.shape) < 1,
+            f"shape {shown(self.shape)}: a tensor has dimensions of 1 at least",
+        )
+        try:
+            dtype_of(self.dtype)
+        except (TypeError, AttributeError) as error:
+            raise InputError(
+                f"dtype {shown(self.dtype)} is no type of numpy, like int32 or float16"
+            ) from error
+
+    @property
+    def item_bytes(self) -> int:
+        """Return the bytes of an element."""
+        return dtype_of(self.dtype).itemsize
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of the whole tensor."""
+        return prod(self.shape) * self.item_bytes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A plan of a resharding, as data. Times are in bytes that a host's link carries meanwhile."""
+
+    source: Mesh
+    destination: Mesh
+    tensors: tuple[Tensor, ...]
+    tasks: tuple[UnitTask, ...]
+    """All unit tasks: tensor by tensor, by destination tile, by source tile."""
+    senders: Mapping[int, Device]
+    """By the number of a task that has to be sent over the network, the device that sends it."""
+    order: tuple[int, ...]
+    """The numbers of all tasks; those without a sender, which are copies inside hosts, are
+    first."""
+    spans: Mapping[int, tuple[int, int]]
+    """By the number of a task, when it begins and ends by the model of
+    `weft.experiments.resharding.balance`."""
+    bound_bytes: int
+    """Before this time no plan ends."""
+
+    @property
+    def makespan_bytes(self) -> int:
+        """Return when the last task ends by the model."""
+        return max((end for _, end in self.spans.values()), default=0)
+
+    @cached_property
+    def outgoing_bytes(self) -> dict[int, int]:
+        """Return what leaves each host if every slice is sent once."""
+        found: dict[int, int] = {}
+        for number, sender in self.senders.items():
+            found[sender.host] = found.get(sender.host, 0) + self.tasks[number].size_bytes
+        return found
+
+    @cached_property
+    def incoming_bytes(self) -> dict[int, int]:
+        """Return what comes to each host if every slice comes once."""
+        found: dict[int, int] = {}
+        for number in self.senders:
+            for host in self.tasks[number].remote:
+                found[host] = found.get(host, 0) + self.tasks[number].size_bytes
+        return found
+
+    def source_tiles(self, tensor: int) -> list[Box]:
+        """Return the tile of a tensor on each device of the source mesh."""
+        one = self.tensors[tensor]
+        return tiles(self.source, spec_of(one.source_spec, self.source, one.shape), one)
+
+    def destination_tiles(self, tensor: int) -> list[Box]:
+        """Return the tile of a tensor on each device of the destination mesh."""
+        one = self.tensors[tensor]
+        spec = spec_of(one.destination_spec, self.destination, one.shape)
+        return tiles(self.destination, spec, one)
+
+
+def tiles(mesh: Mesh, spec: Spec, tensor: Tensor) -> list[Box]:
+    """Return the tile of each device of a mesh."""
+    return [spec.tile(mesh, tensor.shape, device) for device in range(mesh.size)]
+
+
+def plan(
+    source: Mesh,
+    destination: Mesh,
+    tensors: Sequence[Tensor],
+    balance: str = BALANCE,
+    seed: int = 1,
+) -> Plan:
+    """Plan a resharding ("On Optimizing the Communication of Model Parallelism", MLSys 2023, arXiv
+    2211.05322, section 3).
+
+    Args:
+        source, destination: meshes, which may have hosts in common.
+        tensors: one or several, which are resharded together.
+        balance: how senders and order are chosen, one of `names.BALANCES`.
+        seed: of what is drawn.
+
+    Returns:
+        the unit tasks, their senders and order, and bounds.
+
+    Raises:
+        InputError: a sharding does not fit its mesh or shape, a name is unknown, or there is too
+            much for the exact solver.
+    """
+    tasks: list[UnitTask] = []
+    for number, tensor in enumerate(tensors):
+        sides = [
+            list(zip(mesh.mesh_devices, tiles(mesh, spec_of(text, mesh, tensor.shape), tensor),
+                     strict=True))
+            for mesh, text in ((source, tensor.source_spec), (destination, tensor.destination_spec))
+        ]  # fmt: skip
+        tasks += unit_tasks(number, tensor.item_bytes, *sides)
+    sent = [number for number, task in enumerate(tasks) if task.remote]
+    jobs = [
+        Job(tasks[number].size_bytes, tasks[number].sender_hosts, tuple(tasks[number].remote))
+        for number in sent
+    ]
+    choice = balanced(balance, jobs, seed)
+    copied = [number for number, task in enumerate(tasks) if not task.remote]
+    return Plan(
+        source,
+        destination,
+        tuple(tensors),
+        tuple(tasks),
+        _devices(tasks, sent, choice),
+        (*copied, *(sent[place] for place in choice.order)),
+        dict(zip(sent, times(jobs, choice), strict=True)),
+        lower_bound(jobs),
+    )
+
+
+def _devices(tasks: Sequence[UnitTask], sent: Sequence[int], choice: Choice) -> dict[int, Device]:
+    """Return the device that sends each task: of those of its host the least loaded."""
+    load: dict[Device, int] = {}
+    found: dict[int, Device] = {}
+    for place in choice.order:
+        number, host = sent[place], choice.senders[place]
+        able = [device for device in tasks[number].senders if device.host == host]
+        device = found[number] = min(able, key=lambda each: load.get(each, 0))
+        load[device] = load.get(device, 0) + tasks[number].size_bytes
+    return found

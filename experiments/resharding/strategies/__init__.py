@@ -1,0 +1,1 @@
+"""The resharding strategies, each a module."""

@@ -1,0 +1,82 @@
+"""Checks of what a scenario says of a resharding, and the defaults for it.
+
+What plans a resharding is loaded only where there is one, since it takes numpy with it.
+"""
+
+from dataclasses import replace
+
+from weft.base.errors import InputError, refuse
+from weft.base.units import shown
+from weft.experiments.resharding.names import (
+    BALANCE,
+    BALANCES,
+    LOCAL_FACTOR,
+    RESHARD,
+    algorithm_named,
+    strategies,
+)
+from weft.experiments.scenario.asked import Asked
+from weft.experiments.scenario.choices import choose
+from weft.experiments.scenario.shards import carried_of, resharding_options_of
+
+
+def with_strategies(asked: Asked) -> Asked:
+    """Check strategies and balancers, and fill in the algorithms that they make."""
+    for name in asked.strategies:
+        choose("strategy", name, strategies())
+    for name in asked.balances:
+        choose("balance", name, tuple(BALANCES))
+    if asked.collective != RESHARD or not (asked.strategies or asked.balances):
+        return asked
+    names = tuple(
+        algorithm_named(strategy, balance)
+        for strategy in asked.strategies or strategies()[:2]
+        for balance in asked.balances or (BALANCE,)
+    )
+    refuse(
+        asked.algorithms not in ((), names),
+        f"algorithms {shown(', '.join(asked.algorithms))} beside strategy or balance: name "
+        "strategies and balances, or algorithms, but not both",
+    )
+    return replace(asked, algorithms=names)
+
+
+def with_resharding(asked: Asked, ranks: int) -> Asked:
+    """Check a resharding, and fill in how large it is."""
+    from weft.experiments.resharding.load import case_of, check_memory
+
+    sized = [asked.case is not None, bool(asked.one_to_many), bool(asked.source)]
+    if not any(sized):
+        raise InputError(
+            "reshard needs to know what: choose --case 1 to 9, --one-to-many HxD, or --source, "
+            "--destination and --shape"
+        )
+    if asked.source and not (asked.destination and asked.shape):
+        lacking = "shape" if asked.destination else "destination"
+        raise InputError(f"source {shown(asked.source)} without {lacking}: say --{lacking}, too")
+    refuse(
+        (asked.destination or (asked.shape and not asked.one_to_many)) and not asked.source,
+        "destination and shape are for a source mesh of one's own: say --source, too",
+    )
+    refuse(
+        asked.full and not (asked.case or asked.one_to_many),
+        "full is for the paper's cases: leave it out, or choose --case or --one-to-many",
+    )
+    asked = replace(
+        asked,
+        local_factor=LOCAL_FACTOR if asked.local_factor is None else asked.local_factor,
+        dtype=asked.dtype or "int32",
+    )
+    options = resharding_options_of(asked, asked.algorithms[0], ranks)
+    case_of(options)
+    check_memory(options)
+    most = 0
+    for algorithm in asked.algorithms:
+        graph = carried_of(asked, algorithm, ranks).graph
+        most = most or max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
+    refuse(
+        asked.size_bytes not in (Asked.size_bytes, most),
+        f"size {asked.size_bytes} means nothing for {RESHARD}: the tensor has a shape; leave it "
+        "out",
+    )
+    return replace(asked, size_bytes=most)
