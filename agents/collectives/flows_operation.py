@@ -287,13 +287,13 @@ class FlowsOperation(Operation):
 
     def _proceed(self, now_ns: int) -> None:
         """Begin what can begin, tell what is to be told, post what can be posted."""
+        for flow in self._casts.look(now_ns):
+            self._received(flow, now_ns)
         if self._clock.phase == "barrier":
             if len(self._ready) < len(self._targets):
                 return
             self._clock.enter("data", now_ns)
         schedule = self._schedule
-        for flow in self._casts.look(now_ns):
-            self._received(flow, now_ns)
         for flow in schedule.due(now_ns):
             self._moments.append(Moment(flow, "begun", now_ns))
             if self._graph.table.multicast[flow] != NONE:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import size_of
-from weft.base.errors import InputError, refuse
-from weft.base.units import shown
+from weft.base.errors import InputError, MachineError, refuse
+from weft.base.units import format_size, shown
 from weft.experiments.resharding.carrier import Carried, Carrier
 from weft.experiments.resharding.cases import Case, case, one_to_many
 from weft.experiments.resharding.choice import best_strategy, check_groups
@@ -201,6 +201,22 @@ def carried(options: ReshardingOptions) -> Carried:
     check_groups(found, strategy)
     carrier.add(found, strategy)
     return carrier.carried()
+
+
+def check_memory(options: ReshardingOptions, available_bytes: int | None) -> None:
+    """Raise `MachineError` where memory does not suffice for what all hosts hold.
+
+    Args:
+        available_bytes: the memory that there is; None: it is not known.
+    """
+    needed = 2 * tile_bytes(options)
+    refuse(
+        available_bytes is not None and needed > available_bytes,
+        f"reshard: the tiles of all devices are {format_size(needed // 2)}, and up to twice as "
+        f"much memory is needed, {format_size(needed)}; {format_size(available_bytes or 0)} are "
+        "free: choose a smaller shape, or leave --full out",
+        MachineError,
+    )
 
 
 def tensor_bytes(options: ReshardingOptions) -> int:

@@ -20,6 +20,7 @@ from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.base.units import format_size
 from weft.experiments.paths.registry import scheme_of
+from weft.experiments.resharding.load import check_memory
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.events import of_run
@@ -29,6 +30,7 @@ from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.shards import resharding_options_of
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
@@ -340,7 +342,9 @@ def check_capacity(scenario: Scenario) -> None:
     available = available_bytes()
     data = sum(scenario.shard_sizes)
     if scenario.collective == RESHARD:
-        return  # it was checked with the resharding itself
+        options = resharding_options_of(scenario, scenario.algorithms[0], scenario.ranks)
+        check_memory(options, available)
+        return
     if scenario.collective in ("many-to-one", FLOWS):
         data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
     if scenario.collective == "alltoall":

@@ -157,6 +157,10 @@ def _check_oversubscription(name: str, value: float, low: float, high: float) ->
     )
 
 
+def _check_local_factor(name: str, value: float, low: float, high: float) -> None:
+    refuse(not low <= value <= high, f"{name} {value:g}: from {low:g} to {high:g}")
+
+
 def _by_algorithm(name: str) -> Callable[["Asked"], bool]:
     """Return a function that says whether an algorithm that is asked for heeds an option."""
     return lambda asked: any(name in each.heeds for each in asked.kinds())
@@ -796,7 +800,7 @@ class Asked:
     """The shape of the tensor; of several tensors, with semicolons between."""
     local_factor: float | None = option(
         None,
-        FACTOR,
+        replace(FACTOR, check=_check_local_factor),
         "Copies inside a host are X times as fast as its link.",
         group=RESHARDING,
         otherwise=f"{LOCAL_FACTOR:g}",

@@ -43,8 +43,12 @@ def with_strategies(asked: Asked) -> Asked:
 
 def with_resharding(asked: Asked, ranks: int) -> Asked:
     """Check a resharding, and fill in how large it is."""
-    from weft.experiments.resharding.load import case_of, check_memory
+    from weft.experiments.resharding.load import case_of, tensor_bytes
 
+    refuse(
+        (asked.destination or (asked.shape and not asked.one_to_many)) and not asked.source,
+        "destination and shape are for a source mesh of one's own: say --source, too",
+    )
     sized = [asked.case is not None, bool(asked.one_to_many), bool(asked.source)]
     if not any(sized):
         raise InputError(
@@ -54,10 +58,6 @@ def with_resharding(asked: Asked, ranks: int) -> Asked:
     if asked.source and not (asked.destination and asked.shape):
         lacking = "shape" if asked.destination else "destination"
         raise InputError(f"source {shown(asked.source)} without {lacking}: say --{lacking}, too")
-    refuse(
-        (asked.destination or (asked.shape and not asked.one_to_many)) and not asked.source,
-        "destination and shape are for a source mesh of one's own: say --source, too",
-    )
     refuse(
         asked.full and not (asked.case or asked.one_to_many),
         "full is for the paper's cases: leave it out, or choose --case or --one-to-many",
@@ -69,14 +69,12 @@ def with_resharding(asked: Asked, ranks: int) -> Asked:
     )
     options = resharding_options_of(asked, asked.algorithms[0], ranks)
     case_of(options)
-    check_memory(options)
-    most = 0
-    for algorithm in asked.algorithms:
-        graph = carried_of(asked, algorithm, ranks).graph
-        most = most or max(sum(graph.sizes(graph.sent_by(rank))) for rank in range(ranks))
+    size_bytes = tensor_bytes(options)
     refuse(
-        asked.size_bytes not in (Asked.size_bytes, most),
+        asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {RESHARD}: the tensor has a shape; leave it "
         "out",
     )
-    return replace(asked, size_bytes=most)
+    for algorithm in asked.algorithms:
+        carried_of(asked, algorithm, ranks)
+    return replace(asked, size_bytes=size_bytes)

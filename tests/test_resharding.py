@@ -1,0 +1,275 @@
+"""Reshardings as flows: every device's tile, the bytes that are sent, and the time they take."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.collective_group import Group
+from tests.memory_network import Faults
+from tests.test_resharding_planner import QUICK, reshardings
+
+from weft import Scenario, run
+from weft.agents.collectives.names import FLOWS, GIVEN
+from weft.agents.collectives.overheads import frame_bytes
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.workload import Workload
+from weft.base.errors import InputError
+from weft.experiments.resharding.carrier import Carried, Carrier
+from weft.experiments.resharding.cases import case
+from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.names import STRATEGIES
+from weft.experiments.resharding.plan import Plan, Tensor, plan
+from weft.experiments.resharding.strategy import Flows
+
+HOSTS = 5
+RATE_BPS = 1_000_000_000
+
+
+def carried_by(found: Plan, strategy: str, block_bytes: int = 256) -> Carried:
+    carrier = Carrier(Flows(HOSTS, RATE_BPS, 50.0, block_bytes), lambda host: (host // 2,))
+    carrier.add(found, STRATEGIES.get(strategy))
+    return carrier.carried()
+
+
+def request_of(carried: Carried) -> Request:
+    return Request(
+        0, FLOWS, GIVEN, 0, flows=carried.graph, tensors=carried.tensors,
+        block_bytes=carried.block_bytes,
+    )  # fmt: skip
+
+
+def group_of(carried: Carried, **more: Any) -> Group:
+    return Group(HOSTS, rate_bps=RATE_BPS, groups=len(carried.graph.groups), **more)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    reshardings(HOSTS), st.sampled_from(QUICK), st.sampled_from(STRATEGIES.names()),
+    st.sampled_from([0.0, 0.0, 0.05]), st.integers(0, 99),
+)  # fmt: skip
+def test_every_tile_is_there(
+    asked: tuple[Mesh, Mesh, list[Tensor]], balance: str, strategy: str, loss: float, seed: int
+) -> None:
+    """Random meshes, also with hosts in common, and specs; with and without loss."""
+    found = plan(*asked, balance, seed)
+    if not found.senders:
+        return
+    carried = carried_by(found, strategy)
+    faults = Faults(loss=loss, duplication=loss / 5, lateness=loss / 5, seed=seed)
+    group_of(carried, faults=faults).complete(request_of(carried))
+
+
+@settings(max_examples=60, deadline=None)
+@given(reshardings(HOSTS), st.sampled_from(STRATEGIES.names()))
+def test_bytes_sent_are_those_of_the_unit_tasks(
+    asked: tuple[Mesh, Mesh, list[Tensor]], strategy: str
+) -> None:
+    """By the formulas of MLSys 2023, section 3.1, written out for each strategy."""
+    found = plan(*asked)
+    if not found.senders:
+        return
+    graph = carried_by(found, strategy).graph
+    sent = int(graph.table.size_bytes[graph.sent_once].sum())
+    expected = 0
+    for task in found.tasks:
+        hosts, devices = len(task.remote), sum(map(len, task.remote.values()))
+        size = task.size_bytes * bool(hosts)
+        if strategy == "send-recv":
+            expected += size * devices
+        elif strategy in ("send-recv+allgather", "broadcast"):
+            expected += size * hosts
+        elif strategy == "multicast":
+            expected += size
+        else:  # the scatter, and every share to all hosts but its own
+            expected += size * hosts
+    assert sent == expected
+
+
+def test_what_is_not_sent_is_found() -> None:
+    """A byte that is wrong in one place of one host's memory is wrong on the device there."""
+    tensor = Tensor((8, 6), "int32", "S0R", "RS1")
+    found = plan(Mesh((0, 1), 1), Mesh((2, 3), 2), [tensor])
+    carried = carried_by(found, "broadcast")
+    workload = Workload(request_of(carried), HOSTS, 1)
+    group = group_of(carried)
+    group.complete(request_of(carried))
+    buffers = [workload.buffer(rank) for rank in range(HOSTS)]
+    outputs = [workload.output(rank) for rank in range(HOSTS)]
+    assert "of tensor 0 on device 0 of host 2 is wrong" in workload.check(2, buffers[2], outputs[2])
+    for rank in (0, 1, 4):  # what they have from the start is no tile of the destination
+        assert not workload.check(rank, buffers[rank], outputs[rank])
+
+
+def test_memory_is_at_most_twice_the_tiles() -> None:
+    for strategy in STRATEGIES.names():
+        tensor = Tensor((16, 12), "float32", "S0R", "RS0")
+        found = plan(Mesh((0, 1), 4), Mesh((2, 3), 4), [tensor])
+        carried = carried_by(found, strategy)
+        assert carried.graph.places is not None
+        held = sum(carried.graph.places.buffer_bytes) + sum(carried.graph.places.output_bytes)
+        assert held <= 2 * 4 * tensor.size_bytes
+
+
+def test_a_chain_visits_hosts_of_a_switch_one_after_the_other() -> None:
+    """Hosts 2 and 3, and 4 and 5, share a switch in pairs; the sender's own comes first."""
+    tensor = Tensor((64,), "int32", "R", "R")
+    found = plan(Mesh((2,), 1), Mesh((0, 4, 3, 1), 1), [tensor])
+    carrier = Carrier(Flows(HOSTS, RATE_BPS, 50.0, 256), lambda host: (host // 2,))
+    carrier.add(found, STRATEGIES.get("broadcast"))
+    graph = carrier.carried().graph
+    flows = graph.flows.tolist()
+    assert [graph.source[flow] for flow in flows] == [2, 3, 0, 1]
+    assert [graph.destination[flow] for flow in flows] == [3, 0, 1, 4]
+
+
+def simulated(**asked: Any) -> Scenario:
+    given = {"topology": "single", "hosts_per_leaf": 8, **asked}
+    return Scenario("reshard", world="simulated", **given)
+
+
+@pytest.mark.parametrize("number", range(1, 10))
+def test_the_nine_cases_are_within_a_tenth_of_the_bound(number: int) -> None:
+    """Of a tensor of the same form with 1/64 of the elements."""
+    one = case(number)
+    shape = [size // 4 for size in one.shape]
+    results = run(
+        simulated(
+            source=f"{one.source.describe()}:{one.source_spec}",
+            destination=f"{one.destination.describe()}:{one.destination_spec}",
+            shape=",".join(map(str, shape)), strategies=("broadcast", "multicast"),
+        )
+    )  # fmt: skip
+    for each in results.runs:
+        assert each.verified and each.completion_ns is not None
+        assert each.completion_ns <= 1.1 * each.bound_ns, (each.algorithm, each.bound_ns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, 10))
+def test_the_nine_cases_themselves(number: int) -> None:
+    results = run(simulated(case=number, strategies=("broadcast", "multicast")))
+    for each in results.runs:
+        assert each.verified and each.completion_ns is not None
+        assert each.completion_ns <= 1.1 * each.bound_ns, (each.algorithm, each.bound_ns)
+
+
+def test_links_carry_what_theory_says() -> None:
+    from weft.experiments.theory.traffic_model import tier_model_frame_bytes
+
+    scenario = Scenario(
+        "reshard", world="simulated", one_to_many="3x2", shape="60000",
+        strategies=("multicast", "broadcast", "send-recv"), paths="ethereal",
+    )  # fmt: skip
+    for each in run(scenario).runs:
+        model = tier_model_frame_bytes(scenario.network(), scenario, each.algorithm)
+        for tier, size_bytes in each.tiers.items():
+            assert size_bytes == pytest.approx(model[tier], rel=0.03), (each.algorithm, tier)
+
+
+def test_loss_and_other_paths() -> None:
+    results = run(
+        simulated(
+            topology="leaf-spine", hosts_per_leaf=2, case=None, source="2x4:S0RR",
+            destination="3x4:S0RR", shape="96,32,34", dtype="bfloat16", loss=0.01,
+            strategies=("broadcast", "multicast", "auto"), balances=("greedy", "none"),
+            paths="spray",
+        )
+    )  # fmt: skip
+    assert [each.algorithm for each in results.runs] == [
+        "broadcast/greedy", "broadcast/none", "multicast/greedy", "multicast/none", "auto/greedy",
+        "auto/none",
+    ]  # fmt: skip
+    assert results.verified
+
+
+def test_meshes_of_named_hosts_and_several_tensors() -> None:
+    results = run(
+        simulated(
+            source="h5,h1x2/dp=2,tp=2:Shard(0),Replicate();S01",
+            destination="h1,h2x2:S1R;R", shape="7,5;11", dtype="complex128",
+        )
+    )  # fmt: skip
+    assert results.verified
+
+
+@pytest.mark.parametrize(
+    "asked, message",
+    [
+        ({}, "reshard needs to know what: choose --case 1 to 9"),
+        ({"source": "2x4:S0RR"}, "source '2x4:S0RR' without destination: say --destination, too"),
+        (
+            {"source": "2x4:S0R", "destination": "2x4:S0R"},
+            "source '2x4:S0R' without shape: say --shape, too",
+        ),
+        ({"destination": "2x4:S0R", "shape": "4,4"}, "destination and shape are for a source"),
+        ({"case": 10}, "case 10 is out of range"),
+        ({"case": 1, "strategies": ("what",)}, "strategy 'what' is unknown: choose from broadcast"),
+        ({"case": 1, "balances": ("what",)}, "balance 'what' is unknown: choose from best"),
+        ({"case": 1, "hosts_per_leaf": 3}, "the meshes have 4 hosts: the network has 3 ranks"),
+        ({"one_to_many": "4"}, "one-to-many '4' is no mesh: write hosts x devices, like 4x2"),
+        (
+            {"source": "what", "destination": "1x1:R", "shape": "4"},
+            "source 'what' is no mesh with a sharding",
+        ),
+        (
+            {"source": "h0,h0x1:R", "destination": "1x1:R", "shape": "4"},
+            "a mesh has host 0 twice",
+        ),
+        (
+            {"source": "h99x1:R", "destination": "1x1:R", "shape": "4"},
+            "source 'h99x1:R': 'h99' is the host of no rank",
+        ),
+        (
+            {"source": "1x1:R;R", "destination": "1x1:R", "shape": "4"},
+            "source '1x1:R;R' shards 2 tensors, and shape '4' is of 1",
+        ),
+        ({"source": "1x1:R", "destination": "1x1:R", "shape": "4,x"}, "shape '4,x' is none"),
+        (
+            {"source": "2x2/3x2:R", "destination": "1x1:R", "shape": "4"},
+            "a mesh of shape 3x2 on 2 hosts with 2 devices each, which are 4",
+        ),
+        (
+            {"source": "h0x1:R", "destination": "h0x2:R", "shape": "4"},
+            "every host has all that its devices need",
+        ),
+        ({"case": 1, "dtype": "what"}, "dtype 'what' is unknown"),
+        ({"case": 4, "balances": ("exact",)}, "balance 'exact' solves 16 slices at most, and 64"),
+        ({"source": "1x1:R", "full": True}, "full is for the paper's cases|without destination"),
+        (
+            {"case": 1, "strategies": ("broadcast",), "algorithms": ("multicast",)},
+            "name strategies and balances, or algorithms, but not both",
+        ),
+        ({"case": 1, "local_factor": 0.0}, "local-factor 0: from 0.01"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        simulated(**asked)
+
+
+def test_options_of_others_are_refused() -> None:
+    with pytest.raises(InputError, match=r"strategy .* means nothing for allgather"):
+        Scenario("allgather", world="simulated", strategies=("broadcast",))
+    with pytest.raises(InputError, match="dtype 'bool' is for reshard"):
+        Scenario("allgather", world="simulated", dtype="bool")
+
+
+def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from weft.base.errors import MachineError
+    from weft.experiments.runs import runner
+
+    monkeypatch.setattr(runner, "available_bytes", lambda: 1 << 30)
+    scenario = simulated(case=8, full=True)
+    # Source 2 GiB, destination eight times as much; twice that is 36 GiB.
+    with pytest.raises(MachineError, match=re.escape("are 18 GiB, and up to twice as much memory")):
+        runner.check_capacity(scenario)
+
+
+def test_frames_of_a_multicast() -> None:
+    """The overhead that the bound with frames counts, by hand."""
+    assert frame_bytes(np.array([4096, 1]), 4096, 70).tolist() == [4166, 71]
