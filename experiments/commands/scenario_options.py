@@ -10,9 +10,8 @@ from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
 from weft.experiments.paths.names import scheme_names
-from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
-from weft.experiments.scenario.choices import CHOICES, COLLECTIVES
+from weft.experiments.scenario.choices import CARRYING, CHOICES, COLLECTIVES
 from weft.experiments.scenario.option import FLAG, GROUPS, Option
 
 OTHERS = "Results and help"
@@ -148,8 +147,8 @@ class GroupedCommand(TyperCommand):
             if row is None:
                 yield OTHERS, record
             elif _is_offered(name, collective):
-                if collective == RESHARD and row.name == "algorithm":
-                    continue  # its options strategy and balance say it
+                if collective in CARRYING and row.name == "algorithm":
+                    continue  # options of their own say it
                 if collective and row.name == "algorithm":
                     names = ", ".join(CHOICES[collective])
                     record = record[0], f"May be repeated: {names}. [{row.otherwise}]"

@@ -55,14 +55,15 @@ class Carrier:
 
     def add(
         self, plan: Plan, strategy: Strategy, after: Mapping[int, Sequence[Event]] | None = None
-    ) -> dict[int, tuple[Event, ...]]:
+    ) -> tuple[dict[int, tuple[Event, ...]], dict[int, tuple[Event, ...]]]:
         """Add a resharding.
 
         Args:
             after: by host, after what its devices have their source tiles.
 
         Returns:
-            by host, after what its devices have their tiles.
+            by host, after what its devices have their tiles; and by host that sends, after what
+            its slices have left it.
         """
         after = after or {}
         base = len(self._tensors)
@@ -72,6 +73,7 @@ class Carrier:
         there: dict[int, list[Event]] = {}
         out_free: dict[int, tuple[Event, ...]] = {}
         in_free: dict[int, tuple[Event, ...]] = {}
+        sent: dict[int, list[Event]] = {}
         for number in plan.order:
             task = plan.tasks[number]
             self._copy_inside(task, base, placed, there, after)
@@ -89,6 +91,7 @@ class Carrier:
                          tuple(dict.fromkeys(waits))),
             )  # fmt: skip
             out_free[sender.host] = brought.sender_free
+            sent.setdefault(sender.host, []).extend(brought.sender_free)
             in_free |= brought.receivers_free
             for need in needs:
                 there.setdefault(need.host, []).extend(brought.there[need.host])
@@ -98,7 +101,10 @@ class Carrier:
                     piece = Piece(task.tensor + base, task.box, 1, offset)
                     placed[task.tensor + base, task.box, device] = piece
         self._add_tiles(plan, base, placed, there, after)
-        return {host: tuple(events) for host, events in there.items()}
+        return (
+            {host: tuple(events) for host, events in there.items()},
+            {host: tuple(events) for host, events in sent.items()},
+        )
 
     def carried(self) -> Carried:
         """Return all that was added. Raises InputError where there is nothing to be sent."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.agents.collectives.names import FLOWS
 from weft.base.units import format_rate, format_size
+from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
 from weft.experiments.results.results import (
@@ -306,6 +307,8 @@ def what_of(scenario: Mapping[str, Any]) -> str:
         return f"{title_of(collective)} of {scenario['workload']}"
     if collective == RESHARD:
         return resharding_title(scenario)
+    if collective == PIPELINE:
+        return f"{title_of(collective)} of {scenario['model']}"
     sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]
     least, most = format_size(min(sizes)), format_size(max(sizes))
     what = f"shards of {least} to {most}"

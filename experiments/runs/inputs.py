@@ -22,7 +22,7 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.resharding.names import RESHARD
+from weft.experiments.scenario.choices import CARRYING
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import kinds_of, scheme_in
@@ -86,7 +86,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 
 
 def _request_of(scenario: Scenario, algorithm: str) -> Request:
-    if scenario.collective == RESHARD:
+    if scenario.collective in CARRYING:
         return _flows_request_of(scenario, algorithm)
     return request_of(
         scenario,
@@ -234,7 +234,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
 
 def _group_members(scenario: Scenario, algorithm: str) -> tuple[tuple[int, ...], ...]:
     """Return the ranks of each multicast group, if it is not all of them."""
-    if scenario.collective != RESHARD or not algorithm:
+    if scenario.collective not in CARRYING or not algorithm:
         return ()
     return scenario.flow_graph(algorithm).groups
 
@@ -283,7 +283,7 @@ def plan_of(
     roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
-    if scenario.collective == RESHARD:
+    if scenario.collective in CARRYING:
         groups = 0
     demand = Demand(
         jobs,

@@ -21,6 +21,14 @@ from weft.agents.collectives.names import (
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED, listed
 from weft.experiments.paths.names import SCHEMES, described_schemes
+from weft.experiments.pipeline.names import (
+    COMMUNICATION,
+    PIPELINE,
+    PIPELINE_MODELS,
+    PIPELINE_SLOWDOWN,
+    STRATEGY,
+)
+from weft.experiments.pipeline.schedules import SCHEDULES
 from weft.experiments.resharding.names import (
     AUTO,
     BALANCE,
@@ -31,6 +39,7 @@ from weft.experiments.resharding.names import (
     strategies,
 )
 from weft.experiments.scenario.choices import (
+    CARRYING,
     CHOICES,
     COLLECTIVES,
     CONGESTION,
@@ -80,6 +89,7 @@ from weft.experiments.scenario.option import (
     NETWORK,
     OPERATION,
     OPTCAST,
+    PIPELINES,
     PROBABILITY,
     RATE,
     RESHARDING,
@@ -128,8 +138,8 @@ def _known_algorithms() -> str:
     direct``."""
     collectives: dict[tuple[str, ...], list[str]] = {}
     for collective, names in CHOICES.items():
-        if collective == RESHARD:
-            continue  # its options strategy and balance say it
+        if collective in CARRYING:
+            continue  # options of their own say it
         collectives.setdefault(names, []).append(collective)
     return "; ".join(
         f"{', '.join(some)}: {', '.join(names)}" for names, some in collectives.items()
@@ -194,6 +204,21 @@ def _is_resharding(asked: "Asked") -> bool:
     return asked.collective == RESHARD
 
 
+def _is_pipeline(asked: "Asked") -> bool:
+    return asked.collective == PIPELINE
+
+
+def _is_carrying(asked: "Asked") -> bool:
+    return asked.collective in CARRYING
+
+
+def _check_efficiency(name: str, value: float, low: float, high: float) -> None:
+    refuse(
+        not low <= value <= high,
+        f"{name} {value:g}: from {low:g} to {high:g}, as a part of the peak of a V100",
+    )
+
+
 def _is_model_step(asked: "Asked") -> bool:
     return asked.collective == FLOWS and is_model(asked.workload)
 
@@ -204,6 +229,8 @@ FAT_TREE = TOPOLOGIES["fat-tree"]
 OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 OF_MODELS = f"it is for {FLOWS} of a model"
 OF_RESHARDINGS = f"it is for {RESHARD}"
+OF_PIPELINES = f"it is for {PIPELINE}"
+OF_CARRYING = f"it is for {' and '.join(CARRYING)}"
 
 
 @dataclass(frozen=True)
@@ -645,12 +672,12 @@ class Asked:
     model: str | None = option(
         None,
         TEXT,
-        f"FSDP: whose layers, {', '.join(MODELS)}.",
+        f"FSDP: whose layers, {', '.join(MODELS)}; pipeline: {', '.join(PIPELINE_MODELS)}.",
         group=WORKLOAD,
         instead_of=("size", "sizes"),
-        otherwise=MODELS[0],
-        heeded=lambda asked: asked.collective == FSDP,
-        who=f"it is for {FSDP}",
+        otherwise=f"{MODELS[0]}; of pipeline {PIPELINE_MODELS[0]}",
+        heeded=lambda asked: asked.collective in (FSDP, PIPELINE),
+        who=f"it is for {FSDP} and {PIPELINE}",
     )
     """The model whose layers give `size_bytes`, scaled to the rate
     (`weft.experiments.scenario.fsdp_models`). If it is empty, `size_bytes` is that of a layer."""
@@ -668,11 +695,12 @@ class Asked:
     slowdown: float | None = option(
         None,
         FACTOR,
-        "FSDP, flows: a layer takes X times as long as at 400 Gbit/s.",
+        "FSDP, flows: a layer takes X times as long as at 400 Gbit/s; pipeline: as at 10 Gbit/s.",
         group=WORKLOAD,
-        otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}",
-        heeded=lambda asked: asked.collective in (FSDP, FLOWS),
-        who=f"it is for {FSDP} and {FLOWS}",
+        otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}; pipeline "
+        f"{PIPELINE_SLOWDOWN:g}",
+        heeded=lambda asked: asked.collective in (FSDP, FLOWS, PIPELINE),
+        who=f"it is for {FSDP}, {FLOWS} and {PIPELINE}",
     )
     """FSDP, flows: how many times as long a model's layer takes as on links of 400 Gbit/s. Flows of
     a file are scaled only where it is given."""
@@ -701,11 +729,11 @@ class Asked:
     micro_batches: int | None = option(
         None,
         WHOLE,
-        "Flows of a model: micro-batches of a step.",
+        "Flows of a model, pipeline: micro-batches of a step.",
         group=WORKLOAD,
-        otherwise=str(MICRO_BATCHES),
-        heeded=_is_model_step,
-        who=OF_MODELS,
+        otherwise=f"{MICRO_BATCHES}; of pipeline the model's",
+        heeded=lambda asked: _is_model_step(asked) or _is_pipeline(asked),
+        who=f"{OF_MODELS}, and for {PIPELINE}",
     )
     strategies: tuple[str, ...] = option(
         (),
@@ -713,9 +741,9 @@ class Asked:
         f"How slices are sent; may be repeated. {_known_strategies()}.",
         group=RESHARDING,
         name="strategy",
-        otherwise=" and ".join(strategies()[:2]),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
+        otherwise=f"{' and '.join(strategies()[:2])}; of pipeline {STRATEGY}",
+        heeded=_is_carrying,
+        who=OF_CARRYING,
     )
     """How slices of tensors get from their senders to the hosts that need them. With `balances`
     these make up `algorithms`."""
@@ -727,8 +755,8 @@ class Asked:
         group=RESHARDING,
         name="balance",
         otherwise=BALANCE,
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
+        heeded=_is_carrying,
+        who=OF_CARRYING,
     )
     case: int | None = option(
         None,
@@ -805,11 +833,94 @@ class Asked:
         group=RESHARDING,
         otherwise=f"{LOCAL_FACTOR:g}",
         between=(0.01, 1e9),
-        heeded=_is_resharding,
-        who=OF_RESHARDINGS,
+        heeded=_is_carrying,
+        who=OF_CARRYING,
     )
     """How fast a host copies between its devices. These copies are modelled: they take this time,
     and the bytes are in the tiles in the end."""
+    schedules: tuple[str, ...] = option(
+        (),
+        OptionKind("names", _names, listed=True),
+        f"Who does what in which order; may be repeated. {', '.join(SCHEDULES)}, or a file, "
+        "NAME.toml.",
+        group=PIPELINES,
+        name="schedule",
+        otherwise="1f1b and eager-1f1b",
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    """The schedules of a training step. With `strategies` and `communications` these make up
+    `algorithms`."""
+    communications: tuple[str, ...] = option(
+        (),
+        OptionKind("names", _names, listed=True),
+        "How stages communicate; may be repeated. "
+        f"{', '.join(f'{name} ({about})' for name, about in COMMUNICATION.items())}.",
+        group=PIPELINES,
+        name="communication",
+        otherwise=next(iter(COMMUNICATION)),
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    stages: int | None = option(
+        None,
+        WHOLE,
+        "Stages that the model is cut into.",
+        group=PIPELINES,
+        otherwise="the model's",
+        between=(1, 256),
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    model_chunks: int | None = option(
+        None,
+        WHOLE,
+        "Of interleaved-1f1b: model chunks of each stage.",
+        group=PIPELINES,
+        otherwise="2",
+        between=(2, 64),
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    stage_mesh: str = option(
+        "",
+        TEXT,
+        "Hosts and devices of each stage, like 1x4.",
+        group=PIPELINES,
+        metavar="HxD",
+        otherwise="the model's",
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    """The mesh of each stage; stage i is on the ranks that follow those of the stage before."""
+    sharding: str = option(
+        "",
+        TEXT,
+        "How tensors are sharded over a stage's mesh, like S01RR.",
+        group=PIPELINES,
+        metavar="SPEC",
+        otherwise="samples over hosts, S0RR",
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    delayed_weights: bool = option(
+        False,
+        FLAG,
+        "Gradients of weights come after those of activations, for which others wait.",
+        group=PIPELINES,
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
+    efficiency: float | None = option(
+        None,
+        replace(FACTOR, check=_check_efficiency),
+        "Which part of a V100's peak FLOP/s a device computes with.",
+        group=PIPELINES,
+        otherwise="0.4",
+        between=(0.0001, 1000),
+        heeded=_is_pipeline,
+        who=OF_PIPELINES,
+    )
     operations: int = option(
         1,
         WHOLE,

@@ -12,9 +12,11 @@ import msgspec
 from weft.agents.collectives.names import ALGORITHMS, FLOWS
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
+from weft.experiments.pipeline.names import PIPELINE, parts_of_algorithm
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.choices import (
+    CARRYING,
     CHOICES,
     COUNTS,
     DTYPE,
@@ -34,7 +36,11 @@ from weft.experiments.scenario.choices import (
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.option import whole
-from weft.experiments.scenario.resharding_checks import with_resharding, with_strategies
+from weft.experiments.scenario.resharding_checks import (
+    with_pipeline,
+    with_resharding,
+    with_strategies,
+)
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (
@@ -93,9 +99,14 @@ def with_algorithms(asked: Asked) -> Asked:
     if not asked.algorithms:
         flows = asked.collective == FLOWS
         names = default_algorithm(asked.workload) if flows else CHOICES[asked.collective][:2]
+        if asked.collective == PIPELINE:
+            names = ("1f1b", "eager-1f1b")
         asked = replace(asked, algorithms=names)
     for algorithm in asked.algorithms:
-        choose(f"{asked.collective} algorithm", algorithm, CHOICES[asked.collective])
+        if asked.collective == PIPELINE:
+            parts_of_algorithm(algorithm)
+        else:
+            choose(f"{asked.collective} algorithm", algorithm, CHOICES[asked.collective])
         refuse(
             asked.algorithms.count(algorithm) > 1,
             f"algorithm {algorithm!r} is named more than once: name it once, and say "
@@ -217,6 +228,8 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     )
     if asked.collective == RESHARD:
         asked = with_resharding(asked, ranks)
+    if asked.collective == PIPELINE:
+        asked = with_pipeline(asked, ranks)
     asked = replace(
         asked,
         dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
@@ -241,10 +254,10 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     )
     item_bytes = item_bytes_of(asked.dtype)
     for size in asked.sizes_bytes or (asked.size_bytes,):
-        if asked.collective != RESHARD:
+        if asked.collective not in CARRYING:
             whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(
-            size % item_bytes and asked.collective not in (FSDP, RESHARD),
+            size % item_bytes and asked.collective not in (FSDP, *CARRYING),
             f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
             f"of {item_bytes} bytes",
         )

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
+from weft.experiments.pipeline.names import PIPELINE
+from weft.experiments.pipeline.names import algorithms as pipeline_algorithms
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.resharding.names import algorithms as resharding_algorithms
 from weft.experiments.scenario.fsdp_models import ALGORITHMS as FSDP_ALGORITHMS
@@ -16,10 +18,13 @@ CHOICES = {
     FSDP: FSDP_ALGORITHMS,
     FLOWS: flow_algorithms(),
     RESHARD: resharding_algorithms(),
+    PIPELINE: pipeline_algorithms(),
 }
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
-GRAPHS = (FLOWS, RESHARD)
+CARRYING = (RESHARD, PIPELINE)
+"""The collectives that are flows which carry tensors."""
+GRAPHS = (FLOWS, *CARRYING)
 """The collectives that are graphs of flows (`weft.agents.collectives.flow_graph`)."""
 WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}

@@ -9,7 +9,7 @@ from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.registry import algorithm_of
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.paths.scheme import PathScheme
-from weft.experiments.resharding.names import RESHARD
+from weft.experiments.scenario.choices import CARRYING
 from weft.experiments.scenario.fsdp_models import parts_of
 
 
@@ -17,9 +17,9 @@ def kinds_of(collective: str, name: str) -> tuple[Algorithm, ...]:
     """Return the algorithms that do a collective by a name.
 
     For FSDP these are the two of which it consists. For flows it is the one that does Allreduces;
-    for `GIVEN`, and for a resharding, it is one that says nothing of itself.
+    for `GIVEN`, and for those that carry tensors, it is one that says nothing of itself.
     """
-    if collective == RESHARD:
+    if collective in CARRYING:
         return (Algorithm(),)
     if collective == FLOWS:
         return (Algorithm() if name == GIVEN else algorithm_of("allreduce", name),)

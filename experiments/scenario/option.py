@@ -36,11 +36,12 @@ OPTCAST = "Reduction servers (Optcast)"
 ADDING = "Switches that add"
 WORKLOAD = "Workloads"
 RESHARDING = "Resharding"
+PIPELINES = "Pipelines"
 FAULTS = "Faults"
 RUNS = "Runs"
 GROUPS = (
     TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD,
-    RESHARDING, FAULTS, RUNS,
+    RESHARDING, PIPELINES, FAULTS, RUNS,
 )  # fmt: skip
 """The groups of options, in the order in which help has them."""
 

@@ -7,6 +7,14 @@ from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
+from weft.experiments.pipeline.names import (
+    COMMUNICATION,
+    PIPELINE,
+    PIPELINE_MODELS,
+    PIPELINE_SLOWDOWN,
+    STRATEGY,
+)
+from weft.experiments.pipeline.names import algorithm_named as algorithm_name
 from weft.experiments.resharding.names import (
     BALANCE,
     BALANCES,
@@ -18,6 +26,7 @@ from weft.experiments.resharding.names import (
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
 from weft.experiments.scenario.shards import carried_of, resharding_options_of
+from weft.experiments.scenario.workload_checks import check_slowdown
 
 
 def with_strategies(asked: Asked) -> Asked:
@@ -26,6 +35,10 @@ def with_strategies(asked: Asked) -> Asked:
         choose("strategy", name, strategies())
     for name in asked.balances:
         choose("balance", name, tuple(BALANCES))
+    for name in asked.communications:
+        choose("communication", name, tuple(COMMUNICATION))
+    if asked.collective == PIPELINE:
+        return _with_schedules(asked)
     if asked.collective != RESHARD or not (asked.strategies or asked.balances):
         return asked
     names = tuple(
@@ -39,6 +52,52 @@ def with_strategies(asked: Asked) -> Asked:
         "strategies and balances, or algorithms, but not both",
     )
     return replace(asked, algorithms=names)
+
+
+def _with_schedules(asked: Asked) -> Asked:
+    refuse(
+        len(asked.balances) > 1,
+        f"balance {', '.join(asked.balances)}: a pipeline's reshardings have one; name one",
+    )
+    if not (asked.schedules or asked.strategies or asked.communications):
+        return asked
+    names = tuple(
+        algorithm_name(schedule, strategy, way)
+        for schedule in asked.schedules or ("1f1b", "eager-1f1b")
+        for strategy in asked.strategies or (STRATEGY,)
+        for way in asked.communications or tuple(COMMUNICATION)[:1]
+    )
+    refuse(
+        asked.algorithms not in ((), names),
+        f"algorithms {shown(', '.join(asked.algorithms))} beside schedule, strategy or "
+        "communication: name those, or algorithms, but not both",
+    )
+    return replace(asked, algorithms=names)
+
+
+def with_pipeline(asked: Asked, ranks: int) -> Asked:
+    """Check a training step, and fill in how large it is."""
+    from weft.experiments.pipeline.models import EFFICIENCY
+
+    choose("model", asked.model or PIPELINE_MODELS[0], PIPELINE_MODELS)
+    check_slowdown(asked.slowdown)
+    asked = replace(
+        asked,
+        model=asked.model or PIPELINE_MODELS[0],
+        slowdown=PIPELINE_SLOWDOWN if asked.slowdown is None else asked.slowdown,
+        efficiency=EFFICIENCY if asked.efficiency is None else asked.efficiency,
+        local_factor=LOCAL_FACTOR if asked.local_factor is None else asked.local_factor,
+    )
+    most = 0
+    for algorithm in asked.algorithms:
+        graph = carried_of(asked, algorithm, ranks).graph
+        most = most or graph.total_bytes
+    refuse(
+        asked.size_bytes not in (Asked.size_bytes, most),
+        f"size {asked.size_bytes} means nothing for {PIPELINE}: the model has sizes; leave it "
+        "out, or scale them (--slowdown)",
+    )
+    return replace(asked, size_bytes=most)
 
 
 def with_resharding(asked: Asked, ranks: int) -> Asked:

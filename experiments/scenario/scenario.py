@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -27,7 +28,7 @@ if TYPE_CHECKING:  # it takes numpy, which help and messages go without
 def title_of(collective: str) -> str:
     """Return a collective's name in the form for titles: ``Reduce-Scatter``, ``FSDP
     interleaving``."""
-    titles = {FSDP: "FSDP interleaving", RESHARD: "Resharding"}
+    titles = {FSDP: "FSDP interleaving", RESHARD: "Resharding", PIPELINE: "Training step"}
     return titles.get(collective, collective.title())
 
 
@@ -68,7 +69,7 @@ class Scenario(Asked):
         return flow_graph_of(self, algorithm, self.ranks)
 
     def carried(self, algorithm: str) -> "Carried":
-        """Return what a resharding sends, and the tensors that it carries."""
+        """Return what a resharding or a training step sends, and the tensors that it carries."""
         return carried_of(self, algorithm, self.ranks)
 
     @property

@@ -4,16 +4,19 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import VECTORS
-from weft.experiments.resharding.names import LOCAL_FACTOR, RESHARD
+from weft.experiments.pipeline.names import PIPELINE, PIPELINE_MODELS, PIPELINE_SLOWDOWN
+from weft.experiments.pipeline.options import PipelineOptions
+from weft.experiments.resharding.names import BALANCE, LOCAL_FACTOR
 from weft.experiments.resharding.options import ReshardingOptions
 from weft.experiments.scenario.asked import Asked
-from weft.experiments.scenario.choices import GRAPHS
+from weft.experiments.scenario.choices import CARRYING, GRAPHS
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.shape import network_of, placement_of
 from weft.experiments.workloads.workload import WorkloadOptions, described_workloads, workload_of
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.experiments.pipeline.load import Training
     from weft.experiments.resharding.carrier import Carried
 
 
@@ -55,21 +58,61 @@ def own_of_workload(asked: Asked) -> tuple[tuple[str, Any], ...]:
 
 
 def carried_of(asked: Asked, algorithm: str, ranks: int) -> "Carried":
-    """Return what a resharding sends between so many ranks, and the tensors that it carries."""
+    """Return what a resharding, or a training step, sends between so many ranks, and the tensors
+    that it carries."""
+    if asked.collective == PIPELINE:
+        return training_of(asked, algorithm).carried
     from weft.experiments.resharding.load import carried
 
     return carried(resharding_options_of(asked, algorithm, ranks))
 
 
-def resharding_options_of(asked: Asked, algorithm: str, ranks: int) -> ReshardingOptions:
-    """Return what is asked of a resharding."""
+def training_of(asked: Asked, algorithm: str) -> "Training":
+    """Return a training step in a pipeline. Raises `InputError` for what makes no sense."""
+    from weft.experiments.pipeline.load import training
+
+    _, places = hosts_and_places(asked)
+    return training(
+        PipelineOptions(
+            algorithm,
+            places,
+            asked.rate_bps,
+            asked.mtu,
+            asked.block_bytes or 0,
+            asked.local_factor or LOCAL_FACTOR,
+            asked.balances[0] if asked.balances else BALANCE,
+            asked.seed,
+            asked.model or PIPELINE_MODELS[0],
+            asked.slowdown or PIPELINE_SLOWDOWN,
+            asked.stages or 0,
+            asked.model_chunks or 0,
+            asked.micro_batches or 0,
+            asked.stage_mesh,
+            asked.sharding,
+            asked.delayed_weights,
+            asked.efficiency or 0.4,
+        )
+    )
+
+
+def hosts_and_places(asked: Asked) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
+    """Return, for each rank, the name of its host, and the pod and the switch where that is."""
     network = network_of(asked)
     hosts = [network.hosts[host] for host in placement_of(asked, network).jobs[0]]
     pods = {switch.name: switch.pod or 0 for switch in network.switches}
-    return ReshardingOptions(
-        algorithm,
+    return (
         tuple(host.name for host in hosts),
         tuple((pods[host.leaf], host.leaf) for host in hosts),
+    )
+
+
+def resharding_options_of(asked: Asked, algorithm: str, ranks: int) -> ReshardingOptions:
+    """Return what is asked of a resharding."""
+    names, places = hosts_and_places(asked)
+    return ReshardingOptions(
+        algorithm,
+        names,
+        places,
         asked.rate_bps,
         asked.mtu,
         asked.block_bytes or 0,
@@ -88,7 +131,7 @@ def resharding_options_of(asked: Asked, algorithm: str, ranks: int) -> Reshardin
 def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
     """Return the flows of a workload between so many ranks. Raises `InputError` if the workload
     makes none."""
-    if asked.collective == RESHARD:
+    if asked.collective in CARRYING:
         return carried_of(asked, algorithm, ranks).graph
     from weft.experiments.workloads.load import graph_of
 

@@ -19,7 +19,7 @@ from weft.agents.collectives.transfers import (
     IntArray,
     Sizing,
     Transfers,
-    fullest_link_bytes,
+    link_bytes,
     payload,
 )
 from weft.base.entry_points import blamed
@@ -137,6 +137,12 @@ def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
     if each has its links to itself, and what the fullest host link carries."""
     table = graph.table
     sizes = sizing(table.size_bytes)
-    links = fullest_link_bytes(graph.ranks, [Transfers(table.source, table.destination, sizes)])
+    ends = Transfers(table.source, table.destination, sizes)
+    once = Transfers(*(each[graph.sent_once] for each in ends))
+    links = max(
+        # What comes to a host, and what leaves it, where a multicast leaves but once.
+        int(link_bytes(graph.ranks, [ends])[1].max()),
+        int(link_bytes(graph.ranks, [once])[0].max()),
+    )
     chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)
     return max(chain_ns, links * 8 * 10**9 // rate_bps)

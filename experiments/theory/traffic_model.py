@@ -115,8 +115,9 @@ def _graph_bytes(
     table = graph.table
     sizing = write_frames(scenario.mtu) if frames else payload
     alone = table.multicast == NONE
-    flows = Transfers(*(each[alone] for each in (table.source, table.destination)),
-                      sizing(table.size_bytes[alone]))  # fmt: skip
+    flows = Transfers(
+        table.source[alone], table.destination[alone], sizing(table.size_bytes[alone])
+    )
     found = places.unicast_bytes([flows])
     for cast in graph.multicasts:
         members = np.array([cast.source, *cast.destinations])
