@@ -303,6 +303,9 @@ class FlowsOperation(Operation):
             line = self._line_of(sending)
             line.flows.append(sending)
             self._offer(line)
+        if self._graph.places is not None:
+            self._moments += [Moment(task, "over", at_ns) for task, at_ns in schedule.over]
+        schedule.over.clear()
         while schedule.notices:
             peer, edge = schedule.notices.popleft()
             self._posts.send(peer, Control(Kind.HAPPENED, self._number, address=edge))
@@ -379,6 +382,8 @@ class Schedule:
         """(time, task), a heap."""
         self.notices: deque[tuple[int, int]] = deque()
         """(rank, dependency) that this rank has to tell."""
+        self.over: list[tuple[int, int]] = []
+        """(wait, when it was over) of waits that took time, which nobody has looked at yet."""
         self.unfinished = len(self._own)
         """Tasks of this rank that are not done."""
 
@@ -420,6 +425,8 @@ class Schedule:
         while self._due and self._due[0][0] <= now_ns:
             due_ns, task = heapq.heappop(self._due)
             if self._graph.destination[task] == self._rank:
+                if self._graph.delay_ns[task]:
+                    self.over.append((task, due_ns))
                 self.happened(task, DONE, due_ns)
             else:
                 flows.append(task)

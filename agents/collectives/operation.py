@@ -17,7 +17,8 @@ class Moment:
 
     flow: int
     what: str
-    """``begun`` or ``acknowledged``, at its source, or ``received``, at its destination."""
+    """``begun`` or ``acknowledged``, at its source, or ``received``, at its destination; of a wait
+    that takes time, ``over``."""
     at_ns: int
 
 

@@ -1,21 +1,30 @@
 """Load balance and order: who sends each slice, and when (MLSys 2023, arXiv 2211.05322, section
 3.2 and its appendix).
 
-A task takes the outgoing link of its sender's host and the incoming link of every host that needs
-the slice, for as long as a link takes for it. Where the meshes have no host in common this is the
-paper's model, in which a host does one task at a time. Times are in bytes that a link carries.
+A job takes links for a time: by default the outgoing link of its sender's host and the incoming
+link of every host that needs the slice, for as long as a link takes for it. Where the meshes have
+no host in common this is the paper's model, in which a host does one job at a time. Times are in
+bytes that a link carries meanwhile. Other models may be given to all balancers.
 """
 
 import random
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import reduce
+from heapq import nsmallest
+from operator import and_, or_
 from typing import NamedTuple
 
 from weft.base.errors import InputError
+from weft.experiments.resharding.unit_tasks import UnitTask
 
 DRAWS = 100
-"""How many sets of tasks the randomised greedy draws at a time, as in the paper."""
-DFS_NODES = 50_000
-"""How many choices the depth-first search looks at, about what it does in a second."""
+"""How many sets of jobs the randomised greedy draws at a time, as in the paper..."""
+DRAWN_CHOICES = 100_000
+"""... but no more than have so many (job, sender) to look at, which matters above 1000 of them."""
+DFS_CHOICES = 500_000
+"""How many choices the depth-first search looks at, about as many as it can in a second."""
+_WIDTH = 12
+"""How many choices it tries at each step, those first that can begin first."""
 
 
 class Job(NamedTuple):
@@ -28,6 +37,11 @@ class Job(NamedTuple):
     """The hosts that need it."""
 
 
+def job_of(task: UnitTask) -> Job:
+    """Return the job of a unit task that has receivers on other hosts."""
+    return Job(task.size_bytes, task.sender_hosts, tuple(task.remote))
+
+
 class Choice(NamedTuple):
     """A choice of senders and order."""
 
@@ -37,36 +51,48 @@ class Choice(NamedTuple):
     """The jobs in their order."""
 
 
-def links(job: Job, sender: int) -> list[Hashable]:
-    """Return the links that a job takes: (host, direction)."""
-    return [(sender, "out"), *((host, "in") for host in job.receivers)]
+class Use(NamedTuple):
+    """What a job takes: resources, all at the same time, and for how long."""
+
+    duration: int
+    resources: tuple[Hashable, ...]
 
 
-def times(jobs: Sequence[Job], choice: Choice) -> list[tuple[int, int]]:
-    """Return when each job begins and ends, in bytes: in the order of the choice, each as soon as
-    all its links are free."""
+Model = Callable[[Job, int], Use]
+"""What a job takes if it is sent by one of its senders."""
+
+
+def by_links(job: Job, sender: int) -> Use:
+    """Return what a job takes by the paper's model: (host, direction) of each link."""
+    incoming = ((host, "in") for host in job.receivers)
+    return Use(job.size_bytes, ((sender, "out"), *incoming))
+
+
+def times(jobs: Sequence[Job], choice: Choice, model: Model = by_links) -> list[tuple[int, int]]:
+    """Return when each job begins and ends: in the order of the choice, each as soon as all that it
+    takes is free."""
     free: dict[Hashable, int] = {}
     spans = [(0, 0)] * len(jobs)
     for number in choice.order:
-        taken = links(jobs[number], choice.senders[number])
-        begin = max((free.get(link, 0) for link in taken), default=0)
-        end = begin + jobs[number].size_bytes
+        duration, taken = model(jobs[number], choice.senders[number])
+        begin = max((free.get(each, 0) for each in taken), default=0)
+        end = begin + duration
         free |= dict.fromkeys(taken, end)
         spans[number] = (begin, end)
     return spans
 
 
-def makespan(jobs: Sequence[Job], choice: Choice) -> int:
-    """Return when the last job ends, in bytes."""
-    return max((end for _, end in times(jobs, choice)), default=0)
+def makespan(jobs: Sequence[Job], choice: Choice, model: Model = by_links) -> int:
+    """Return when the last job ends."""
+    return max((end for _, end in times(jobs, choice, model)), default=0)
 
 
-def first_replica(jobs: Sequence[Job], seed: int) -> Choice:
+def first_replica(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take the first replica, in natural order."""
     return Choice(tuple(job.senders[0] for job in jobs), tuple(range(len(jobs))))
 
 
-def least_loaded(jobs: Sequence[Job], seed: int) -> Choice:
+def least_loaded(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take the sender whose link has least to send so far, in natural order."""
     load: dict[int, int] = {}
     chosen = []
@@ -77,18 +103,21 @@ def least_loaded(jobs: Sequence[Job], seed: int) -> Choice:
     return Choice(tuple(chosen), tuple(range(len(jobs))))
 
 
-def greedy(jobs: Sequence[Job], seed: int) -> Choice:
+def greedy(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take sets of jobs that do not meet: again and again the largest of `DRAWS` random ones; of
     equals the one after which senders' loads differ least."""
     drawn = random.Random(seed)
+    taken = _masks(jobs, model)
     left = list(range(len(jobs)))
     load: dict[int, int] = {host: 0 for job in jobs for host in job.senders}
     senders = [0] * len(jobs)
     order: list[int] = []
     while left:
         best: tuple[tuple[int, int], list[tuple[int, int]]] | None = None
-        for _ in range(DRAWS):
-            found = _independent(jobs, left, load, drawn)
+        masks = [mask for number in left for mask in taken[number]]
+        every, each = reduce(or_, masks), reduce(and_, masks)
+        for _ in range(max(1, min(DRAWS, DRAWN_CHOICES // len(masks)))):
+            found = _independent(jobs, taken, left, load, drawn, every, each)
             after = dict(load)
             for number, sender in found:
                 after[sender] += jobs[number].size_bytes
@@ -100,132 +129,241 @@ def greedy(jobs: Sequence[Job], seed: int) -> Choice:
             senders[number] = sender
             load[sender] += jobs[number].size_bytes
             order.append(number)
-        taken = {number for number, _ in best[1]}
-        left = [number for number in left if number not in taken]
+        gone = {number for number, _ in best[1]}
+        left = [number for number in left if number not in gone]
     return Choice(tuple(senders), tuple(order))
 
 
+def _masks(jobs: Sequence[Job], model: Model) -> list[list[int]]:
+    """Return what each job takes with each of its senders, as a bit for each resource."""
+    bits: dict[Hashable, int] = {}
+    return [
+        [
+            reduce(or_, (bits.setdefault(each, 1 << len(bits)) for each in use.resources), 0)
+            for use in (model(job, sender) for sender in job.senders)
+        ]
+        for job in jobs
+    ]
+
+
 def _independent(
-    jobs: Sequence[Job], left: Sequence[int], load: dict[int, int], drawn: random.Random
-) -> list[tuple[int, int]]:
-    """Return a random maximal set of jobs that share no link, each with its sender."""
-    busy: set[Hashable] = set()
-    found = []
+    jobs: Sequence[Job], taken: Sequence[Sequence[int]], left: Sequence[int],
+    load: Mapping[int, int], drawn: random.Random, every: int, each: int,
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return a random maximal set of jobs that share nothing, each with its sender.
+
+    Args:
+        taken: what each job takes with each of its senders, as bits.
+        every, each: what at least one of the jobs left takes, and what all of them take.
+    """
+    busy, found = 0, []
     most = max(load.values())
-    for number in drawn.sample(left, len(left)):
-        job = jobs[number]
-        if any((host, "in") in busy for host in job.receivers):
-            continue
-        able = [host for host in job.senders if (host, "out") not in busy]
-        if not able:
-            continue
-        sender = drawn.choices(able, [most - load[host] + 1 for host in able])[0]
-        busy.update(links(job, sender))
-        found.append((number, sender))
+    rest = list(left)
+    # Where no other job can fit, their order is not drawn.
+    while rest and busy != every and not busy & each:
+        place = int(drawn.random() * len(rest))
+        number, rest[place] = rest[place], rest[-1]
+        rest.pop()
+        masks = taken[number]
+        able = [option for option, mask in enumerate(masks) if not mask & busy]
+        if able:
+            senders = jobs[number].senders
+            weights = [most - load[senders[option]] + 1 for option in able]
+            option = drawn.choices(able, weights)[0] if len(able) > 1 else able[0]
+            busy |= masks[option]
+            found.append((number, senders[option]))
     return found
 
 
-def depth_first(jobs: Sequence[Job], seed: int) -> Choice:
-    """Search depth first for (next job, its sender), with a lower bound, as long as `DFS_NODES`
-    choices were not looked at; begins from what `least_loaded` finds."""
-    best = least_loaded(jobs, seed)
-    search = _Search(jobs, best, makespan(jobs, best))
-    search.go([], {}, 0)
-    return search.best
+def depth_first(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+    """Search depth first for (next job, its sender), with a lower bound, until `DFS_CHOICES` were
+    looked at; begins from what `least_loaded` finds."""
+    return _searched(jobs, seed, model).best
+
+
+def _searched(jobs: Sequence[Job], seed: int, model: Model) -> "_Search":
+    search = _Search(jobs, least_loaded(jobs, seed), model)
+    search.run()
+    return search
+
+
+class _Step(NamedTuple):
+    """A step of the search: a job begins, sent by one of its senders."""
+
+    begin: int
+    smaller: int
+    """Minus the duration: of jobs that can begin at the same time, the longest is tried first..."""
+    load: int
+    """... and of its senders the one with the least load before it."""
+    job: int
+    option: int
 
 
 class _Search:
-    """Hold the best choice that a depth-first search has found."""
+    """Search depth first, and hold the best choice that was found.
 
-    def __init__(self, jobs: Sequence[Job], best: Choice, length: int) -> None:
+    Resources are numbered. The bound at each step: each resource is busy until it is free, and then
+    for all jobs that are left and take it whoever sends them; and of those resources that are taken
+    by some senders only, the mean is that and what the jobs take of them at least.
+    """
+
+    def __init__(self, jobs: Sequence[Job], best: Choice, model: Model) -> None:
         self.best = best
         self._jobs = jobs
-        self._length = length
-        self._nodes = 0
-        self._least = lower_bound(jobs)
-        self._largest_first = sorted(range(len(jobs)), key=lambda n: -jobs[n].size_bytes)
-
-    def go(self, done: list[tuple[int, int]], free: dict[Hashable, int], end: int) -> None:
-        """Try all that may follow what is done."""
-        self._nodes += 1
-        if self._nodes > DFS_NODES or self._length <= self._least:
-            return
-        if len(done) == len(self._jobs):
-            if end < self._length:
-                senders = dict(done)
-                self._length = end
-                self.best = Choice(
-                    tuple(senders[number] for number in range(len(self._jobs))),
-                    tuple(number for number, _ in done),
-                )
-            return
-        taken = {number for number, _ in done}
-        if self._bound(taken, free) >= self._length:
-            return
-        for begin, number, sender in sorted(self._next(taken, free))[:_WIDTH]:
-            job = self._jobs[number]
-            until = begin + job.size_bytes
-            if until < self._length:
-                after = free | dict.fromkeys(links(job, sender), until)
-                self.go([*done, (number, sender)], after, max(end, until))
-
-    def _next(self, taken: set[int], free: dict[Hashable, int]) -> list[tuple[int, int, int]]:
-        """Return (begin, job, sender) of what may come next."""
-        return [
-            (max(free.get(link, 0) for link in links(self._jobs[number], sender)), number, sender)
-            for number in self._largest_first
-            if number not in taken
-            for sender in self._jobs[number].senders
+        self.length = makespan(jobs, best, model)
+        self._left_to_look = DFS_CHOICES
+        numbers: dict[Hashable, int] = {}
+        self._options = [
+            [
+                (use.duration, tuple(numbers.setdefault(each, len(numbers)) for each in use[1]))
+                for use in (model(job, sender) for sender in job.senders)
+            ]
+            for job in jobs
         ]
+        self._free = [0] * len(numbers)
+        self._forced = [0] * len(numbers)
+        """By resource, what jobs that are left take of it whoever sends them."""
+        self._wanted = [0] * len(numbers)
+        """By resource, how many jobs are left that take it if they are sent by some senders."""
+        self._open = 0
+        """What jobs that are left take at least of the resources that depend on senders."""
+        self._always: list[frozenset[int]] = []
+        self._sometimes: list[frozenset[int]] = []
+        self._shortest: list[int] = []
+        self._least_open: list[int] = []
+        for options in self._options:
+            always = frozenset.intersection(*(frozenset(taken) for _, taken in options))
+            sometimes = frozenset().union(*(taken for _, taken in options)) - always
+            self._always.append(always)
+            self._sometimes.append(sometimes)
+            self._shortest.append(min(duration for duration, _ in options))
+            self._least_open.append(
+                min(duration * len(sometimes & {*taken}) for duration, taken in options)
+            )
+        self._begun = [False] * len(jobs)
+        for job in range(len(jobs)):
+            self._count(job, 1)
+        self._largest_first = sorted(range(len(jobs)), key=lambda job: -self._shortest[job])
+        self._twins = self._earlier_twins()
+        self._steps: list[tuple[_Step, list[int], int]] = []
+        """What was done: the step, and what was free and the end before it."""
+        self._end = 0
+        self.least = self._bound()
 
-    def _bound(self, taken: set[int], free: dict[Hashable, int]) -> int:
-        """Return a time before which nothing that goes on from here ends: by incoming links, and
-        by senders' links as if what is left were spread evenly over all."""
-        incoming: dict[Hashable, int] = {}
-        sent = 0
-        hosts: set[int] = set()
-        for number, job in enumerate(self._jobs):
-            if number in taken:
+    def run(self) -> None:
+        """Search until nothing is left to try, or the bound is reached."""
+        frames = [self._next()]
+        while frames and self._left_to_look > 0 and self.length > self.least:
+            step = next(frames[-1], None)
+            if step is None:
+                frames.pop()
+                if frames:
+                    self._undo()
                 continue
-            sent += job.size_bytes
-            hosts.update(job.senders)
-            for host in job.receivers:
-                incoming[host, "in"] = incoming.get((host, "in"), 0) + job.size_bytes
-        ends = [free.get(link, 0) + size for link, size in incoming.items()]
-        outgoing = sum(free.get((host, "out"), 0) for host in hosts) + sent
-        return max([*ends, -(-outgoing // max(1, len(hosts)))])
+            if step.begin - step.smaller >= self.length:
+                continue
+            self._do(step)
+            if len(self._steps) == len(self._jobs):
+                self._keep()
+                self._undo()
+            elif self._bound() < self.length:
+                frames.append(self._next())
+            else:
+                self._undo()
 
+    def _earlier_twins(self) -> list[int]:
+        """Return for each job the one before it that is no different, which comes first then; or
+        -1."""
+        seen: dict[Hashable, int] = {}
+        twins = []
+        for number, options in enumerate(self._options):
+            key = tuple(options)
+            twins.append(seen.get(key, -1))
+            seen[key] = number
+        return twins
 
-_WIDTH = 12
-"""How many choices are tried at each step, those first that can begin first."""
+    def _count(self, job: int, sign: int) -> None:
+        for each in self._always[job]:
+            self._forced[each] += sign * self._shortest[job]
+        for each in self._sometimes[job]:
+            self._wanted[each] += sign
+        self._open += sign * self._least_open[job]
+
+    def _next(self) -> Iterator[_Step]:
+        """Return what may come next, best first."""
+        steps = []
+        for job in self._largest_first:
+            twin = self._twins[job]
+            if self._begun[job] or (twin >= 0 and not self._begun[twin]):
+                continue
+            options = self._options[job]
+            self._left_to_look -= len(options)
+            for option, (duration, taken) in enumerate(options):
+                begin = max((self._free[each] for each in taken), default=0)
+                load = sum(self._free[each] + self._forced[each] for each in taken)
+                steps.append(_Step(begin, -duration, load, job, option))
+        return iter(nsmallest(_WIDTH, steps))
+
+    def _do(self, step: _Step) -> None:
+        duration, taken = self._options[step.job][step.option]
+        self._steps.append((step, [self._free[each] for each in taken], self._end))
+        for each in taken:
+            self._free[each] = step.begin + duration
+        self._end = max(self._end, step.begin + duration)
+        self._begun[step.job] = True
+        self._count(step.job, -1)
+
+    def _undo(self) -> None:
+        step, free, self._end = self._steps.pop()
+        for each, time in zip(self._options[step.job][step.option][1], free, strict=True):
+            self._free[each] = time
+        self._begun[step.job] = False
+        self._count(step.job, 1)
+
+    def _keep(self) -> None:
+        self.length = self._end
+        chosen = {step.job: step.option for step, _, _ in self._steps}
+        self.best = Choice(
+            tuple(job.senders[chosen[number]] for number, job in enumerate(self._jobs)),
+            tuple(step.job for step, _, _ in self._steps),
+        )
+
+    def _bound(self) -> int:
+        """Return a time before which nothing that goes on from here ends."""
+        busy = [free + forced for free, forced in zip(self._free, self._forced, strict=True)]
+        shared = [until for until, wanted in zip(busy, self._wanted, strict=True) if wanted]
+        mean = -(-(sum(shared) + self._open) // len(shared)) if shared else 0
+        return max(mean, *busy)
 
 
 def lower_bound(jobs: Sequence[Job]) -> int:
-    """Return a time, in bytes, before which no choice ends: the most that comes to a host, the
-    largest job, and for hosts that alone can send some jobs, their share of these."""
+    """Return a time, in bytes, before which no choice ends by the model `by_links`: the most that
+    comes to a host, or that the fullest sender's link carries at least."""
     incoming: dict[int, int] = {}
     for job in jobs:
         for host in job.receivers:
             incoming[host] = incoming.get(host, 0) + job.size_bytes
-    largest = max((job.size_bytes for job in jobs), default=0)
-    return max([*incoming.values(), largest, _outgoing(jobs)])
+    return max([*incoming.values(), _outgoing(jobs)])
 
 
 def _outgoing(jobs: Sequence[Job]) -> int:
     """Return the least that the fullest of the senders' links carries, where jobs may be split.
 
     By the theorem of max-flow and min-cut it is the largest, over sets of hosts, of what those
-    hosts alone can send over their number. The sets looked at are the unions of jobs' senders,
-    grown one by one; every set that is looked at gives a bound.
+    hosts alone can send over their number; and unions of jobs' senders are sets enough. If these
+    are too many, a linear program finds it.
     """
     kinds: dict[frozenset[int], int] = {}
     for job in jobs:
         hosts = frozenset(job.senders)
         kinds[hosts] = kinds.get(hosts, 0) + job.size_bytes
-    sets = {*kinds}
-    for hosts in [*kinds]:
-        if len(sets) < _MOST_SETS:
-            sets |= {hosts | other for other in [*sets]}
+    sets: set[frozenset[int]] = set()
+    for hosts in kinds:
+        sets |= {hosts, *(hosts | other for other in sets)}
+        if len(sets) > _MOST_SETS:
+            from weft.experiments.resharding.exact import outgoing_bytes
+
+            return outgoing_bytes(kinds)
     return max(
         (
             -(-sum(size for kind, size in kinds.items() if kind <= hosts) // len(hosts))
@@ -238,21 +376,23 @@ def _outgoing(jobs: Sequence[Job]) -> int:
 _MOST_SETS = 1 << 10
 
 
-def best_of_both(jobs: Sequence[Job], seed: int) -> Choice:
-    """Take the better of `greedy` and `depth_first`."""
-    return min(
-        (greedy(jobs, seed), depth_first(jobs, seed)), key=lambda choice: makespan(jobs, choice)
-    )
+def best_of_both(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+    """Take the better of `greedy` and `depth_first`; the latter if it reaches a lower bound."""
+    search = _searched(jobs, seed, model)
+    if search.length <= search.least:
+        return search.best
+    drawn = greedy(jobs, seed, model)
+    return drawn if makespan(jobs, drawn, model) <= search.length else search.best
 
 
-def exactly(jobs: Sequence[Job], seed: int) -> Choice:
+def exactly(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take the best choice there is (`weft.experiments.resharding.exact`)."""
     from weft.experiments.resharding.exact import solve
 
-    return solve(jobs).choice
+    return solve(jobs, model=model).choice
 
 
-BALANCERS: dict[str, Callable[[Sequence[Job], int], Choice]] = {
+BALANCERS: dict[str, Callable[[Sequence[Job], int, Model], Choice]] = {
     "best": best_of_both,
     "none": first_replica,
     "least-loaded": least_loaded,
@@ -260,11 +400,11 @@ BALANCERS: dict[str, Callable[[Sequence[Job], int], Choice]] = {
     "dfs": depth_first,
     "exact": exactly,
 }
-"""By name, functions of the jobs and a seed."""
+"""By name, functions of the jobs, a seed, and what jobs take."""
 
 
-def balanced(name: str, jobs: Sequence[Job], seed: int) -> Choice:
+def balanced(name: str, jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Return what a balancer chooses. Raises InputError where there is none of that name."""
     if name not in BALANCERS:
         raise InputError(f"balance {name!r} is unknown: choose from {', '.join(BALANCERS)}")
-    return BALANCERS[name](jobs, seed) if jobs else Choice((), ())
+    return BALANCERS[name](jobs, seed, model) if jobs else Choice((), ())

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from weft.base.errors import refuse
 from weft.experiments.resharding.meshes import Mesh
 
+DTYPE = "int32"
+
 
 @dataclass(frozen=True)
 class Case:
@@ -16,6 +18,7 @@ class Case:
     destination: Mesh
     destination_spec: str
     shape: tuple[int, ...]
+    dtype: str = DTYPE
 
 
 _WHOLE = (1024, 1024, 512)
@@ -30,7 +33,6 @@ _CASES: dict[int, tuple[tuple[int, int], str, tuple[int, int], str, tuple[int, .
     8: ((1, 4), "RS01R", (2, 4), "RRR", _WHOLE),
     9: ((2, 4), "RS0R", (2, 4), "RRS0", _WHOLE),
 }
-DTYPE = "int32"
 ONE_TO_MANY = 1 << 28
 """Elements of the tensor from one device to many."""
 SMALLER = 8
@@ -56,11 +58,12 @@ def case(number: int, *, full: bool = False) -> Case:
     return Case(source_mesh, one, destination_mesh, other, (first, *shape[1:]))
 
 
-def one_to_many(hosts: int, devices: int) -> Case:
+def one_to_many(hosts: int, devices: int, elements: int = ONE_TO_MANY) -> Case:
     """Return the bringing of a tensor from one device to all of a mesh."""
     refuse(
         min(hosts, devices) < 1,
         f"one-to-many {hosts}x{devices}: a mesh has a host and a device at least",
     )
+    refuse(elements < 1, f"one-to-many of {elements} elements: 1 at least is valid")
     source, destination = meshes((1, 1), (hosts, devices))
-    return Case(source, "R", destination, "R", (ONE_TO_MANY,))
+    return Case(source, "R", destination, "R", (elements,))

@@ -1,16 +1,28 @@
-"""The exact least makespan of a resharding, by mixed-integer linear programming (HiGHS)."""
+"""The exact least makespan of a resharding, by mixed-integer linear programming (HiGHS), and
+bounds by linear programming."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
+from math import ceil
 from typing import NamedTuple
 
 import numpy as np
 
-from weft.base.errors import InputError, RunError, refuse
-from weft.experiments.resharding.balance import Choice, Job, least_loaded, makespan
+from weft.base.errors import InputError
+from weft.experiments.resharding.balance import (
+    Choice,
+    Job,
+    Model,
+    best_of_both,
+    by_links,
+    lower_bound,
+    makespan,
+)
+from weft.experiments.resharding.unit_tasks import UnitTask
 
 MOST_JOBS = 16
 """The most jobs that are solved: pairs that may share a link each have an order to be found."""
+_SEED = 1
 
 
 class Solution(NamedTuple):
@@ -20,88 +32,211 @@ class Solution(NamedTuple):
     bound_bytes: float
     """No choice ends before, in bytes."""
     optimal: bool
-    """Whether none is better; otherwise the time limit was reached."""
+    """Whether none is better, by more than the gap that was allowed; otherwise the time limit was
+    reached."""
 
 
-def solve(jobs: Sequence[Job], limit_s: float = 60.0) -> Solution:
+def solve(
+    jobs: Sequence[Job], limit_s: float = 60.0, mip_rel_gap: float = 0.0, model: Model = by_links
+) -> Solution:
     """Return the choice with the least makespan.
 
-    Variables are the makespan, the start of each job, which sender it has, and, for each two jobs
+    If `best_of_both` reaches a lower bound, that is it. Otherwise a program is solved; its
+    variables are the makespan, the start of each job, which sender it has, and, for each two jobs
     that may share a link, which comes first.
+
+    Args:
+        limit_s: how long the solver may take; after that the best that is known is returned.
+        mip_rel_gap: the share of the makespan that may be missing to the optimum.
+        model: what jobs take, as balancers have it.
 
     Raises:
         InputError: there are more than `MOST_JOBS` jobs.
-        RunError: the solver has found nothing within the limit.
     """
-    count = len(jobs)
-    if count > MOST_JOBS:
+    if len(jobs) > MOST_JOBS:
         raise InputError(
-            f"balance 'exact' solves {MOST_JOBS} slices at most, and {count} have to be sent: "
+            f"balance 'exact' solves {MOST_JOBS} slices at most, and {len(jobs)} have to be sent: "
             "choose best, greedy or dfs, or coarser shardings"
         )
-    from scipy.optimize import Bounds, LinearConstraint, milp
+    if not jobs:
+        return Solution(Choice((), ()), 0.0, True)
+    known = best_of_both(jobs, _SEED, model)
+    longest = makespan(jobs, known, model)
+    least = lower_bound(jobs) if model is by_links else 0
+    if longest <= least:
+        return Solution(known, float(longest), True)
+    return _Program(jobs, model, longest).solve(known, least, limit_s, mip_rel_gap)
 
-    unit = max(job.size_bytes for job in jobs)
-    sizes = [job.size_bytes / unit for job in jobs]
-    longest = makespan(jobs, least_loaded(jobs, 0)) / unit
-    senders = [(number, host) for number, job in enumerate(jobs) for host in job.senders]
-    column = {pair: 1 + count + place for place, pair in enumerate(senders)}
-    pairs = [
-        (one, other)
-        for one, other in combinations(range(count), 2)
-        if {*jobs[one].senders} & {*jobs[other].senders}
-        or {*jobs[one].receivers} & {*jobs[other].receivers}
-    ]
-    order = {pair: 1 + count + len(senders) + place for place, pair in enumerate(pairs)}
-    columns = 1 + count + len(senders) + len(pairs)
-    rows: list[dict[int, float]] = []
-    lows: list[float] = []
-    highs: list[float] = []
 
-    def add(row: dict[int, float], low: float, high: float = np.inf) -> None:
-        rows.append(row)
-        lows.append(low)
-        highs.append(high)
+class _Program:
+    """Put the mixed-integer program together, in units of a makespan that can be reached.
 
-    for number, job in enumerate(jobs):
-        add({0: 1, 1 + number: -1}, sizes[number])
-        add({column[number, host]: 1 for host in job.senders}, 1, 1)
-    for one, other in pairs:
-        first = order[one, other]
-        shared = [None] if {*jobs[one].receivers} & {*jobs[other].receivers} else [
-            host for host in jobs[one].senders if host in jobs[other].senders
-        ]  # fmt: skip
-        for host in shared:
-            # If both take the link, one ends before the other begins.
-            both = {} if host is None else {column[one, host]: 1, column[other, host]: 1}
-            slack = 0 if host is None else 2
-            for early, late, sign in ((one, other, 1), (other, one, -1)):
-                row = {1 + late: 1.0, 1 + early: -1.0, first: -sign * longest}
-                row |= {place: -longest for place in both}
-                base = sizes[early] - longest * (slack + (1 if sign > 0 else 0))
-                add(row, base)
-    matrix = np.zeros((len(rows), columns))
-    for place, row in enumerate(rows):
-        for index, value in row.items():
-            matrix[place, index] = value
-    objective = np.zeros(columns)
-    objective[0] = 1
-    whole = np.ones(columns)
-    whole[: 1 + count] = 0
-    upper = np.ones(columns)
-    upper[: 1 + count] = longest
-    found = milp(
-        objective,
-        constraints=LinearConstraint(matrix, lows, highs),
-        integrality=whole,
-        bounds=Bounds(np.zeros(columns), upper),
-        options={"time_limit": limit_s},
+    Columns are the makespan, the starts, the senders (job, option), the orders (pair).
+    """
+
+    def __init__(self, jobs: Sequence[Job], model: Model, longest: int) -> None:
+        self._jobs, self._model, self._longest = jobs, model, longest
+        self._uses = [[model(job, sender) for sender in job.senders] for job in jobs]
+        self._option: dict[tuple[int, int], int] = {}
+        for number, uses in enumerate(self._uses):
+            for option in range(len(uses)):
+                self._option[number, option] = 1 + len(jobs) + len(self._option)
+        self._columns = 1 + len(jobs) + len(self._option)
+        self._rows: list[tuple[dict[int, float], float, float]] = []
+        for number, uses in enumerate(self._uses):
+            options = [self._option[number, option] for option in range(len(uses))]
+            self._add(dict.fromkeys(options, 1.0), 1, 1)
+            lasting = {
+                self._option[number, n]: -self._duration(number, n) for n in range(len(uses))
+            }
+            self._add({0: 1.0, 1 + number: -1.0, **lasting}, 0)
+        self._takers = self._by_resource()
+        self._loads()
+        self._orders()
+
+    def _duration(self, number: int, option: int) -> float:
+        return self._uses[number][option].duration / self._longest
+
+    def _add(self, row: dict[int, float], low: float, high: float = np.inf) -> None:
+        self._rows.append((row, low, high))
+
+    def _by_resource(self) -> dict[Hashable, dict[int, list[int]]]:
+        """Return, by resource and job, with which senders it takes that."""
+        found: dict[Hashable, dict[int, list[int]]] = {}
+        for number, option in self._option:
+            for each in dict.fromkeys(self._uses[number][option].resources):
+                found.setdefault(each, {}).setdefault(number, []).append(option)
+        return found
+
+    def _loads(self) -> None:
+        """Nothing ends before all that a resource is taken for; the solver does not see that by the
+        orders."""
+        for takers in self._takers.values():
+            lasting = {
+                self._option[number, option]: -self._duration(number, option)
+                for number, options in takers.items()
+                for option in options
+            }
+            self._add({0: 1.0, **lasting}, 0)
+
+    def _orders(self) -> None:
+        """If two jobs take a resource, one ends before the other begins."""
+        first: dict[tuple[int, int], int] = {}
+        said: set[Hashable] = set()
+        for takers in self._takers.values():
+            for one, other in combinations(takers, 2):
+                if (one, other) not in first:
+                    first[one, other] = self._columns
+                    self._columns += 1
+                both: dict[int, float] = {}
+                slack = 0
+                for number in (one, other):
+                    if len(takers[number]) < len(self._uses[number]):
+                        both |= {self._option[number, option]: 1.0 for option in takers[number]}
+                        slack += 1
+                key = (one, other, tuple(both))
+                if key not in said:
+                    said.add(key)
+                    self._order(one, other, first[one, other], both, slack)
+
+    def _order(self, one: int, other: int, first: int, both: dict[int, float], slack: int) -> None:
+        for early, late, sign in ((one, other, 1), (other, one, -1)):
+            row = {1 + late: 1.0, 1 + early: -1.0, first: -float(sign)}
+            row |= {column: -value for column, value in both.items()}
+            for option in range(len(self._uses[early])):
+                column = self._option[early, option]
+                row[column] = row.get(column, 0.0) - self._duration(early, option)
+            self._add(row, -slack - (1 if sign > 0 else 0))
+
+    def solve(self, known: Choice, least: int, limit_s: float, mip_rel_gap: float) -> Solution:
+        """Return the solution: what the solver finds, or what was known if that is no worse."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+
+        matrix = np.zeros((len(self._rows), self._columns))
+        for place, (row, _, _) in enumerate(self._rows):
+            matrix[place, list(row)] = list(row.values())
+        lows, highs = ([row[side] for row in self._rows] for side in (1, 2))
+        objective, whole, lower = np.zeros(self._columns), np.ones(self._columns), None
+        objective[0] = 1
+        whole[: 1 + len(self._jobs)] = 0
+        lower = np.zeros(self._columns)
+        lower[0] = least / self._longest
+        found = milp(
+            objective,
+            constraints=LinearConstraint(matrix, lows, highs),
+            integrality=whole,
+            bounds=Bounds(lower, np.ones(self._columns)),
+            options={"time_limit": limit_s, "mip_rel_gap": mip_rel_gap},
+        )
+        bound = max(float(least), (found.mip_dual_bound or 0.0) * self._longest)
+        choices = [known] if found.x is None else [known, self._choice(found.x)]
+        best = min(choices, key=lambda choice: makespan(self._jobs, choice, self._model))
+        end = makespan(self._jobs, best, self._model)
+        return Solution(best, min(bound, float(end)), found.status == 0)
+
+    def _choice(self, x: "np.typing.NDArray[np.float64]") -> Choice:
+        senders = tuple(
+            job.senders[max(range(len(job.senders)), key=lambda n: x[self._option[number, n]])]
+            for number, job in enumerate(self._jobs)
+        )
+        begun = sorted(range(len(self._jobs)), key=lambda number: x[1 + number])
+        return Choice(senders, tuple(begun))
+
+
+def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
+    """Return a time, in bytes that a link carries meanwhile, before which no plan of some unit
+    tasks ends: the most that comes to a host, each slice once, or that the fullest sender's link
+    carries at least where slices may be split over senders. By another way, `balance.lower_bound`
+    comes to the same."""
+    incoming: dict[int, int] = {}
+    kinds: dict[frozenset[int], int] = {}
+    for task in tasks:
+        for host in task.remote:
+            incoming[host] = incoming.get(host, 0) + task.size_bytes
+        if task.remote:
+            hosts = frozenset(task.sender_hosts)
+            kinds[hosts] = kinds.get(hosts, 0) + task.size_bytes
+    return max([0, *incoming.values(), outgoing_bytes(kinds)])
+
+
+def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
+    """Return the least that the fullest link carries.
+
+    Args:
+        kinds: by sets of hosts, the bytes that any of these hosts may send, split as one likes.
+    """
+    if not kinds:
+        return 0
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_matrix
+
+    shares = [(kind, host) for kind, hosts in enumerate(kinds) for host in sorted(hosts)]
+    places = {host: place for place, host in enumerate(sorted({host for _, host in shares}))}
+    total = sum(kinds.values())
+    columns = 1 + np.arange(len(shares))
+    ones = np.ones(len(shares))
+    # The makespan is column 0; a row for each host: what it sends is no more than that.
+    rows = np.array([places[host] for _, host in shares])
+    sent = coo_matrix(
+        (
+            np.concatenate([ones, -np.ones(len(places))]),
+            (
+                np.concatenate([rows, np.arange(len(places))]),
+                np.concatenate([columns, np.zeros(len(places), int)]),
+            ),
+        )
     )
-    refuse(found.x is None, f"balance 'exact': nothing was found within {limit_s:g} s", RunError)
-    chosen = tuple(
-        max(job.senders, key=lambda host: found.x[column[number, host]])
-        for number, job in enumerate(jobs)
+    whole = coo_matrix(
+        (ones, (np.array([kind for kind, _ in shares]), columns)),
+        shape=(len(kinds), 1 + len(shares)),
     )
-    begun = sorted(range(count), key=lambda number: found.x[1 + number])
-    bound = found.mip_dual_bound if found.mip_dual_bound is not None else found.fun
-    return Solution(Choice(chosen, tuple(begun)), float(bound) * unit, found.status == 0)
+    found = linprog(
+        np.eye(1, 1 + len(shares))[0],
+        A_ub=sent,
+        b_ub=np.zeros(len(places)),
+        A_eq=whole,
+        b_eq=[size / total for size in kinds.values()],
+        method="highs",
+    )
+    # The solver's result is near the optimum: it may be a little above, and bytes are whole.
+    return ceil(float(found.fun) * total * (1 - 1e-9))

@@ -56,7 +56,7 @@ class Mesh:
             "that",
         )
         refuse(
-            bool(self.names) and len({*self.names}) != len(self.shape),
+            bool(self.names) and not len({*self.names}) == len(self.names) == len(self.shape),
             f"a mesh of {len(self.shape)} dimensions with the names {', '.join(self.names)}: give "
             "each dimension a name of its own",
         )

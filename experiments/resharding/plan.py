@@ -7,9 +7,9 @@ from math import prod
 
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import Box
-from weft.base.errors import InputError, refuse
+from weft.base.errors import refuse
 from weft.base.units import shown
-from weft.experiments.resharding.balance import Choice, Job, balanced, lower_bound, times
+from weft.experiments.resharding.balance import Choice, balanced, job_of, lower_bound, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCE
 from weft.experiments.resharding.specs import Spec, spec_of
@@ -36,12 +36,11 @@ class Tensor:
             not self.shape or min(self.shape) < 1,
             f"shape {shown(self.shape)}: a tensor has dimensions of 1 at least",
         )
-        try:
-            dtype_of(self.dtype)
-        except (TypeError, AttributeError) as error:
-            raise InputError(
-                f"dtype {shown(self.dtype)} is no type of numpy, like int32 or float16"
-            ) from error
+        refuse(
+            not _is_element(self.dtype),
+            f"dtype {shown(self.dtype)} is no type of numbers: choose one of numpy's, like int32 "
+            "or float16, or bfloat16",
+        )
 
     @property
     def item_bytes(self) -> int:
@@ -52,6 +51,59 @@ class Tensor:
     def size_bytes(self) -> int:
         """Return the bytes of the whole tensor."""
         return prod(self.shape) * self.item_bytes
+
+
+def _is_element(name: str) -> bool:
+    """Return whether a name is that of a type of numbers, numpy's or one registered with it."""
+    try:
+        found = dtype_of(name)
+    except (TypeError, ValueError, SyntaxError, AttributeError):
+        return False
+    plain = found.names is None and not found.shape and found.itemsize > 0
+    return plain and found.kind in "biufcV"
+
+
+@dataclass(frozen=True)
+class Resharding:
+    """A resharding brings tensors from one mesh to another, all together.
+
+    Raises:
+        InputError: there are no tensors, or a sharding does not fit its mesh or its tensor.
+    """
+
+    source: Mesh
+    destination: Mesh
+    tensors: tuple[Tensor, ...]
+
+    def __post_init__(self) -> None:
+        refuse(not self.tensors, "a resharding of no tensors: it has one at least")
+        for number in range(len(self.tensors)):
+            self.specs(number)
+
+    def specs(self, tensor: int) -> tuple[Spec, Spec]:
+        """Return how a tensor is sharded at the source and at the destination."""
+        one = self.tensors[tensor]
+        return (
+            spec_of(one.source_spec, self.source, one.shape),
+            spec_of(one.destination_spec, self.destination, one.shape),
+        )
+
+    def source_tiles(self, tensor: int) -> list[Box]:
+        """Return the tile of a tensor on each device of the source mesh."""
+        return tiles(self.source, self.specs(tensor)[0], self.tensors[tensor])
+
+    def destination_tiles(self, tensor: int) -> list[Box]:
+        """Return the tile of a tensor on each device of the destination mesh."""
+        return tiles(self.destination, self.specs(tensor)[1], self.tensors[tensor])
+
+    def unit_tasks(self) -> tuple[UnitTask, ...]:
+        """Return all unit tasks: tensor by tensor, by destination tile, by source tile."""
+        found: list[UnitTask] = []
+        for number, tensor in enumerate(self.tensors):
+            source = zip(self.source.mesh_devices, self.source_tiles(number), strict=True)
+            needed = zip(self.destination.mesh_devices, self.destination_tiles(number), strict=True)
+            found += unit_tasks(number, tensor.item_bytes, list(source), list(needed))
+        return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -73,6 +125,11 @@ class Plan:
     `weft.experiments.resharding.balance`."""
     bound_bytes: int
     """Before this time no plan ends."""
+
+    @property
+    def resharding(self) -> Resharding:
+        """Return what is planned."""
+        return Resharding(self.source, self.destination, self.tensors)
 
     @property
     def makespan_bytes(self) -> int:
@@ -98,14 +155,11 @@ class Plan:
 
     def source_tiles(self, tensor: int) -> list[Box]:
         """Return the tile of a tensor on each device of the source mesh."""
-        one = self.tensors[tensor]
-        return tiles(self.source, spec_of(one.source_spec, self.source, one.shape), one)
+        return self.resharding.source_tiles(tensor)
 
     def destination_tiles(self, tensor: int) -> list[Box]:
         """Return the tile of a tensor on each device of the destination mesh."""
-        one = self.tensors[tensor]
-        spec = spec_of(one.destination_spec, self.destination, one.shape)
-        return tiles(self.destination, spec, one)
+        return self.resharding.destination_tiles(tensor)
 
 
 def tiles(mesh: Mesh, spec: Spec, tensor: Tensor) -> list[Box]:
@@ -136,26 +190,16 @@ def plan(
         InputError: a sharding does not fit its mesh or shape, a name is unknown, or there is too
             much for the exact solver.
     """
-    tasks: list[UnitTask] = []
-    for number, tensor in enumerate(tensors):
-        sides = [
-            list(zip(mesh.mesh_devices, tiles(mesh, spec_of(text, mesh, tensor.shape), tensor),
-                     strict=True))
-            for mesh, text in ((source, tensor.source_spec), (destination, tensor.destination_spec))
-        ]  # fmt: skip
-        tasks += unit_tasks(number, tensor.item_bytes, *sides)
+    tasks = Resharding(source, destination, tuple(tensors)).unit_tasks()
     sent = [number for number, task in enumerate(tasks) if task.remote]
-    jobs = [
-        Job(tasks[number].size_bytes, tasks[number].sender_hosts, tuple(tasks[number].remote))
-        for number in sent
-    ]
+    jobs = [job_of(tasks[number]) for number in sent]
     choice = balanced(balance, jobs, seed)
     copied = [number for number, task in enumerate(tasks) if not task.remote]
     return Plan(
         source,
         destination,
         tuple(tensors),
-        tuple(tasks),
+        tasks,
         _devices(tasks, sent, choice),
         (*copied, *(sent[place] for place in choice.order)),
         dict(zip(sent, times(jobs, choice), strict=True)),

@@ -21,6 +21,7 @@ from weft.experiments.resharding.meshes import Mesh
 
 _ALPA = re.compile(r"(?:R|S\d+)+")
 _LETTER = re.compile(r"R|S\d+")
+_INDEX = re.compile(r"-?[0-9]{1,9}")
 _PLACEMENT = re.compile(r"(?P<kind>[A-Za-z_]+)\s*(?:\(\s*(?P<what>[^()]*?)\s*\))?")
 
 
@@ -56,7 +57,7 @@ def spec_of(text: str, mesh: Mesh, shape: Sequence[int]) -> Spec:
         InputError: it is neither, or does not fit the mesh or the tensor's shape.
     """
     plain = text.strip()
-    if _ALPA.fullmatch(plain):
+    if _ALPA.fullmatch(plain) and (plain != "R" or len(mesh.shape) != 1):
         return _of_alpa(plain, mesh, shape)
     found = re.split(r",\s*(?![^()]*\))", plain)
     return spec_of_placements(found, mesh, shape)
@@ -122,18 +123,20 @@ def spec_of_placements(placements: Sequence[Any], mesh: Mesh, shape: Sequence[in
 
 def _sharded(placement: Any, said: str) -> int | None:
     """Return which dimension of a tensor a placement cuts; None for one that replicates."""
-    if hasattr(placement, "is_shard") and hasattr(placement, "is_replicate"):
+    # What torch calls strided is cut in another order of axes, though it says that it is a Shard.
+    strided = hasattr(placement, "split_factor")
+    if hasattr(placement, "is_shard") and hasattr(placement, "is_replicate") and not strided:
         if placement.is_replicate():
             return None
         if placement.is_shard():
             return int(placement.dim)
-    found = _PLACEMENT.fullmatch(str(placement).strip())
+    found = None if strided else _PLACEMENT.fullmatch(str(placement).strip())
     kind = found["kind"].lower() if found else ""
     what = (found["what"] or "") if found else ""
     if kind in ("r", "replicate") and not what:
         return None
     what = re.sub(r"^dim\s*=\s*", "", what)
-    if kind in ("s", "shard") and re.fullmatch(r"-?\d+", what):
+    if kind in ("s", "shard") and _INDEX.fullmatch(what):
         return int(what)
     why = (
         ", which has to be summed first: reduce it, then reshard it"

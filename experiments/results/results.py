@@ -135,6 +135,41 @@ class FlowTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return sorted(end - begun for begun, end in pairs if begun is not None and end is not None)
 
 
+class StepTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold when each host of each stage of a pipeline computed what, as a list for each property,
+    in ns from the common start."""
+
+    rank: list[int]
+    stage: list[int]
+    kind: list[str]
+    """F: a forward pass; B: a backward pass; W: delayed gradients of weights."""
+    microbatch: list[int]
+    chunk: list[int]
+    begin_ns: list[int]
+    end_ns: list[int]
+    peak_activations: list[int]
+    """By stage, the most micro-batches whose activations it holds at a time."""
+    ideal_ns: int
+    """What the step would take if the busiest stage never waited."""
+    alone_ns: int
+    """What it would take if tensors took no time on their way."""
+
+    @property
+    def step_ns(self) -> int:
+        """Return when the last stage ended."""
+        return max(self.end_ns, default=0)
+
+    @property
+    def bubble(self) -> float:
+        """Return the part of the step in which the busiest stage does not compute."""
+        return 1 - self.ideal_ns / self.step_ns if self.step_ns else 0.0
+
+    @property
+    def exposed_ns(self) -> int:
+        """Return how much longer the step took than without communication."""
+        return max(0, self.step_ns - self.alone_ns)
+
+
 class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Say whether links, not processors, were the bottleneck, so that the figures can be
     believed."""
@@ -219,6 +254,8 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much time each entry of `LinkResult.load_bytes` covers; 0 if they were not counted."""
     flows: FlowTimes | None = None
     """The flows, for a run of the collective ``flows``."""
+    step: StepTimes | None = None
+    """When stages computed, for a run of the collective ``pipeline``."""
     accuracy: Accuracy | None = None
     """How far sums are off where they are rounded (``data`` of the scenario)."""
 

@@ -163,10 +163,20 @@ def _flow_rows(run: Run) -> Iterator[Row]:
         yield {"flow": number, **dict(zip(names, values, strict=True))}
 
 
+def _stage_rows(run: Run) -> Iterator[Row]:
+    if run.step is None:
+        return
+    names = ("rank", "stage", "kind", "microbatch", "chunk", "begin_ns", "end_ns")
+    columns = [getattr(run.step, name) for name in names]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
 TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
     "runs": _run_rows,
     "ranks": _rank_rows,
     "links": _link_rows,
     "flows": _flow_rows,
+    "stages": _stage_rows,
 }
 """The tables of results, each with what makes the rows of a run."""

@@ -199,6 +199,7 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
         if any(each.accuracy for each in summaries):
             text += "; error: of sums, rms over that of the exact ones, max over what is added"
         return text
+    text += _step_times(summaries)
     text += _flow_times(summaries)
     for each in summaries:
         if len(each.phases_ns) > 1 and each.slowest:
@@ -250,6 +251,20 @@ def _paths(summary: Summary) -> str:
         text += f" (by {figures.reorder_distance} at most)"
     if figures.path_changes:
         text += f", {_count(figures.path_changes)} changes of path"
+    return text
+
+
+def _step_times(summaries: Sequence[Summary]) -> str:
+    """Say, for training steps, how much of them no stage computes, and why."""
+    text = ""
+    for each in summaries:
+        step = (each.verified or [each.shown])[0].step
+        if step is not None:
+            peaks = ", ".join(map(str, step.peak_activations))
+            text += (
+                f"\n{each.algorithm}: bubble {100 * step.bubble:.1f} % of the step, communication "
+                f"exposed {short_duration(step.exposed_ns)}, activations of {peaks} micro-batches"
+            )
     return text
 
 

@@ -12,6 +12,8 @@ from weft.experiments.results.results import DOCUMENT, Results
 from weft.experiments.runs.traces import TRACE_FILES
 
 REPORT = "report.html"
+GANTT_FILES = ("gantt.svg", "gantt.png", "gantt.trace.json")
+"""What `weft.experiments.plots.gantt` makes of training steps."""
 
 
 class ResultsFolder:
@@ -110,6 +112,10 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
         from weft.experiments.plots.draw import draw_plots
 
         yield from draw_plots(results)
+    if any(run.step is not None for run in results.runs):
+        from weft.experiments.plots.gantt import gantt_files
+
+        yield from gantt_files(results)
     yield REPORT, render(results)
 
 
@@ -119,4 +125,5 @@ def _old_plots(folder: Path) -> list[str]:
         plots = Results.read(folder).plots
     except InputError:
         return []
-    return [f"{plot.name}.{ending}" for plot in plots for ending in ("svg", "png")]
+    names = [f"{plot.name}.{ending}" for plot in plots for ending in ("svg", "png")]
+    return [*names, *GANTT_FILES]

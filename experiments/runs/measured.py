@@ -10,6 +10,7 @@ import msgspec
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
+from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.results.results import (
     Accuracy,
     Fidelity,
@@ -17,6 +18,7 @@ from weft.experiments.results.results import (
     LinkResult,
     RankResult,
     Run,
+    StepTimes,
     tier_bytes,
 )
 from weft.experiments.results.telemetry import queue_figures, trimmed
@@ -24,6 +26,7 @@ from weft.experiments.runs.inputs import operation_of
 from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
 from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.shards import training_of
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
 
@@ -218,6 +221,7 @@ def assemble(
         queues=queue_figures(links),
         load_bin_ns=load_bin_ns,
         flows=flows_of(scenario, algorithm, reports),
+        step=step_of(scenario, algorithm, reports),
         accuracy=accuracy_of(reports),
     )
 
@@ -242,7 +246,8 @@ def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) 
         what: [None] * len(flows) for what in ("begun", "received", "acknowledged")
     }
     for flow, what, at_ns in chain.from_iterable(report.moments for report in reports):
-        times[what][place[flow]] = at_ns
+        if flow in place:
+            times[what][place[flow]] = at_ns
     return FlowTimes(
         [graph.source[flow] for flow in flows],
         [graph.destination[flow] for flow in flows],
@@ -250,6 +255,39 @@ def flows_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) 
         times["begun"],
         times["received"],
         times["acknowledged"],
+    )
+
+
+def step_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -> StepTimes | None:
+    """Return when the stages of a pipeline computed, as their ranks reported it; None for anything
+    else, and where a rank did not come to the end."""
+    if scenario.collective != PIPELINE:
+        return None
+    from weft.experiments.pipeline.schedules import peak_activations
+    from weft.experiments.pipeline.timing import timed
+
+    step = training_of(scenario, algorithm)
+    graph, schedule = step.carried.graph, step.schedule
+    over_ns = {
+        task: at_ns
+        for task, what, at_ns in chain.from_iterable(report.moments for report in reports)
+        if what == "over"
+    }
+    known = [(task, *placed) for task, placed in step.computing if graph.delay_ns[task]]
+    if not all(task in over_ns for task, *_ in known):
+        return None
+    alone = timed(schedule, step.times)
+    return StepTimes(
+        [graph.source[task] for task, _, _ in known],
+        [stage for _, stage, _ in known],
+        [action.kind for _, _, action in known],
+        [action.microbatch for _, _, action in known],
+        [action.chunk for _, _, action in known],
+        [over_ns[task] - graph.delay_ns[task] for task, _, _ in known],
+        [over_ns[task] for task, _, _ in known],
+        [*peak_activations(schedule)],
+        alone.ideal_ns,
+        alone.step_ns,
     )
 
 
