@@ -148,8 +148,11 @@ class Model:
         found = []
         for part in self.parts(virtual_stages):
             layers = self.layers[part.start : part.stop]
-            flops = (each * self.microbatch for each in _flops(layers, self.recompute))
-            found.append(StageWork(*flops, sum(layer.parameters for layer in layers)))
+            forward, backward, weight = (
+                each * self.microbatch for each in _flops(layers, self.recompute)
+            )
+            parameters = sum(layer.parameters for layer in layers)
+            found.append(StageWork(forward, backward, weight, parameters))
         return tuple(found)
 
     def boundaries(self, virtual_stages: int) -> tuple[Boundary, ...]:
@@ -384,12 +387,12 @@ MODELS = {
 }
 """The models by name. ``tiny`` and ``tiny-u`` are for tests.
 
-From the benchmarks of `alpa-projects/alpa` (``benchmark/alpa``), which the paper's authors released:
-width, blocks, sequence length and vocabulary of the GPTs, their batch of 1,024 and micro-batches
-(``suite_manual_gpt.py``: the cases of two stages with 4 devices each, in which both data and
-operators are parallel); channels, picture, precision, batch of 2,048 and micro-batches of the
-U-Transformers (``suite_unet.py``), and that backward passes compute forward passes again. The larger
-U-Transformer's two stages have 4 devices each there.
+From the benchmarks of `alpa-projects/alpa` (``benchmark/alpa``), which the paper's authors have
+released: width, blocks, sequence length and vocabulary of the GPTs, their batch of 1,024 and
+micro-batches (``suite_manual_gpt.py``: the cases of two stages with 4 devices each, in which both
+data and operators are parallel); channels, picture, precision, batch of 2,048 and micro-batches of
+the U-Transformers (``suite_unet.py``), and that backward passes compute forward passes again. The
+larger U-Transformer's two stages have 4 devices each there.
 
 Chosen: that the smaller U-Transformer's stages have as many (2 each there); where the U-Transformers
 are cut, which the benchmarks leave to a search on profiles of their machine.
@@ -414,8 +417,8 @@ V100_PEAK_FLOPS = {"float16": 125e12, "float32": 15.7e12}
 """The most FLOP/s of a V100 by type, half precision on its tensor cores (NVIDIA's data sheet of the
 V100 with NVLink)."""
 EFFICIENCY = 0.4
-"""Which part of that training reaches, so that a device has 50 or 6.3 TFLOP/s. Chosen; a scenario may
-say otherwise."""
+"""Which part of that training reaches, so that a device has 50 or 6.3 TFLOP/s. Chosen; a scenario
+may say otherwise."""
 
 
 def device_flops(model: Model, efficiency: float = EFFICIENCY) -> float:

@@ -357,6 +357,6 @@ def _check_ends(schedule: Schedule) -> None:
         cycle = chain[chain.index(stage) :]
         waits = [f"stage {each} at {stuck[each][0]} for {stuck[each][1]}" for each in cycle]
         raise InputError(
-            f"{schedule.what}: it never ends, since its stages wait for each other, {', '.join(waits)}: put "
-            "what is waited for before what waits"
+            f"{schedule.what}: it never ends, since its stages wait for each other, "
+            f"{', '.join(waits)}: put what is waited for before what waits"
         )

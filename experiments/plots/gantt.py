@@ -87,10 +87,8 @@ def _draw(axes: Axes, run: Run, unit_ns: float) -> None:
     axes.set_yticks(stages, [f"stage {stage}" for stage in stages])
     axes.invert_yaxis()
     axes.grid(False)
-    axes.set_title(
-        f"{label_of(run.algorithm)}: {short_duration(step.step_ns)}, bubble {100 * step.bubble:.0f} %",
-        loc="left",
-    )
+    time, bubble = short_duration(step.step_ns), f"{100 * step.bubble:.0f} %"
+    axes.set_title(f"{label_of(run.algorithm)}: {time}, bubble {bubble}", loc="left")
 
 
 def trace_events(runs: Sequence[Run]) -> list[dict[str, Any]]:

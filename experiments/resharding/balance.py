@@ -350,16 +350,20 @@ def _outgoing(jobs: Sequence[Job]) -> int:
     """Return the least that the fullest of the senders' links carries, where jobs may be split.
 
     By the theorem of max-flow and min-cut it is the largest, over sets of hosts, of what those
-    hosts alone can send over their number; and unions of jobs' senders are sets enough. If these
-    are too many, a linear program finds it.
+    hosts alone can send over their number; and unions of jobs' senders that hang together are sets
+    enough. If these are too many, a linear program finds it.
     """
     kinds: dict[frozenset[int], int] = {}
     for job in jobs:
         hosts = frozenset(job.senders)
         kinds[hosts] = kinds.get(hosts, 0) + job.size_bytes
-    sets: set[frozenset[int]] = set()
-    for hosts in kinds:
-        sets |= {hosts, *(hosts | other for other in sets)}
+    sets = dict.fromkeys(kinds)
+    grown = list(sets)
+    while grown:
+        hosts = grown.pop()
+        more = dict.fromkeys(hosts | kind for kind in kinds if hosts & kind and kind - hosts)
+        grown += [each for each in more if each not in sets]
+        sets |= more
         if len(sets) > _MOST_SETS:
             from weft.experiments.resharding.exact import outgoing_bytes
 

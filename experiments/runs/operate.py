@@ -4,6 +4,7 @@ The switches are programmed, the ranks gathered, what the links have carried is 
 operation runs, everything is counted again, and the result is put together.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from weft.experiments.theory.bounds import completion_bound_ns
 
 Advance = Callable[[float], None]
 """A function that is told which part of the work is done, from 0 to 1."""
+LONGEST_NAME = 40
+"""The most characters of an algorithm in the name of a run's files: a socket's path has 108."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def operate(
         testbed.controller.apply(around)
 
     order = Order(
-        f"{algorithm}-{repetition}",
+        f"{re.sub(r'[^A-Za-z0-9.+-]', '_', algorithm)[-LONGEST_NAME:]}-{repetition}",
         operation_of(scenario, algorithm, scenario.seed + repetition),
         cast_of(scenario, topology, plan, algorithm),
         first_bin_ns(completion_bound_ns(scenario, algorithm)),
