@@ -4,6 +4,7 @@ network in memory."""
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -180,10 +181,8 @@ def test_a_graph_crosses_the_rendezvous_as_json() -> None:
         ({"cause": (0,), "event": (0,), "waiting": (0,), "needed": (1,)}, "wait for each other"),
     ],
 )
-def test_a_graph_that_makes_no_sense_is_refused(
-    columns: dict[str, tuple[int, ...]], words: str
-) -> None:
-    sound = {
+def test_a_graph_that_makes_no_sense_is_refused(columns: dict[str, Any], words: str) -> None:
+    sound: dict[str, Any] = {
         "source": (0,), "destination": (1,), "size_bytes": (10,), "delay_ns": (0,), "needed": (0,),
     }  # fmt: skip
     assert FlowGraph(**sound).ranks == 2

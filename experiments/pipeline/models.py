@@ -394,8 +394,8 @@ data and operators are parallel); channels, picture, precision, batch of 2,048 a
 the U-Transformers (``suite_unet.py``), and that backward passes compute forward passes again. The
 larger U-Transformer's two stages have 4 devices each there.
 
-Chosen: that the smaller U-Transformer's stages have as many (2 each there); where the U-Transformers
-are cut, which the benchmarks leave to a search on profiles of their machine.
+Chosen: that the smaller U-Transformer's stages have as many (2 each there); where the
+U-Transformers are cut, which the benchmarks leave to a search on profiles of their machine.
 """
 
 

@@ -368,13 +368,16 @@ def _outgoing(jobs: Sequence[Job]) -> int:
             from weft.experiments.resharding.exact import outgoing_bytes
 
             return outgoing_bytes(kinds)
-    return max(
-        (
-            -(-sum(size for kind, size in kinds.items() if kind <= hosts) // len(hosts))
-            for hosts in sets
-        ),
-        default=0,
-    )
+    return max((share_bytes(kinds, hosts) for hosts in sets), default=0)
+
+
+def share_bytes(kinds: Mapping[frozenset[int], int], hosts: frozenset[int]) -> int:
+    """Return how much the fullest of some hosts sends at least: its share of what they alone can.
+
+    Args:
+        kinds: by sets of hosts, the bytes that any of these hosts may send.
+    """
+    return -(-sum(size for kind, size in kinds.items() if kind <= hosts) // len(hosts))
 
 
 _MOST_SETS = 1 << 10

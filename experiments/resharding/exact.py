@@ -3,7 +3,6 @@ bounds by linear programming."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from itertools import combinations
-from math import ceil
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +16,7 @@ from weft.experiments.resharding.balance import (
     by_links,
     lower_bound,
     makespan,
+    share_bytes,
 )
 from weft.experiments.resharding.unit_tasks import UnitTask
 
@@ -202,6 +202,10 @@ def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
 def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
     """Return the least that the fullest link carries.
 
+    The program's result is near that. Its dual is a price for each host; hosts with the highest
+    prices are those that are the fullest (max-flow and min-cut), and what these alone can send is
+    whole bytes.
+
     Args:
         kinds: by sets of hosts, the bytes that any of these hosts may send, split as one likes.
     """
@@ -238,5 +242,7 @@ def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
         b_eq=[size / total for size in kinds.values()],
         method="highs",
     )
-    # The solver's result is near the optimum: it may be a little above, and bytes are whole.
-    return ceil(float(found.fun) * total * (1 - 1e-9))
+    dearest = sorted(places, key=lambda host: found.ineqlin.marginals[places[host]])
+    return max(
+        share_bytes(kinds, frozenset(dearest[:count])) for count in range(1, 1 + len(dearest))
+    )
