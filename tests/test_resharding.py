@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.collective_group import Group
+from tests.fabric import program_names
 from tests.memory_network import Faults
-from tests.test_resharding_planner import QUICK, reshardings
+from tests.resharding_support import QUICK, reshardings
 
 from weft import Scenario, run
 from weft.agents.collectives.names import FLOWS, GIVEN
@@ -21,6 +22,7 @@ from weft.agents.collectives.workload import Workload
 from weft.base.errors import InputError
 from weft.experiments.resharding.carrier import Carried, Carrier
 from weft.experiments.resharding.cases import case
+from weft.experiments.resharding.choice import MOST_GROUPS, check_groups, groups_of, time_bytes
 from weft.experiments.resharding.meshes import Mesh
 from weft.experiments.resharding.names import STRATEGIES
 from weft.experiments.resharding.plan import Plan, Tensor, plan
@@ -273,3 +275,36 @@ def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_frames_of_a_multicast() -> None:
     """The overhead that the bound with frames counts, by hand."""
     assert frame_bytes(np.array([4096, 1]), 4096, 70).tolist() == [4166, 71]
+
+
+def plan_of(number: int) -> Plan:
+    one = case(number)
+    tensor = Tensor(one.shape, "int32", one.source_spec, one.destination_spec)
+    return plan(one.source, one.destination, [tensor])
+
+
+def test_the_model_of_strategies() -> None:
+    """The formulas of section 3.1 for one slice of t, A = 2 hosts of B = 4 devices, K blocks."""
+    one = case(7)
+    tensor = Tensor(one.shape, "int32", "RRR", "RRR")
+    found = plan(Mesh((0,), 1), one.destination, [tensor])
+    whole = tensor.size_bytes
+    times_t = {
+        name: time_bytes(found, STRATEGIES.get(name), whole // 64) / whole
+        for name in STRATEGIES.names()
+    }
+    assert times_t == {
+        "send-recv": 8, "send-recv+allgather": 2, "global-allgather": 1.5,
+        "broadcast": 1 + 1 / 64, "multicast": 1,
+    }  # fmt: skip
+
+
+def test_groups_are_counted() -> None:
+    assert groups_of(plan_of(7)) == 1
+    assert groups_of(plan_of(4)) == 0
+    check_groups(plan_of(7), STRATEGIES.get("multicast"))
+
+
+def test_groups_are_as_many_as_tables_hold() -> None:
+    """`MOST_GROUPS` is the size of the program's table."""
+    assert program_names().size("multicast_route") == MOST_GROUPS

@@ -21,20 +21,11 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.experiments.resharding import balance
-from weft.experiments.resharding.balance import (
-    BALANCERS,
-    Choice,
-    Job,
-    Model,
-    Use,
-    balanced,
-    by_links,
-    lower_bound,
-    makespan,
-    times,
-)
+from weft.experiments.resharding.balancers import BALANCERS, balanced
+from weft.experiments.resharding.bounds import lower_bound, lower_bound_bytes, outgoing_bytes
 from weft.experiments.resharding.cases import Case, case, one_to_many
-from weft.experiments.resharding.exact import MOST_JOBS, lower_bound_bytes, outgoing_bytes, solve
+from weft.experiments.resharding.exact import MOST_JOBS, solve
+from weft.experiments.resharding.jobs import Choice, Job, Model, Use, by_links, makespan, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCES
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan

@@ -226,7 +226,8 @@ def plot(
 def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
     table: Annotated[
-        str, typer.Option(metavar="TABLE", help="runs, ranks, links or flows: a row for each.")
+        str,
+        typer.Option(metavar="TABLE", help="runs, ranks, links, flows or stages: a row for each."),
     ] = "runs",
     csv: Annotated[
         Place, typer.Option(metavar="FILE", help="Write CSV to it; to the terminal by default.")

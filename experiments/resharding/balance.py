@@ -8,14 +8,19 @@ bytes that a link carries meanwhile. Other models may be given to all balancers.
 """
 
 import random
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from functools import reduce
 from heapq import nsmallest
 from operator import and_, or_
 from typing import NamedTuple
 
-from weft.base.errors import InputError
-from weft.experiments.resharding.unit_tasks import UnitTask
+from weft.experiments.resharding.jobs import (
+    Choice,
+    Job,
+    Model,
+    by_links,
+    makespan,
+)
 
 DRAWS = 100
 """How many sets of jobs the randomised greedy draws at a time, as in the paper..."""
@@ -25,66 +30,6 @@ DFS_CHOICES = 500_000
 """How many choices the depth-first search looks at, about as many as it can in a second."""
 _WIDTH = 12
 """How many choices it tries at each step, those first that can begin first."""
-
-
-class Job(NamedTuple):
-    """A job is what balancers know of a unit task that has to be sent."""
-
-    size_bytes: int
-    senders: tuple[int, ...]
-    """The hosts that can send it."""
-    receivers: tuple[int, ...]
-    """The hosts that need it."""
-
-
-def job_of(task: UnitTask) -> Job:
-    """Return the job of a unit task that has receivers on other hosts."""
-    return Job(task.size_bytes, task.sender_hosts, tuple(task.remote))
-
-
-class Choice(NamedTuple):
-    """A choice of senders and order."""
-
-    senders: tuple[int, ...]
-    """For each job, the host that sends it."""
-    order: tuple[int, ...]
-    """The jobs in their order."""
-
-
-class Use(NamedTuple):
-    """What a job takes: resources, all at the same time, and for how long."""
-
-    duration: int
-    resources: tuple[Hashable, ...]
-
-
-Model = Callable[[Job, int], Use]
-"""What a job takes if it is sent by one of its senders."""
-
-
-def by_links(job: Job, sender: int) -> Use:
-    """Return what a job takes by the paper's model: (host, direction) of each link."""
-    incoming = ((host, "in") for host in job.receivers)
-    return Use(job.size_bytes, ((sender, "out"), *incoming))
-
-
-def times(jobs: Sequence[Job], choice: Choice, model: Model = by_links) -> list[tuple[int, int]]:
-    """Return when each job begins and ends: in the order of the choice, each as soon as all that it
-    takes is free."""
-    free: dict[Hashable, int] = {}
-    spans = [(0, 0)] * len(jobs)
-    for number in choice.order:
-        duration, taken = model(jobs[number], choice.senders[number])
-        begin = max((free.get(each, 0) for each in taken), default=0)
-        end = begin + duration
-        free |= dict.fromkeys(taken, end)
-        spans[number] = (begin, end)
-    return spans
-
-
-def makespan(jobs: Sequence[Job], choice: Choice, model: Model = by_links) -> int:
-    """Return when the last job ends."""
-    return max((end for _, end in times(jobs, choice, model)), default=0)
 
 
 def first_replica(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
@@ -336,53 +281,6 @@ class _Search:
         return max(mean, *busy)
 
 
-def lower_bound(jobs: Sequence[Job]) -> int:
-    """Return a time, in bytes, before which no choice ends by the model `by_links`: the most that
-    comes to a host, or that the fullest sender's link carries at least."""
-    incoming: dict[int, int] = {}
-    for job in jobs:
-        for host in job.receivers:
-            incoming[host] = incoming.get(host, 0) + job.size_bytes
-    return max([*incoming.values(), _outgoing(jobs)])
-
-
-def _outgoing(jobs: Sequence[Job]) -> int:
-    """Return the least that the fullest of the senders' links carries, where jobs may be split.
-
-    By the theorem of max-flow and min-cut it is the largest, over sets of hosts, of what those
-    hosts alone can send over their number; and unions of jobs' senders that hang together are sets
-    enough. If these are too many, a linear program finds it.
-    """
-    kinds: dict[frozenset[int], int] = {}
-    for job in jobs:
-        hosts = frozenset(job.senders)
-        kinds[hosts] = kinds.get(hosts, 0) + job.size_bytes
-    sets = dict.fromkeys(kinds)
-    grown = list(sets)
-    while grown:
-        hosts = grown.pop()
-        more = dict.fromkeys(hosts | kind for kind in kinds if hosts & kind and kind - hosts)
-        grown += [each for each in more if each not in sets]
-        sets |= more
-        if len(sets) > _MOST_SETS:
-            from weft.experiments.resharding.exact import outgoing_bytes
-
-            return outgoing_bytes(kinds)
-    return max((share_bytes(kinds, hosts) for hosts in sets), default=0)
-
-
-def share_bytes(kinds: Mapping[frozenset[int], int], hosts: frozenset[int]) -> int:
-    """Return how much the fullest of some hosts sends at least: its share of what they alone can.
-
-    Args:
-        kinds: by sets of hosts, the bytes that any of these hosts may send.
-    """
-    return -(-sum(size for kind, size in kinds.items() if kind <= hosts) // len(hosts))
-
-
-_MOST_SETS = 1 << 10
-
-
 def best_of_both(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take the better of `greedy` and `depth_first`; the latter if it reaches a lower bound."""
     search = _searched(jobs, seed, model)
@@ -390,28 +288,3 @@ def best_of_both(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Cho
         return search.best
     drawn = greedy(jobs, seed, model)
     return drawn if makespan(jobs, drawn, model) <= search.length else search.best
-
-
-def exactly(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
-    """Take the best choice there is (`weft.experiments.resharding.exact`)."""
-    from weft.experiments.resharding.exact import solve
-
-    return solve(jobs, model=model).choice
-
-
-BALANCERS: dict[str, Callable[[Sequence[Job], int, Model], Choice]] = {
-    "best": best_of_both,
-    "none": first_replica,
-    "least-loaded": least_loaded,
-    "greedy": greedy,
-    "dfs": depth_first,
-    "exact": exactly,
-}
-"""By name, functions of the jobs, a seed, and what jobs take."""
-
-
-def balanced(name: str, jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
-    """Return what a balancer chooses. Raises InputError where there is none of that name."""
-    if name not in BALANCERS:
-        raise InputError(f"balance {name!r} is unknown: choose from {', '.join(BALANCERS)}")
-    return BALANCERS[name](jobs, seed, model) if jobs else Choice((), ())

@@ -1,24 +1,16 @@
 """The exact least makespan of a resharding, by mixed-integer linear programming (HiGHS), and
 bounds by linear programming."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
 
 from weft.base.errors import InputError
-from weft.experiments.resharding.balance import (
-    Choice,
-    Job,
-    Model,
-    best_of_both,
-    by_links,
-    lower_bound,
-    makespan,
-    share_bytes,
-)
-from weft.experiments.resharding.unit_tasks import UnitTask
+from weft.experiments.resharding.balance import best_of_both
+from weft.experiments.resharding.bounds import lower_bound
+from weft.experiments.resharding.jobs import Choice, Job, Model, by_links, makespan
 
 MOST_JOBS = 16
 """The most jobs that are solved: pairs that may share a link each have an order to be found."""
@@ -181,68 +173,3 @@ class _Program:
         )
         begun = sorted(range(len(self._jobs)), key=lambda number: x[1 + number])
         return Choice(senders, tuple(begun))
-
-
-def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
-    """Return a time, in bytes that a link carries meanwhile, before which no plan of some unit
-    tasks ends: the most that comes to a host, each slice once, or that the fullest sender's link
-    carries at least where slices may be split over senders. By another way, `balance.lower_bound`
-    comes to the same."""
-    incoming: dict[int, int] = {}
-    kinds: dict[frozenset[int], int] = {}
-    for task in tasks:
-        for host in task.remote:
-            incoming[host] = incoming.get(host, 0) + task.size_bytes
-        if task.remote:
-            hosts = frozenset(task.sender_hosts)
-            kinds[hosts] = kinds.get(hosts, 0) + task.size_bytes
-    return max([0, *incoming.values(), outgoing_bytes(kinds)])
-
-
-def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
-    """Return the least that the fullest link carries.
-
-    The program's result is near that. Its dual is a price for each host; hosts with the highest
-    prices are those that are the fullest (max-flow and min-cut), and what these alone can send is
-    whole bytes.
-
-    Args:
-        kinds: by sets of hosts, the bytes that any of these hosts may send, split as one likes.
-    """
-    if not kinds:
-        return 0
-    from scipy.optimize import linprog
-    from scipy.sparse import coo_matrix
-
-    shares = [(kind, host) for kind, hosts in enumerate(kinds) for host in sorted(hosts)]
-    places = {host: place for place, host in enumerate(sorted({host for _, host in shares}))}
-    total = sum(kinds.values())
-    columns = 1 + np.arange(len(shares))
-    ones = np.ones(len(shares))
-    # The makespan is column 0; a row for each host: what it sends is no more than that.
-    rows = np.array([places[host] for _, host in shares])
-    sent = coo_matrix(
-        (
-            np.concatenate([ones, -np.ones(len(places))]),
-            (
-                np.concatenate([rows, np.arange(len(places))]),
-                np.concatenate([columns, np.zeros(len(places), int)]),
-            ),
-        )
-    )
-    whole = coo_matrix(
-        (ones, (np.array([kind for kind, _ in shares]), columns)),
-        shape=(len(kinds), 1 + len(shares)),
-    )
-    found = linprog(
-        np.eye(1, 1 + len(shares))[0],
-        A_ub=sent,
-        b_ub=np.zeros(len(places)),
-        A_eq=whole,
-        b_eq=[size / total for size in kinds.values()],
-        method="highs",
-    )
-    dearest = sorted(places, key=lambda host: found.ineqlin.marginals[places[host]])
-    return max(
-        share_bytes(kinds, frozenset(dearest[:count])) for count in range(1, 1 + len(dearest))
-    )

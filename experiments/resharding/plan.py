@@ -9,7 +9,9 @@ from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import Box
 from weft.base.errors import refuse
 from weft.base.units import shown
-from weft.experiments.resharding.balance import Choice, balanced, job_of, lower_bound, times
+from weft.experiments.resharding.balancers import balanced
+from weft.experiments.resharding.bounds import lower_bound
+from weft.experiments.resharding.jobs import Choice, job_of, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCE
 from weft.experiments.resharding.specs import Spec, spec_of

@@ -107,7 +107,7 @@ def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
         scenario.ranks,
         FLOWS,
         GIVEN,
-        pace_bps=_pace_bps(scenario, bool(carried.graph.groups)),
+        pace_bps=_pace_of_groups_bps(scenario, carried.graph.groups),
         lanes=_assignment(scenario, algorithm).pieces,
         flows=carried.graph,
         tensors=carried.tensors,
@@ -117,21 +117,34 @@ def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
     )
 
 
-def _pace_bps(scenario: Scenario, multicasting: bool = False) -> int:
+def _pace_of_groups_bps(scenario: Scenario, groups: Sequence[Sequence[int]]) -> int:
+    """Return the rate of the slowest link of the trees of multicast groups of ranks."""
+    network = scenario.network()
+    reach = Reach(network)
+    hosts = [network.hosts[host].name for host in scenario.placement.jobs[0]]
+    members = {tuple(hosts[rank] for rank in group) for group in groups}
+    return min((_slowest_bps(network, reach, names) for names in members), default=0)
+
+
+def _slowest_bps(network: Topology, reach: Reach, names: Sequence[str]) -> int:
+    """Return the rate of the slowest link of the trees of a multicast group, given by its hosts."""
+    links = [multicast.host_link(network, name) for name in names]
+    for root in multicast.roots_of(reach, names):
+        links += reach.tree(root.name, [each.source.node for each in links]).values()
+    return min(each.link.rate_bps for each in links)
+
+
+def _pace_bps(scenario: Scenario) -> int:
     """Return the rate of the slowest link that what is multicast goes over, where links have rates
     of their own; 0: it is that of every host's link."""
     network = scenario.network()
-    if network.clos or not (multicasting or scenario.multicasting):
+    if network.clos or not scenario.multicasting:
         return 0
     reach = Reach(network)
-    rates_bps = []
-    for hosts in scenario.placement.jobs:
-        names = [network.hosts[host].name for host in hosts]
-        links = [multicast.host_link(network, name) for name in names]
-        for root in multicast.roots_of(reach, names):
-            links += reach.tree(root.name, [each.source.node for each in links]).values()
-        rates_bps += [each.link.rate_bps for each in links]
-    return min(rates_bps)
+    return min(
+        _slowest_bps(network, reach, [network.hosts[host].name for host in hosts])
+        for hosts in scenario.placement.jobs
+    )
 
 
 def program_of(scenario: Scenario) -> ProgramFiles:

@@ -796,6 +796,7 @@ class Asked:
         group=RESHARDING,
         metavar="MESH:SPEC",
         otherwise="",
+        instead_of=("case", "one-to-many"),
         heeded=_is_resharding,
         who=OF_RESHARDINGS,
     )
@@ -810,6 +811,7 @@ class Asked:
         group=RESHARDING,
         metavar="MESH:SPEC",
         otherwise="",
+        instead_of=("case", "one-to-many"),
         heeded=_is_resharding,
         who=OF_RESHARDINGS,
     )
@@ -822,6 +824,7 @@ class Asked:
         group=RESHARDING,
         metavar="N,...",
         otherwise="",
+        instead_of=("case",),
         heeded=_is_resharding,
         who=OF_RESHARDINGS,
     )

@@ -134,10 +134,8 @@ class Scenario(Asked):
     def to_dict(self) -> dict[str, Any]:
         """Return all fields, defaults included, as they stand in results.json."""
         return {
-            **asdict(self),
-            "algorithms": list(self.algorithms),
-            "hosts": list(self.hosts),
-            "sizes_bytes": list(self.sizes_bytes),
-            "seeds": list(self.seeds),
-            "faults": [str(fault) for fault in self.faults],
-        }
+            name: [*value] if isinstance(value, tuple) else value
+            for name, value in {
+                **asdict(self), "faults": tuple(str(fault) for fault in self.faults)
+            }.items()
+        }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from weft.agents.collectives.dtypes import dtype_of
-from weft.agents.collectives.flow_graph import FlowGraph
+from weft.agents.collectives.flow_graph import NONE, FlowGraph
 from weft.agents.collectives.names import VECTORS, algorithms
 from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
@@ -112,7 +112,7 @@ def steps_of_graph(graph: FlowGraph) -> list[Flows]:
     """Return the flows of a workload in steps, by numbers of ranks.
 
     A flow is in step n if the longest chain of flows that must be done before it, one after the
-    other, has n flows.
+    other, has n flows. What is multicast is left out, since it takes no path of a flow's.
     """
     flow = graph.table.source != graph.table.destination
     place = np.zeros(len(flow), np.int64)
@@ -127,7 +127,8 @@ def steps_of_graph(graph: FlowGraph) -> list[Flows]:
         if np.array_equal(least, level):
             break
         level = least
-    steps = [flow & (level == step) for step in range(int(level.max()) + 1)]
+    unicast = flow & (graph.table.multicast == NONE)
+    steps = [unicast & (level == step) for step in range(int(level.max()) + 1)]
     columns = graph.table.source, graph.table.destination, graph.table.size_bytes
     return [Flows(*(column[chosen] for column in columns)) for chosen in steps if chosen.any()]
 

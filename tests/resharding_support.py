@@ -1,0 +1,40 @@
+"""Random reshardings, for the tests of those who plan them and who carry them out."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.names import BALANCES
+from weft.experiments.resharding.plan import Tensor
+
+QUICK = tuple(name for name in BALANCES if name != "exact")
+"""The balancers that take any number of tasks."""
+
+
+@st.composite
+def alpa_specs(draw: st.DrawFn, dimensions: int) -> str:
+    letters = [""] * dimensions
+    for axis in draw(st.permutations("01")):
+        where = draw(st.integers(-1, dimensions - 1))
+        if where >= 0:
+            letters[where] += axis
+    return "".join(f"S{each}" if each else "R" for each in letters)
+
+
+@st.composite
+def reshardings(draw: st.DrawFn, hosts: int = 5) -> tuple[Mesh, Mesh, list[Tensor]]:
+    meshes = [
+        Mesh(
+            tuple(draw(st.permutations(range(hosts)))[: draw(st.integers(1, 3))]),
+            draw(st.integers(1, 3)),
+        )
+        for _ in range(2)
+    ]
+    tensors = []
+    for _ in range(draw(st.integers(1, 2))):
+        shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
+        one, other = (draw(alpa_specs(len(shape))) for _ in range(2))
+        dtype = draw(st.sampled_from(["uint8", "int16", "float32", "complex128", "bfloat16"]))
+        tensors.append(Tensor(shape, dtype, one, other))
+    return meshes[0], meshes[1], tensors
