@@ -623,6 +623,16 @@ def test_the_exact_solver_finds_what_trying_all_finds(seed: int, model: Model) -
     assert found.bound_bytes == pytest.approx(least, rel=1e-4)
 
 
+@pytest.mark.parametrize("model", [by_links_again, by_pairs])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_exact_solver_finds_it_where_jobs_are_alike(seed: int, model: Model) -> None:
+    jobs = [*some_jobs(seed, 2), *some_jobs(seed, 2 + seed % 2)]
+    found = solve(jobs, 30, model=model)
+    assert found.optimal
+    assert makespan(jobs, found.choice, model) == brute(jobs, model)
+    assert found.bound_bytes == pytest.approx(brute(jobs, model), rel=1e-4)
+
+
 def test_others_are_no_better_than_the_exact_solver() -> None:
     for seed in range(30):
         jobs = some_jobs(seed, 4 + seed % 5)

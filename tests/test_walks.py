@@ -852,3 +852,44 @@ def test_an_option_is_one_row(tmp_path: Path) -> None:
     assert (
         "| `courage` | a whole number from 1 to 9 | How brave multicast is. [7] | " in done.stdout
     )
+
+
+STRATEGY = """
+from weft.agents.collectives.flow_graph import DONE, RECEIVED
+from weft.experiments.resharding.strategy import Brought, Strategy
+
+
+class OneByOne(Strategy):
+    name = "one-by-one"
+    about = "one host after the other"
+
+    def sent_bytes(self, size_bytes, needs):
+        return size_bytes * len(needs)
+
+    def add(self, flows, transfer):
+        copies, free, received, after = {}, [], {}, transfer.after
+        for need in transfer.needs:
+            target = flows.room(need.host, transfer.size_bytes)
+            flow = flows.flow(transfer, need.host, target, 0, transfer.size_bytes, after)
+            copies[need.host] = (target,)
+            after = ((flow, DONE),)
+            free += after
+            received[need.host] = ((flow, RECEIVED),)
+        return Brought(copies, tuple(free), received, received)
+
+
+STRATEGY = OneByOne()
+"""
+
+
+def test_a_resharding_strategy_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "one_by_one", STRATEGY, "weft.resharding_strategies", "strategy")
+    assert "one-by-one (one host after the other)" in " ".join(
+        weft(tmp_path, "run", "reshard", "--help").split()
+    )
+    words = ["reshard", "--world", "simulated", "--one-to-many", "3x2", "--shape", "9000"]
+    words += ["--strategy", "one-by-one", "--strategy", "broadcast", "--out", "out", "--json"]
+    document = json.loads(weft(tmp_path, "run", *words))
+    mine, chain = document["runs"]
+    assert mine["verified"] and mine["algorithm"] == "one-by-one"
+    assert mine["completion_ns"] > 2 * chain["completion_ns"]

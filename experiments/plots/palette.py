@@ -8,6 +8,7 @@ from weft.agents.collectives.names import ALGORITHMS as REGISTERED
 from weft.agents.collectives.names import algorithms
 from weft.base.errors import InputError
 from weft.experiments.paths.registry import scheme_of
+from weft.experiments.resharding.names import STRATEGIES
 from weft.experiments.scenario.fsdp_models import FSDP, PARTS
 from weft.experiments.scenario.kinds import kinds_of
 
@@ -19,6 +20,15 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
 same collective has."""
 
 OTHER = ("#6a51a3", "#ab95dd")
+
+SCHEDULES: dict[str, str] = {
+    "gpipe": "#999999",
+    "1f1b": "#0072b2",
+    "eager-1f1b": "#d55e00",
+    "interleaved-1f1b": "#009e73",
+    "zb-h1": "#cc79a7",
+}
+"""Colours of pipeline schedules."""
 
 PHASES: dict[str, tuple[str, str]] = {
     "barrier": ("#b9c4d0", "#7f8ea0"),
@@ -34,6 +44,11 @@ def colour(algorithm: str) -> str:
     """Return the colour on white of an algorithm, or of a scheme of path assignment."""
     if algorithm in ALGORITHMS:
         return ALGORITHMS[algorithm][0]
+    first = algorithm.partition("/")[0]
+    if first in STRATEGIES.names():
+        return str(STRATEGIES.fact(first, "colours")[0])
+    if first in SCHEDULES:
+        return SCHEDULES[first]
     try:
         return scheme_of(algorithm).colour
     except InputError:

@@ -1,5 +1,4 @@
-"""The exact least makespan of a resharding, by mixed-integer linear programming (HiGHS), and
-bounds by linear programming."""
+"""The exact least makespan of a resharding, by mixed-integer linear programming (HiGHS)."""
 
 from collections.abc import Hashable, Sequence
 from itertools import combinations
@@ -85,6 +84,7 @@ class _Program:
         self._takers = self._by_resource()
         self._loads()
         self._orders()
+        self._twins()
 
     def _duration(self, number: int, option: int) -> float:
         return self._uses[number][option].duration / self._longest
@@ -140,6 +140,15 @@ class _Program:
                 row[column] = row.get(column, 0.0) - self._duration(early, option)
             self._add(row, -slack - (1 if sign > 0 else 0))
 
+    def _twins(self) -> None:
+        """Of jobs that are no different the first begins first: other orders are no better."""
+        last: dict[Hashable, int] = {}
+        for number, uses in enumerate(self._uses):
+            key = tuple(uses)
+            if key in last:
+                self._add({1 + number: 1.0, 1 + last[key]: -1.0}, 0)
+            last[key] = number
+
     def solve(self, known: Choice, least: int, limit_s: float, mip_rel_gap: float) -> Solution:
         """Return the solution: what the solver finds, or what was known if that is no worse."""
         from scipy.optimize import Bounds, LinearConstraint, milp
@@ -148,7 +157,7 @@ class _Program:
         for place, (row, _, _) in enumerate(self._rows):
             matrix[place, list(row)] = list(row.values())
         lows, highs = ([row[side] for row in self._rows] for side in (1, 2))
-        objective, whole, lower = np.zeros(self._columns), np.ones(self._columns), None
+        objective, whole = np.zeros(self._columns), np.ones(self._columns)
         objective[0] = 1
         whole[: 1 + len(self._jobs)] = 0
         lower = np.zeros(self._columns)

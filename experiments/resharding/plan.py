@@ -169,7 +169,7 @@ def tiles(mesh: Mesh, spec: Spec, tensor: Tensor) -> list[Box]:
     return [spec.tile(mesh, tensor.shape, device) for device in range(mesh.size)]
 
 
-def plan(
+def plan_resharding(
     source: Mesh,
     destination: Mesh,
     tensors: Sequence[Tensor],
@@ -207,6 +207,10 @@ def plan(
         dict(zip(sent, times(jobs, choice), strict=True)),
         lower_bound(jobs),
     )
+
+
+plan = plan_resharding
+"""The same by a shorter name, for whoever imports it from here."""
 
 
 def _devices(tasks: Sequence[UnitTask], sent: Sequence[int], choice: Choice) -> dict[int, Device]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from weft.experiments.interface.net import Net, up
+    from weft.experiments.resharding.meshes import Mesh
+    from weft.experiments.resharding.plan import Tensor, plan_resharding
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
@@ -28,22 +30,26 @@ if TYPE_CHECKING:
 __version__ = VERSION
 
 __all__ = [
-    "Fault", "LinkLoss", "Net", "Network", "Results", "Scenario", "Topology", "fat_tree",
-    "from_networkx", "leaf_spine", "read_network", "run", "single", "up",
+    "Fault", "LinkLoss", "Mesh", "Net", "Network", "Results", "Scenario", "Tensor", "Topology",
+    "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "read_network", "run", "single",
+    "up",
 ]  # fmt: skip
 
 
 _HOMES = {
     "Fault": "weft.topo.faults",
     "LinkLoss": "weft.topo.faults",
+    "Mesh": "weft.experiments.resharding.meshes",
     "Net": "weft.experiments.interface.net",
     "Network": "weft.topo.own",
     "Results": "weft.experiments.results.results",
     "Scenario": "weft.experiments.scenario.scenario",
+    "Tensor": "weft.experiments.resharding.plan",
     "Topology": "weft.topo.clos",
     "fat_tree": "weft.topo.clos",
     "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",
+    "plan_resharding": "weft.experiments.resharding.plan",
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runs.runner",
     "single": "weft.topo.clos",
