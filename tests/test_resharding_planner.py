@@ -312,6 +312,11 @@ def test_tasks_are_by_destination_tile_and_then_by_source_tile() -> None:
     first = one.unit_tasks()[0]
     assert first.senders == (Device(0, 0), Device(1, 0))
     assert first.remote == {2: tuple(Device(2, local) for local in range(4))}
+    # Source tiles are in the order of the devices that have them: here columns first.
+    turned = Resharding(Mesh((0, 1), 2), Mesh((2,), 1), (Tensor((2, 2), "int32", "S1S0", "RR"),))
+    assert [task.box for task in turned.unit_tasks()] == [
+        ((row, row + 1), (column, column + 1)) for column in range(2) for row in range(2)
+    ]
 
 
 def test_devices_of_both_meshes_receive_only_what_they_lack() -> None:
@@ -555,6 +560,16 @@ def test_sets_of_the_greedy_are_maximal_and_apart() -> None:
         for one, other in (order[:2], order[2:]):
             assert not {*jobs[one].senders} & {*jobs[other].senders}
             assert not {*jobs[one].receivers} & {*jobs[other].receivers}
+
+
+def test_the_best_is_the_greedys_where_the_search_finds_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(balance, "DFS_CHOICES", 0)
+    jobs = [Job(7, (one,), (other,)) for one, other in product(range(4), range(4, 8))]
+    assert balanced("dfs", jobs, 1) == balanced("least-loaded", jobs, 1)
+    assert balanced("best", jobs, 1) == balanced("greedy", jobs, 1)
+    assert makespan(jobs, balanced("best", jobs, 1)) < makespan(jobs, balanced("dfs", jobs, 1))
 
 
 def test_many_jobs_are_searched_without_deep_recursion() -> None:

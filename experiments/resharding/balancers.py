@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.resharding.balance import (
     best_of_both,
     depth_first,
@@ -16,7 +16,14 @@ from weft.experiments.resharding.jobs import Choice, Job, Model, by_links
 
 def exactly(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     """Take the best choice there is (`weft.experiments.resharding.exact`)."""
-    return solve(jobs, model=model).choice
+    found = solve(jobs, model=model)
+    refuse(
+        not found.optimal,
+        f"balance 'exact': no choice was shown to be the best of {len(jobs)} slices within the "
+        "solver's time; choose best, or coarser shardings",
+        RunError,
+    )
+    return found.choice
 
 
 BALANCERS: dict[str, Callable[[Sequence[Job], int, Model], Choice]] = {

@@ -54,7 +54,8 @@ def case_of(options: ReshardingOptions) -> Wanted:
 
 def _case(options: ReshardingOptions) -> Case:
     if options.case is not None:
-        return case(options.case, full=options.full)
+        known = case(options.case, full=options.full)
+        return replace(known, shape=_shapes(options.shape)[0]) if options.shape else known
     found = re.fullmatch(r"(\d+)x(\d+)", options.one_to_many)
     if found is None:
         raise InputError(

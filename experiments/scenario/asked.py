@@ -763,7 +763,7 @@ class Asked:
         WHOLE,
         "One of the nine cases of MLSys 2023, the tensor an eighth.",
         group=RESHARDING,
-        instead_of=("one-to-many", "source", "destination", "shape"),
+        instead_of=("one-to-many", "source", "destination"),
         between=(1, 9),
         heeded=_is_resharding,
         who=OF_RESHARDINGS,
@@ -820,15 +820,15 @@ class Asked:
     shape: str = option(
         "",
         TEXT,
-        "The tensor's shape, like 3072,1024,170.",
+        "The tensor's shape, like 3072,1024,170, also in place of a case's.",
         group=RESHARDING,
         metavar="N,...",
         otherwise="",
-        instead_of=("case",),
         heeded=_is_resharding,
         who=OF_RESHARDINGS,
     )
-    """The shape of the tensor; of several tensors, with semicolons between."""
+    """The shape of the tensor, in place of a case's, too; of several tensors, with semicolons
+    between."""
     local_factor: float | None = option(
         None,
         replace(FACTOR, check=_check_local_factor),

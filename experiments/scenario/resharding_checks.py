@@ -105,7 +105,8 @@ def with_resharding(asked: Asked, ranks: int) -> Asked:
     from weft.experiments.resharding.load import case_of, tensor_bytes
 
     refuse(
-        (asked.destination or (asked.shape and not asked.one_to_many)) and not asked.source,
+        not asked.source
+        and (asked.destination or (asked.shape and not (asked.one_to_many or asked.case))),
         "destination and shape are for a source mesh of one's own: say --source, too",
     )
     sized = [asked.case is not None, bool(asked.one_to_many), bool(asked.source)]
@@ -118,8 +119,9 @@ def with_resharding(asked: Asked, ranks: int) -> Asked:
         lacking = "shape" if asked.destination else "destination"
         raise InputError(f"source {shown(asked.source)} without {lacking}: say --{lacking}, too")
     refuse(
-        asked.full and not (asked.case or asked.one_to_many),
-        "full is for the paper's cases: leave it out, or choose --case or --one-to-many",
+        asked.full and (bool(asked.shape) or not (asked.case or asked.one_to_many)),
+        "full is for the paper's cases and their tensors: leave it out, or choose --case or "
+        "--one-to-many, and no shape",
     )
     asked = replace(
         asked,
