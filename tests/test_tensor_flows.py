@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from tests.collective_group import SEED, Group
 from tests.memory_network import Faults
 
+from weft.agents.collectives.agent import Done, Failed
+from weft.agents.collectives.control import Control, Kind
 from weft.agents.collectives.flow_graph import DONE, RECEIVED, FlowGraph, GraphBuilder, Place
 from weft.agents.collectives.names import FLOWS, GIVEN
 from weft.agents.collectives.pattern import shard_key, words
@@ -186,3 +188,39 @@ def test_followers_end_no_earlier() -> None:
         ends = graph.least_ns(rate_bps)
         assert all(end == SIZE_BYTES * 8 * 10**9 // rate_bps if rate_bps else not end
                    for end in ends)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "sender, message, words",
+    [
+        (1, Control(Kind.SENT, 0, rank=0), "SENT of multicast 0, which is not due"),
+        (0, Control(Kind.SENT, 0, rank=7), "SENT of multicast 7, which is not due"),
+        (1, Control(Kind.GOT, 0, rank=0), "GOT of multicast 0, which is not due"),
+        (0, Control(Kind.HOLD, 0), "HOLD, which does not belong to flows"),
+    ],
+)
+def test_peers_that_break_the_protocol_are_named(sender: int, message: Control, words: str) -> None:
+    group = Group(3)
+    group.start(request(multicast(3), tensors_of(3)))
+    group.agents[sender].communicator.queue_pairs[2].post_send(message.encode())
+    failed = [event for event in group.finish(5_000_000_000) if isinstance(event, Failed)]
+    assert any(f"rank {sender}" in event.error and words in event.error for event in failed)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(0, 1), st.sampled_from([Kind.SENT, Kind.GOT, Kind.HAPPENED, Kind.READY]),
+    st.integers(0, 3), st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 32) - 1),
+)  # fmt: skip
+def test_any_message_ends_well_or_with_a_name(
+    sender: int, kind: Kind, number: int, address: int, rkey: int
+) -> None:
+    group = Group(3)
+    operation = group.start(request(multicast(3), tensors_of(3)))
+    message = Control(kind, 0, rank=number, address=address, rkey=rkey)
+    group.agents[sender].communicator.queue_pairs[2].post_send(message.encode())
+    events = group.finish(5_000_000_000)
+    if all(isinstance(event, Done) for event in events):
+        group.verify(operation)
+    else:
+        assert any(isinstance(event, Failed) and "rank" in event.error for event in events)
