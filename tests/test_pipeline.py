@@ -189,3 +189,10 @@ def test_names_of_algorithms(strategy: str, way: str) -> None:
     for schedule in ("1f1b", "some/where/own.toml"):
         name = algorithm_named(schedule, strategy, way)
         assert parts_of_algorithm(name) == (schedule, strategy, way)
+
+
+def test_the_report_shows_the_stages() -> None:
+    from weft.experiments.report import render
+
+    page = render(run(simulated(schedules=("1f1b",))))
+    assert page.count("What each stage computed, and when") == 1

@@ -198,15 +198,18 @@ def _run_shown(summary: Summary) -> str:
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
-    """Return the plots that the scenario file asks for: their titles, and their SVG files in
-    base64."""
-    if not results.plots:
-        return []
-    from weft.experiments.plots.draw import svg_of, title_of
+    """Return the plots that the scenario file asks for, and the stages of training steps: their
+    titles, and their SVG files in base64."""
+    found: list[tuple[str, bytes]] = []
+    if results.plots:
+        from weft.experiments.plots.draw import svg_of, title_of
 
-    return [
-        (title_of(spec), base64.b64encode(svg_of(results, spec)).decode()) for spec in results.plots
-    ]
+        found += [(title_of(spec), svg_of(results, spec)) for spec in results.plots]
+    if any(run.step is not None and run.verified for run in results.runs):
+        from weft.experiments.plots.gantt import draw_gantt, shown_runs
+
+        found.append(("What each stage computed, and when", draw_gantt(shown_runs(results), "svg")))
+    return [(title, base64.b64encode(svg).decode()) for title, svg in found]
 
 
 def _drawings(summaries: Sequence[Summary], network: Topology) -> dict[str, Any]:
