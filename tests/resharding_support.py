@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hypothesis import strategies as st
 
 from weft.experiments.resharding.meshes import Mesh
@@ -38,3 +40,17 @@ def reshardings(draw: st.DrawFn, hosts: int = 5) -> tuple[Mesh, Mesh, list[Tenso
         dtype = draw(st.sampled_from(["uint8", "int16", "float32", "complex128", "bfloat16"]))
         tensors.append(Tensor(shape, dtype, one, other))
     return meshes[0], meshes[1], tensors
+
+
+def asked_of(meshes: tuple[Mesh, Mesh], tensors: list[Tensor]) -> dict[str, Any]:
+    """What is asked of a scenario for a resharding of tensors of one dtype."""
+    names = ("source", "destination")
+    specs = [[tensor.source_spec for tensor in tensors],
+             [tensor.destination_spec for tensor in tensors]]  # fmt: skip
+    return {
+        name: f"{','.join(f'h{host}' for host in mesh.hosts)}x{mesh.devices}:{';'.join(each)}"
+        for name, mesh, each in zip(names, meshes, specs, strict=True)
+    } | {
+        "shape": ";".join(",".join(map(str, tensor.shape)) for tensor in tensors),
+        "dtype": tensors[0].dtype,
+    }

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.collective_group import Group
 from tests.fabric import program_names
 from tests.memory_network import Faults
-from tests.resharding_support import QUICK, reshardings
+from tests.resharding_support import QUICK, asked_of, reshardings
 
 from weft import Scenario, run
 from weft.agents.collectives.names import FLOWS, GIVEN
@@ -308,3 +308,24 @@ def test_groups_are_counted() -> None:
 def test_groups_are_as_many_as_tables_hold() -> None:
     """`MOST_GROUPS` is the size of the program's table."""
     assert program_names().size("multicast_route") == MOST_GROUPS
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    reshardings(HOSTS), st.sampled_from(STRATEGIES.names()), st.sampled_from([0.0, 0.02]),
+    st.sampled_from(["ecmp", "spray", "ethereal"]),
+)  # fmt: skip
+def test_every_tile_is_there_in_the_simulated_world(
+    asked: tuple[Mesh, Mesh, list[Tensor]], strategy: str, loss: float, paths: str
+) -> None:
+    """The same with the P4 program in every switch of a leaf-spine."""
+    source, destination, tensors = asked
+    if not plan(source, destination, tensors).senders:
+        return
+    results = run(
+        Scenario(
+            "reshard", world="simulated", strategies=(strategy,), loss=loss, paths=paths,
+            **asked_of((source, destination), tensors),
+        )
+    )  # fmt: skip
+    assert results.verified, results.runs[0].error

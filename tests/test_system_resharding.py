@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.resharding_support import asked_of, reshardings
 
 from weft import Scenario, run
+from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.plan import Tensor, plan
 
 pytestmark = pytest.mark.system
 
@@ -48,3 +53,18 @@ def test_a_training_step() -> None:
         assert each.step is not None
         assert len(each.step.kind) == 2 * 2 * 2 * 4
         assert each.step.step_ns >= each.step.alone_ns
+
+
+@settings(max_examples=5, deadline=None)
+@given(reshardings(5), st.sampled_from([0.0, 0.02]))
+def test_random_reshardings(asked: tuple[Mesh, Mesh, list[Tensor]], loss: float) -> None:
+    source, destination, tensors = asked
+    if not plan(source, destination, tensors).senders:
+        return
+    results = run(
+        Scenario(
+            "reshard", strategies=("broadcast", "multicast"), loss=loss, rate_bps=50_000_000,
+            predict=False, **asked_of((source, destination), tensors),
+        )
+    )  # fmt: skip
+    assert results.verified, [each.error for each in results.runs]
