@@ -165,8 +165,12 @@ def ending_on_signals() -> Iterator[None]:
         if not isinstance(thrown_away.exc_value, KeyboardInterrupt) or not _state.blocks:
             say(thrown_away)
         elif threading.current_thread() is threading.main_thread():
+            _state.held += 1  # what is raised in here would be thrown away for good
             _state.lost = True
-            _set_timer()
+            try:
+                _set_timer()
+            finally:
+                _state.held -= 1
 
     sys.unraisablehook = say_or_repeat
     try:

@@ -229,6 +229,22 @@ def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixtur
     assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_ctrl_c_is_not_raised_where_it_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the timer may go off before the hook that has set it is left."""
+    set_timer = signals._set_timer
+
+    def late() -> None:
+        set_timer()
+        if signals._state.lost:
+            signal.raise_signal(signal.SIGALRM)
+
+    monkeypatch.setattr(signals, "_set_timer", late)
+    with pytest.raises(KeyboardInterrupt), ending_on_signals():
+        within_a_finalizer(signal.SIGINT)
+        wait_forever()
+
+
 def wait_forever() -> None:
     assert not threading.Event().wait(60), "nothing ended it"
     raise AssertionError("nothing ended it")
