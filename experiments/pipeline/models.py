@@ -3,8 +3,8 @@
 A model is a row of layers, each of which works on the output of the one before. A layer may also
 take what an earlier one has kept for it: a *skip*, which crosses all the stages between the two.
 The models are those of the end-to-end experiments of Zhuang et al., "On Optimizing the
-Communication of Model Parallelism" (arXiv 2211.05322, section 5.2), which trains GPTs in half
-precision and U-Transformers in single precision.
+Communication of Model Parallelism" (arXiv 2211.05322, section 5), GPTs in half precision and
+U-Transformers in single precision. `MODELS` says where their numbers come from.
 """
 
 from collections.abc import Sequence
@@ -387,14 +387,14 @@ MODELS = {
 }
 """The models by name. ``tiny`` and ``tiny-u`` are for tests.
 
-From the benchmarks of `alpa-projects/alpa` (``benchmark/alpa``), which the paper's authors have
-released: width, blocks, sequence length and vocabulary of the GPTs, their batch of 1,024 and
+From the benchmarks of `alpa-projects/alpa` (``benchmark/alpa``), which the paper's authors
+released: width, blocks, sequence length and vocabulary of the GPTs, their batch of 1,024 and their
 micro-batches (``suite_manual_gpt.py``: the cases of two stages with 4 devices each, in which both
 data and operators are parallel); channels, picture, precision, batch of 2,048 and micro-batches of
 the U-Transformers (``suite_unet.py``), and that backward passes compute forward passes again. The
 larger U-Transformer's two stages have 4 devices each there.
 
-Chosen: that the smaller U-Transformer's stages have as many (2 each there); where the
+Chosen: that the smaller U-Transformer's stages have as many (2 each there); and where the
 U-Transformers are cut, which the benchmarks leave to a search on profiles of their machine.
 """
 
