@@ -247,6 +247,11 @@ def test_meshes_of_named_hosts_and_several_tensors() -> None:
             "name strategies and balances, or algorithms, but not both",
         ),
         ({"case": 1, "local_factor": 0.0}, "local-factor 0: from 0.01"),
+        (
+            {"source": "1x1:R", "destination": "1x1:R", "shape": str(10**20)},
+            "shape 1(0){20} of int32 is .* at most 1.*iB are valid",
+        ),
+        ({"case": 1, "shape": "8,8,8", "full": True}, "full is for the paper's cases and their"),
     ],
 )
 def test_what_makes_no_sense_is_refused(asked: dict[str, Any], message: str) -> None:

@@ -20,6 +20,8 @@ from weft.experiments.resharding.plan import Plan, Tensor, plan
 from weft.experiments.resharding.specs import spec_of
 from weft.experiments.resharding.strategy import Flows, Strategy
 
+MOST_BYTES = 1 << 40
+"""The largest tensor."""
 LARGEST_BLOCK_BYTES = 64 * 1024
 BLOCKS = 64
 """A slice is passed on in so many blocks, or in blocks of `LARGEST_BLOCK_BYTES` where these are
@@ -43,6 +45,13 @@ def case_of(options: ReshardingOptions) -> Wanted:
         InputError: what is asked makes no sense, or needs more hosts.
     """
     wanted = _own(options) if options.source else _of_case(options, _case(options))
+    for tensor in wanted.tensors:
+        refuse(
+            tensor.size_bytes > MOST_BYTES,
+            f"shape {','.join(map(str, tensor.shape))} of {tensor.dtype} is "
+            f"{format_size(tensor.size_bytes)}: at most {format_size(MOST_BYTES)} are valid; "
+            "choose a smaller tensor",
+        )
     most = max(*wanted.source.hosts, *wanted.destination.hosts) + 1
     refuse(
         most > len(options.hosts),
@@ -100,8 +109,8 @@ def _shapes(text: str) -> list[tuple[int, ...]]:
         sizes = each.split(",")
         refuse(
             not all(size.strip().isdecimal() and int(size) > 0 for size in sizes),
-            f"shape {shown(text)} is none: write sizes of dimensions with commas, like "
-            "3072,1024,170",
+            f"shape {shown(text)} is none: write sizes of dimensions, 1 at least, with commas, "
+            "like 3072,1024,170",
         )
         shapes.append(tuple(map(int, sizes)))
     return shapes

@@ -15,6 +15,7 @@ from weft.experiments.pipeline.names import (
     STRATEGY,
 )
 from weft.experiments.pipeline.names import algorithm_named as algorithm_name
+from weft.experiments.pipeline.schedules import INTERLEAVED
 from weft.experiments.resharding.names import (
     BALANCE,
     BALANCES,
@@ -81,6 +82,16 @@ def with_pipeline(asked: Asked, ranks: int) -> Asked:
 
     choose("model", asked.model or PIPELINE_MODELS[0], PIPELINE_MODELS)
     check_slowdown(asked.slowdown)
+    refuse(
+        asked.micro_batches is not None and asked.micro_batches < 1,
+        f"micro-batches {asked.micro_batches} is out of range: 1 at least",
+    )
+    refuse(
+        asked.model_chunks is not None
+        and not any(name.startswith(INTERLEAVED) for name in asked.algorithms),
+        f"model-chunks {asked.model_chunks} means nothing for {' and '.join(asked.algorithms)}: "
+        f"it is for {INTERLEAVED}; leave it out",
+    )
     asked = replace(
         asked,
         model=asked.model or PIPELINE_MODELS[0],
