@@ -174,6 +174,7 @@ def test_schedules_that_make_no_sense(tmp_path: Path, text: str, message: str) -
         ({"balances": ("greedy", "none")}, "a pipeline's reshardings have one"),
         ({"schedules": ("1f1b",), "algorithms": ("gpipe",)}, "name those, or algorithms"),
         ({"efficiency": 0.0}, "efficiency 0: from 0.0001"),
+        ({"dtype": "int8"}, "dtype 'int8' means nothing for pipeline"),
         ({"micro_batches": 0}, "micro-batches 0 is out of range: 1 at least"),
         ({"model_chunks": 2}, "model-chunks 2 means nothing for 1f1b and eager-1f1b"),
         ({"slowdown": 1e9}, "would grow"),

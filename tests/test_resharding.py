@@ -251,6 +251,15 @@ def test_meshes_of_named_hosts_and_several_tensors() -> None:
             {"source": "1x1:R", "destination": "1x1:R", "shape": str(10**20)},
             "shape 1(0){20} of int32 is .* at most 1.*iB are valid",
         ),
+        (
+            {"source": "2x999999999:S1RR", "destination": "2x4:RRR", "shape": "4,64,8"},
+            "a mesh of 2 hosts with 999999999 devices each has 1999999998: at most 65536",
+        ),
+        (
+            {"source": "999999999x1:R", "destination": "1x1:R", "shape": "4"},
+            "a mesh of 999999999 hosts, and the network has 8 ranks",
+        ),
+        ({"case": 3, "shape": "8,8,8;4,4,4"}, "is of 2 tensors, and a case has one"),
         ({"case": 1, "shape": "8,8,8", "full": True}, "full is for the paper's cases and their"),
     ],
 )

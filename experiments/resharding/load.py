@@ -62,17 +62,23 @@ def case_of(options: ReshardingOptions) -> Wanted:
 
 
 def _case(options: ReshardingOptions) -> Case:
+    shapes = _shapes(options.shape) if options.shape else []
+    refuse(
+        len(shapes) > 1,
+        f"shape {shown(options.shape)} is of {len(shapes)} tensors, and a case has one: give one "
+        "shape, or meshes of your own (--source, --destination)",
+    )
     if options.case is not None:
         known = case(options.case, full=options.full)
-        return replace(known, shape=_shapes(options.shape)[0]) if options.shape else known
+        return replace(known, shape=shapes[0]) if shapes else known
     found = re.fullmatch(r"(\d+)x(\d+)", options.one_to_many)
     if found is None:
         raise InputError(
             f"one-to-many {shown(options.one_to_many)} is no mesh: write hosts x devices, like 4x2"
         )
     made = one_to_many(int(found[1]), int(found[2]))
-    if options.shape:
-        return replace(made, shape=_shapes(options.shape)[0])
+    if shapes:
+        return replace(made, shape=shapes[0])
     return made if options.full else replace(made, shape=(made.shape[0] // 8, *made.shape[1:]))
 
 
@@ -136,6 +142,11 @@ def _hosts(name: str, text: str, hosts: str, known: tuple[str, ...], first: int)
     if hosts.strip().isdecimal():
         count = int(hosts)
         refuse(not count, f"{name} {shown(text)}: a mesh has one host at least")
+        refuse(
+            count > len(known),
+            f"{name} {shown(text)}: a mesh of {count} hosts, and the network has {len(known)} "
+            "ranks; choose a larger network, or a smaller mesh",
+        )
         return tuple(range(first, first + count))
     numbers = []
     for host in hosts.split(","):

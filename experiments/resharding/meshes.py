@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 from weft.base.errors import refuse
 
+MOST_DEVICES = 1 << 16
+"""The most devices of a mesh."""
+
 
 class Device(NamedTuple):
     """A device is the `local`-th of those of a host, which share its link."""
@@ -46,6 +49,11 @@ class Mesh:
         refuse(
             self.devices < 1,
             f"a mesh with {self.devices} devices a host: 1 at least is valid",
+        )
+        refuse(
+            len(self.hosts) * self.devices > MOST_DEVICES,
+            f"a mesh of {len(self.hosts)} hosts with {self.devices} devices each has "
+            f"{len(self.hosts) * self.devices}: at most {MOST_DEVICES} are valid",
         )
         if not self.shape:
             object.__setattr__(self, "shape", (len(self.hosts), self.devices))

@@ -83,6 +83,11 @@ def with_pipeline(asked: Asked, ranks: int) -> Asked:
     choose("model", asked.model or PIPELINE_MODELS[0], PIPELINE_MODELS)
     check_slowdown(asked.slowdown)
     refuse(
+        asked.dtype not in ("", "uint8"),
+        f"dtype {shown(asked.dtype)} means nothing for {PIPELINE}: models have types of their own; "
+        "leave it out",
+    )
+    refuse(
         asked.micro_batches is not None and asked.micro_batches < 1,
         f"micro-batches {asked.micro_batches} is out of range: 1 at least",
     )
