@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,16 @@ from tests.memory_network import Faults
 from tests.resharding_support import QUICK, asked_of, reshardings
 
 from weft import Scenario, run
+from weft.agents.collectives.agent import Done
 from weft.agents.collectives.names import FLOWS, GIVEN
-from weft.agents.collectives.overheads import frame_bytes
+from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.base.errors import InputError
+from weft.experiments.resharding import carrier
 from weft.experiments.resharding.carrier import Carried, Carrier
 from weft.experiments.resharding.cases import case
-from weft.experiments.resharding.choice import MOST_GROUPS, check_groups, groups_of, time_bytes
+from weft.experiments.resharding.choice import MOST_GROUPS, groups_of, time_bytes
 from weft.experiments.resharding.meshes import Mesh
 from weft.experiments.resharding.names import STRATEGIES
 from weft.experiments.resharding.plan import Plan, Tensor, plan
@@ -33,9 +36,9 @@ RATE_BPS = 1_000_000_000
 
 
 def carried_by(found: Plan, strategy: str, block_bytes: int = 256) -> Carried:
-    carrier = Carrier(Flows(HOSTS, RATE_BPS, 50.0, block_bytes), lambda host: (host // 2,))
-    carrier.add(found, STRATEGIES.get(strategy))
-    return carrier.carried()
+    made = Carrier(Flows(HOSTS, RATE_BPS, 50.0, block_bytes), lambda host: (host // 2,))
+    made.add(found, STRATEGIES.get(strategy))
+    return made.carried()
 
 
 def request_of(carried: Carried) -> Request:
@@ -121,9 +124,9 @@ def test_a_chain_visits_hosts_of_a_switch_one_after_the_other() -> None:
     """Hosts 2 and 3, and 4 and 5, share a switch in pairs; the sender's own comes first."""
     tensor = Tensor((64,), "int32", "R", "R")
     found = plan(Mesh((2,), 1), Mesh((0, 4, 3, 1), 1), [tensor])
-    carrier = Carrier(Flows(HOSTS, RATE_BPS, 50.0, 256), lambda host: (host // 2,))
-    carrier.add(found, STRATEGIES.get("broadcast"))
-    graph = carrier.carried().graph
+    made = Carrier(Flows(HOSTS, RATE_BPS, 50.0, 256), lambda host: (host // 2,))
+    made.add(found, STRATEGIES.get("broadcast"))
+    graph = made.carried().graph
     flows = graph.flows.tolist()
     assert [graph.source[flow] for flow in flows] == [2, 3, 0, 1]
     assert [graph.destination[flow] for flow in flows] == [3, 0, 1, 4]
@@ -287,8 +290,9 @@ def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_frames_of_a_multicast() -> None:
-    """The overhead that the bound with frames counts, by hand."""
-    assert frame_bytes(np.array([4096, 1]), 4096, 70).tolist() == [4166, 71]
+    """Ethernet 14, IPv4 20, UDP 8, BTH 12, DETH 8, immediate 4 and ICRC 4, by hand."""
+    found = frame_bytes(np.array([4096, 1]), 4096, UD_OVERHEAD_BYTES)
+    assert found.tolist() == [4096 + 70, 1 + 70]
 
 
 def plan_of(number: int) -> Plan:
@@ -314,9 +318,38 @@ def test_the_model_of_strategies() -> None:
 
 
 def test_groups_are_counted() -> None:
-    assert groups_of(plan_of(7)) == 1
-    assert groups_of(plan_of(4)) == 0
-    check_groups(plan_of(7), STRATEGIES.get("multicast"))
+    """Case 4 has a receiver for each slice; in case 7 one host sends to the same two."""
+    for number, groups in ((4, 0), (7, 1)):
+        assert groups_of(plan_of(number)) == groups
+        assert len(carried_by(plan_of(number), "multicast").graph.groups) == groups
+
+
+def test_more_groups_than_tables_hold_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four hosts each send a quarter to all others: four groups, and the table has three."""
+    tensor = Tensor((8,), "int32", "S0", "R")
+    found = plan(Mesh((0, 1, 2, 3), 1), Mesh((0, 1, 2, 3), 1), [tensor])
+    assert groups_of(found) == 4
+    monkeypatch.setattr(carrier, "MOST_GROUPS", 4)
+    carried_by(found, "multicast")
+    monkeypatch.setattr(carrier, "MOST_GROUPS", 3)
+    with pytest.raises(InputError, match="4 groups are needed, and the table of a switch holds 3"):
+        carried_by(found, "multicast")
+    assert not carried_by(found, "broadcast").graph.groups
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES.names())
+def test_a_slice_that_nobody_sends_is_missed(strategy: str) -> None:
+    """A plan that leaves out a unit task: the tile that lacks it is told, by its device."""
+    tensor = Tensor((8, 6), "int32", "S0R", "RS1")
+    found = plan(Mesh((0, 1), 1), Mesh((2, 3), 2), [tensor])
+    *order, left_out = found.order
+    carried = carried_by(replace(found, order=(*order,)), strategy)
+    group = group_of(carried)
+    group.start(request_of(carried))
+    assert all(isinstance(event, Done) for event in group.finish(10_000_000_000))
+    with pytest.raises(InputError, match=r"the pieces of tensor 0 on device . of host . have"):
+        group.verify()
+    assert left_out in found.senders
 
 
 def test_groups_are_as_many_as_tables_hold() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 from math import prod
@@ -22,7 +23,7 @@ from hypothesis import strategies as st
 from weft.base.errors import InputError
 from weft.experiments.resharding import balance
 from weft.experiments.resharding.balancers import BALANCERS, balanced
-from weft.experiments.resharding.bounds import lower_bound, lower_bound_bytes, outgoing_bytes
+from weft.experiments.resharding.bounds import lower_bound, outgoing_bytes
 from weft.experiments.resharding.cases import Case, case, one_to_many
 from weft.experiments.resharding.exact import MOST_JOBS, solve
 from weft.experiments.resharding.jobs import Choice, Job, Model, Use, by_links, makespan, times
@@ -30,6 +31,24 @@ from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCES
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
 from weft.experiments.resharding.specs import Spec, spec_of, spec_of_placements
+from weft.experiments.resharding.unit_tasks import UnitTask
+
+
+def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
+    """Return a time, in bytes that a link carries meanwhile, before which no plan of some unit
+    tasks ends: the most that comes to a host, each slice once, or that the fullest sender's link
+    carries at least where slices may be split over senders. By another way,
+    `lower_bound` comes to the same."""
+    incoming: dict[int, int] = {}
+    kinds: dict[frozenset[int], int] = {}
+    for task in tasks:
+        for host in task.remote:
+            incoming[host] = incoming.get(host, 0) + task.size_bytes
+        if task.remote:
+            hosts = frozenset(task.sender_hosts)
+            kinds[hosts] = kinds.get(hosts, 0) + task.size_bytes
+    return max([0, *incoming.values(), outgoing_bytes(kinds)])
+
 
 MESH = Mesh((0, 1), 4)
 QUICK = ("none", "least-loaded", "greedy", "dfs", "best")

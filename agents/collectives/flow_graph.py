@@ -12,7 +12,7 @@ source sends the bytes once, and the switches bring them to all.
 
 import heapq
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
 
@@ -524,17 +524,12 @@ class GraphBuilder:
         """
         source, destination, size, delay, needed = list(zip(*self._tasks, strict=True)) or [()] * 5
         cause, event, waiting = list(zip(*self._edges, strict=True)) or [()] * 3
-        graph = FlowGraph(source, destination, size, delay, needed, cause, event, waiting)
+        columns = source, destination, size, delay, needed, cause, event, waiting
         if buffer_bytes is None:
-            return graph
-        memory, offset, target = zip(*self._places, strict=True)
-        sizes = tuple(buffer_bytes), tuple(output_bytes)
-        return replace(
-            graph,
-            follows=(*self._follows,),
-            multicast=(*self._multicast,),
-            places=FlowPlaces(memory, offset, target, *sizes),
-        )
+            return FlowGraph(*columns)
+        memory, offset, target = list(zip(*self._places, strict=True)) or [()] * 3
+        places = FlowPlaces(memory, offset, target, tuple(buffer_bytes), tuple(output_bytes))
+        return FlowGraph(*columns, (*self._follows,), (*self._multicast,), places)
 
     def _add(
         self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],

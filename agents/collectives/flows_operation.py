@@ -112,10 +112,11 @@ class FlowsOperation(Operation):
         self._blocks = Blocks(graph.sizes(graph.received_by(rank)), self._block_bytes)
         self._left = [len(self._blocks.of(place)) for place in range(len(self._incoming))]
         """Blocks to come of each incoming flow."""
+        self._multicast = {flow for cast in graph.multicasts for flow in cast.flows}
         self._missing = sum(
             left
             for flow, left in zip(self._incoming, self._left, strict=True)
-            if graph.table.multicast[flow] == NONE
+            if flow not in self._multicast
         )
         """Blocks to come of all that are not multicast."""
         self._arrived: set[int] = set()
@@ -176,7 +177,7 @@ class FlowsOperation(Operation):
         place = self._blocks.part_of(block)
         flow = self._incoming[place]
         length = self._blocks.span(block)[1]
-        is_unicast = self._graph.table.multicast[flow] == NONE
+        is_unicast = flow not in self._multicast
         if self._graph.source[flow] != peer or length_bytes != length or not is_unicast:
             raise ProtocolError(
                 f"an RDMA WRITE of {length_bytes} bytes announced block {block}, which is one of "
@@ -296,7 +297,7 @@ class FlowsOperation(Operation):
         schedule = self._schedule
         for flow in schedule.due(now_ns):
             self._moments.append(Moment(flow, "begun", now_ns))
-            if self._graph.table.multicast[flow] != NONE:
+            if flow in self._multicast:
                 self._casts.begin(flow)
                 continue
             sending = self._sending[flow] = self._outgoing[flow]

@@ -9,6 +9,7 @@ comes, reads the rest from the source's memory by RDMA READ, and answers when it
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import NamedTuple
 
 from weft.agents.collectives.communicator import Communicator
@@ -95,10 +96,12 @@ class MulticastFlows:
         self.received_bytes = 0
         self.chunks_fetched = 0
         self.chunks_read_twice = 0
-        for group, members in enumerate(graph.groups):
-            casts = [each for each in graph.multicasts if each.group == group]
+        by_group: list[list[Multicast]] = [[] for _ in graph.groups]
+        for cast in graph.multicasts:
+            by_group[cast.group].append(cast)
+        for group, (members, casts) in enumerate(zip(graph.groups, by_group, strict=True)):
             chunks = [-(-cast.size_bytes // self._packet_bytes) for cast in casts]
-            self._first.append([sum(chunks[:place]) for place in range(len(chunks))])
+            self._first.append([*accumulate(chunks, initial=0)])
             if rank not in members:
                 continue
             refuse(

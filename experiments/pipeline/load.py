@@ -34,16 +34,14 @@ from weft.experiments.pipeline.schedules import (
     make,
 )
 from weft.experiments.pipeline.timing import Times
-from weft.experiments.resharding.carrier import Carried, Carrier
-from weft.experiments.resharding.choice import best_strategy
+from weft.experiments.resharding.carrier import Carried, Carrier, usual_block_bytes
+from weft.experiments.resharding.choice import strategy_named
 from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import AUTO, STRATEGIES
 from weft.experiments.resharding.plan import Plan, Tensor, plan
-from weft.experiments.resharding.strategy import Event, Flows, Strategy
+from weft.experiments.resharding.strategy import Event, Flows
 
-LARGEST_BLOCK_BYTES = 64 * 1024
 BLOCKS = 16
-"""A tensor is passed on in so many blocks, or in blocks of `LARGEST_BLOCK_BYTES`."""
+"""The largest tensor is passed on in so many blocks, as far as these are small."""
 
 
 @dataclass(frozen=True)
@@ -139,8 +137,7 @@ class _Step:
             for stage in range(schedule.stages)
         ]
         largest = max((each.size_bytes for each in self._boundaries), default=1)
-        wanted = options.block_bytes or min(LARGEST_BLOCK_BYTES, -(-largest // BLOCKS))
-        block_bytes = -(-wanted // options.mtu) * options.mtu
+        block_bytes = usual_block_bytes(options.block_bytes, largest, BLOCKS, options.mtu)
         flows = Flows(len(options.places), options.rate_bps, options.local_factor, block_bytes)
         self.carrier = Carrier(flows, lambda host: options.places[host])
         self.computing: list[tuple[int, Placed]] = []
@@ -165,9 +162,11 @@ class _Step:
                 self.computing.append((wait, placed))
                 ended[host] = done[host] = ((wait, DONE),)
             for boundary, backward, target in self._results(placed):
-                there, sent = self.carrier.add(
-                    self._plan(boundary, backward), self._strategy(boundary, backward), done
+                found = self._plan(boundary, backward)
+                strategy = strategy_named(
+                    self._strategy_name, found, self.carrier.flows.block_bytes
                 )
+                there, sent = self.carrier.add(found, strategy, done)
                 for host, events in there.items():
                     inputs.setdefault(target, {}).setdefault(host, []).extend(events)
                 if self._way == "blocking":
@@ -204,12 +203,6 @@ class _Step:
                 source, destination, [tensor], self._options.balance, self._options.seed
             )
         return self._plans[boundary, backward]
-
-    def _strategy(self, boundary: Boundary, backward: bool) -> Strategy:
-        if self._strategy_name == AUTO:
-            return best_strategy(self._plan(boundary, backward), self.carrier.flows.block_bytes)
-        found: Strategy = STRATEGIES.get(self._strategy_name)
-        return found
 
 
 def _in_order(schedule: Schedule) -> Iterator[Placed]:

@@ -18,7 +18,7 @@ from weft.base.units import listed, shown
 Kind = Literal["F", "B", "W"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Forward, backward, and delayed gradients of weights."""
-KIND_TITLES: Mapping[Kind, str] = {
+KIND_TITLES: Mapping[str, str] = {
     "F": "forward", "B": "backward", "W": "gradients of weights",
 }  # fmt: skip
 MAX_ACTIONS = 1 << 20

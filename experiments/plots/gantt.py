@@ -8,13 +8,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Patch
 
+from weft.experiments.pipeline.schedules import KIND_TITLES
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
 from weft.experiments.plots.palette import label_of
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.summary import short_duration
 
 PAINTS = {"F": "#0072b2", "B": "#d55e00", "W": "#009e73"}
-KINDS = {"F": "forward", "B": "backward", "W": "gradients of weights"}
 LIGHTER = 0.55
 """How much of its colour every second chunk keeps."""
 ROW_IN, HEAD_IN = 0.34, 0.8
@@ -57,7 +57,7 @@ def draw_gantt(runs: Sequence[Run], ending: str) -> bytes:
             axes.set_xlim(0, max(ends_ns) / unit_ns * 1.01)
         kinds = dict.fromkeys(kind for run in runs if run.step for kind in run.step.kind)
         figure.legend(
-            handles=[Patch(color=PAINTS[kind], label=KINDS[kind]) for kind in kinds],
+            handles=[Patch(color=PAINTS[kind], label=KIND_TITLES[kind]) for kind in kinds],
             loc="outside lower center",
             ncols=3,
         )
@@ -106,7 +106,7 @@ def trace_events(runs: Sequence[Run]) -> list[dict[str, Any]]:
             strict=True,
         ):  # fmt: skip
             name = f"{kind}{microbatch}{f'.{chunk}' if chunk else ''}"
-            events.append(_complete(name, KINDS[kind], process, rank, begin_ns, end_ns))
+            events.append(_complete(name, KIND_TITLES[kind], process, rank, begin_ns, end_ns))
         flows = run.flows
         if flows is None:
             continue

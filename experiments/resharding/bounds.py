@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from weft.experiments.resharding.jobs import Job
-from weft.experiments.resharding.unit_tasks import UnitTask
 
 
 def lower_bound(jobs: Sequence[Job]) -> int:
@@ -100,19 +99,3 @@ def outgoing_bytes(kinds: Mapping[frozenset[int], int]) -> int:
     return max(
         share_bytes(kinds, frozenset(dearest[:count])) for count in range(1, 1 + len(dearest))
     )
-
-
-def lower_bound_bytes(tasks: Sequence[UnitTask]) -> int:
-    """Return a time, in bytes that a link carries meanwhile, before which no plan of some unit
-    tasks ends: the most that comes to a host, each slice once, or that the fullest sender's link
-    carries at least where slices may be split over senders. By another way, `lower_bound`
-    comes to the same."""
-    incoming: dict[int, int] = {}
-    kinds: dict[frozenset[int], int] = {}
-    for task in tasks:
-        for host in task.remote:
-            incoming[host] = incoming.get(host, 0) + task.size_bytes
-        if task.remote:
-            hosts = frozenset(task.sender_hosts)
-            kinds[hosts] = kinds.get(hosts, 0) + task.size_bytes
-    return max([0, *incoming.values(), outgoing_bytes(kinds)])

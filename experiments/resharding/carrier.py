@@ -11,10 +11,14 @@ from dataclasses import dataclass
 
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.tensors import Box, Piece, Tensors, TensorShape, Tile, size_of
+from weft.base.errors import refuse
+from weft.experiments.resharding.choice import MOST_GROUPS
 from weft.experiments.resharding.meshes import Device
 from weft.experiments.resharding.plan import Plan
 from weft.experiments.resharding.strategy import Event, Flows, Need, Strategy, Transfer
 from weft.experiments.resharding.unit_tasks import UnitTask, overlap
+
+LARGEST_BLOCK_BYTES = 64 * 1024
 
 Near = Callable[[int], tuple[object, ...]]
 """The place of a host in the network: of hosts that are close to each other more of the first
@@ -24,6 +28,17 @@ numbers are equal."""
 def nowhere(host: int) -> tuple[object, ...]:
     """Say that a host is as far from all others."""
     return ()
+
+
+def usual_block_bytes(asked_bytes: int, largest_bytes: int, blocks: int, mtu: int) -> int:
+    """Return what flows pass on at a time, in whole packets.
+
+    Args:
+        asked_bytes: what is asked for; 0: the largest slice in so many blocks, or blocks of
+            `LARGEST_BLOCK_BYTES` where these are smaller.
+    """
+    wanted = asked_bytes or min(LARGEST_BLOCK_BYTES, -(-largest_bytes // blocks))
+    return -(-wanted // mtu) * mtu
 
 
 @dataclass(frozen=True)
@@ -107,9 +122,19 @@ class Carrier:
         )
 
     def carried(self) -> Carried:
-        """Return all that was added. Raises InputError where there is nothing to be sent."""
+        """Return all that was added.
+
+        Raises:
+            InputError: there is nothing to be sent, or it takes more multicast groups than the
+                table of a switch holds.
+        """
         flows = self.flows
         graph = flows.builder.build(flows.buffer_bytes, flows.output_bytes)
+        refuse(
+            len(graph.groups) > MOST_GROUPS,
+            f"multicast: {len(graph.groups)} groups are needed, and the table of a switch holds "
+            f"{MOST_GROUPS}; choose another strategy, like broadcast, or meshes of fewer hosts",
+        )
         held = tuple(tuple(pieces.values()) for pieces in flows.held)
         tensors = Tensors(tuple(self._tensors), held, (*map(tuple, self._tiles),))
         return Carried(graph, tensors, flows.block_bytes, self._bound_bytes)
@@ -152,9 +177,11 @@ class Carrier:
         self, plan: Plan, base: int, placed: Mapping[tuple[int, Box, Device], Piece],
         there: dict[int, list[Event]], after: Mapping[int, Sequence[Event]],
     ) -> None:  # fmt: skip
+        """Say of what every device's tile consists: what was brought to it, and what it has had. A
+        part that is neither is left out, so that the tile fails to verify."""
         for number, tensor in enumerate(plan.tensors):
-            shape = TensorShape(tensor.shape, tensor.item_bytes)
-            sources = dict.fromkeys(plan.source_tiles(number))
+            had = dict(zip(plan.source.mesh_devices, plan.source_tiles(number), strict=True))
+            sources = dict.fromkeys(had.values())
             for device, box in zip(
                 plan.destination.mesh_devices, plan.destination_tiles(number), strict=True
             ):
@@ -164,10 +191,10 @@ class Carrier:
                     if common is None:
                         continue
                     piece = placed.get((number + base, common, device))
-                    size_bytes = size_of(common) * shape.item_bytes
-                    pieces.append(
-                        piece or self.flows.hold(device.host, number + base, common, size_bytes)
-                    )
+                    if piece is None and had.get(device) == other:
+                        size_bytes = size_of(common) * tensor.item_bytes
+                        piece = self.flows.hold(device.host, number + base, common, size_bytes)
+                    pieces += [piece] if piece else []
                 name = f"{device.local} of host {device.host}"
                 self._tiles[device.host].append(Tile(name, number + base, box, (*pieces,)))
                 if device.host not in there:  # it has everything from the start

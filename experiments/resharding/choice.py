@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 
-from weft.base.errors import InputError
 from weft.experiments.resharding.names import AUTO, STRATEGIES, strategies
 from weft.experiments.resharding.plan import Plan
 from weft.experiments.resharding.strategy import Need, Strategy
@@ -47,19 +46,15 @@ def groups_of(plan: Plan) -> int:
     )
 
 
-def check_groups(plan: Plan, strategy: Strategy) -> None:
-    """Raise `InputError` where a strategy needs more multicast groups than tables hold."""
-    groups = groups_of(plan) if strategy.multicasts else 0
-    if groups > MOST_GROUPS:
-        raise InputError(
-            f"reshard by {strategy.name} needs {groups} multicast groups, and a switch's table "
-            f"holds {MOST_GROUPS}: choose broadcast, or meshes of fewer hosts"
-        )
-
-
 def best_strategy(plan: Plan, block_bytes: int) -> Strategy:
     """Return the strategy that takes least time by the model, of equals the first."""
     able: Sequence[Strategy] = [STRATEGIES.get(name) for name in strategies() if name != AUTO]
     if groups_of(plan) > MOST_GROUPS:
         able = [each for each in able if not each.multicasts]
     return min(able, key=lambda strategy: time_bytes(plan, strategy, block_bytes))
+
+
+def strategy_named(name: str, plan: Plan, block_bytes: int) -> Strategy:
+    """Return the strategy of a name; for `AUTO`, the one that is best for the plan by the model."""
+    found: Strategy = best_strategy(plan, block_bytes) if name == AUTO else STRATEGIES.get(name)
+    return found

@@ -3,42 +3,28 @@
 import re
 from dataclasses import replace
 from functools import lru_cache
-from math import prod
-from typing import NamedTuple
 
-from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import size_of
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.units import format_size, shown
-from weft.experiments.resharding.carrier import Carried, Carrier
+from weft.experiments.resharding.carrier import Carried, Carrier, usual_block_bytes
 from weft.experiments.resharding.cases import Case, case, one_to_many
-from weft.experiments.resharding.choice import best_strategy, check_groups
+from weft.experiments.resharding.choice import strategy_named
 from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import AUTO, STRATEGIES, strategy_and_balance
+from weft.experiments.resharding.names import strategy_and_balance
 from weft.experiments.resharding.options import ReshardingOptions
-from weft.experiments.resharding.plan import Plan, Tensor, plan
-from weft.experiments.resharding.specs import spec_of
-from weft.experiments.resharding.strategy import Flows, Strategy
+from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
+from weft.experiments.resharding.strategy import Flows
 
 MOST_BYTES = 1 << 40
 """The largest tensor."""
-LARGEST_BLOCK_BYTES = 64 * 1024
 BLOCKS = 64
-"""A slice is passed on in so many blocks, or in blocks of `LARGEST_BLOCK_BYTES` where these are
-smaller."""
+"""The largest slice is passed on in so many blocks, as far as these are small."""
 _MESH = re.compile(r"(?P<hosts>[^:/]+)x(?P<devices>\d+)(?:/(?P<dims>[^:]+))?")
 _DIMENSION = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<size>\d+)")
 
 
-class Wanted(NamedTuple):
-    """Hold two meshes and the tensors that are brought from one to the other."""
-
-    source: Mesh
-    destination: Mesh
-    tensors: tuple[Tensor, ...]
-
-
-def case_of(options: ReshardingOptions) -> Wanted:
+def case_of(options: ReshardingOptions) -> Resharding:
     """Return the meshes and tensors that are asked for.
 
     Raises:
@@ -82,12 +68,12 @@ def _case(options: ReshardingOptions) -> Case:
     return made if options.full else replace(made, shape=(made.shape[0] // 8, *made.shape[1:]))
 
 
-def _of_case(options: ReshardingOptions, one: Case) -> Wanted:
+def _of_case(options: ReshardingOptions, one: Case) -> Resharding:
     tensor = Tensor(one.shape, options.dtype, one.source_spec, one.destination_spec)
-    return Wanted(one.source, one.destination, (tensor,))
+    return Resharding(one.source, one.destination, (tensor,))
 
 
-def _own(options: ReshardingOptions) -> Wanted:
+def _own(options: ReshardingOptions) -> Resharding:
     shapes = _shapes(options.shape)
     source, source_specs = _mesh("source", options.source, options.hosts, 0)
     behind = max(source.hosts) + 1
@@ -99,7 +85,7 @@ def _own(options: ReshardingOptions) -> Wanted:
             f"{shown(options.shape)} is of {len(shapes)}: give one for each, with semicolons "
             "between",
         )
-    return Wanted(
+    return Resharding(
         source,
         destination,
         tuple(
@@ -180,16 +166,9 @@ def plan_of(options: ReshardingOptions) -> Plan:
     """Return the plan of a resharding. Raises InputError for what cannot be planned."""
     wanted = case_of(options)
     _, balance = strategy_and_balance(options.algorithm)
-    return plan(*wanted, balance=balance, seed=options.seed)
-
-
-def strategy_of(options: ReshardingOptions) -> Strategy:
-    """Return the strategy of a resharding; for `AUTO`, the one that is best by the model."""
-    name, _ = strategy_and_balance(options.algorithm)
-    if name == AUTO:
-        return best_strategy(plan_of(options), block_bytes_of(options))
-    found: Strategy = STRATEGIES.get(name)
-    return found
+    return plan(
+        wanted.source, wanted.destination, wanted.tensors, balance=balance, seed=options.seed
+    )
 
 
 @lru_cache(maxsize=64)
@@ -197,8 +176,7 @@ def block_bytes_of(options: ReshardingOptions) -> int:
     """Return how many bytes a flow passes on at a time."""
     tasks = plan_of(options).tasks
     largest = max((task.size_bytes for task in tasks), default=1)
-    wanted = options.block_bytes or min(LARGEST_BLOCK_BYTES, -(-largest // BLOCKS))
-    return -(-wanted // options.mtu) * options.mtu
+    return usual_block_bytes(options.block_bytes, largest, BLOCKS, options.mtu)
 
 
 @lru_cache(maxsize=16)
@@ -218,9 +196,8 @@ def carried(options: ReshardingOptions) -> Carried:
         "reshard: every host has all that its devices need, so that nothing is sent; choose "
         "other meshes or shardings",
     )
-    strategy = strategy_of(options)
-    check_groups(found, strategy)
-    carrier.add(found, strategy)
+    name, _ = strategy_and_balance(options.algorithm)
+    carrier.add(found, strategy_named(name, found, flows.block_bytes))
     return carrier.carried()
 
 
@@ -242,9 +219,7 @@ def check_memory(options: ReshardingOptions, available_bytes: int | None) -> Non
 
 def tensor_bytes(options: ReshardingOptions) -> int:
     """Return the bytes of all tensors, each once."""
-    return sum(
-        prod(tensor.shape) * dtype_of(tensor.dtype).itemsize for tensor in case_of(options).tensors
-    )
+    return sum(tensor.size_bytes for tensor in case_of(options).tensors)
 
 
 def tile_bytes(options: ReshardingOptions) -> int:
@@ -252,10 +227,7 @@ def tile_bytes(options: ReshardingOptions) -> int:
     slices take in hosts' memories."""
     wanted = case_of(options)
     total = 0
-    for tensor in wanted.tensors:
-        for mesh, text in ((wanted.source, tensor.source_spec),
-                           (wanted.destination, tensor.destination_spec)):  # fmt: skip
-            spec = spec_of(text, mesh, tensor.shape)
-            sizes = (size_of(spec.tile(mesh, tensor.shape, device)) for device in range(mesh.size))
-            total += sum(sizes) * dtype_of(tensor.dtype).itemsize
+    for number, tensor in enumerate(wanted.tensors):
+        boxes = (*wanted.source_tiles(number), *wanted.destination_tiles(number))
+        total += sum(map(size_of, boxes)) * tensor.item_bytes
     return total

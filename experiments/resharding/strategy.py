@@ -153,10 +153,6 @@ class Strategy:
         """Return what leaves the sender's link for a slice of so many bytes."""
         raise NotImplementedError
 
-    def received_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
-        """Return what comes over the link of each host, by host."""
-        return {need.host: size_bytes for need in needs}
-
     def passed_on_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
         """Return what receivers send on by their links, by host."""
         return {}

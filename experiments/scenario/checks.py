@@ -15,6 +15,11 @@ from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.pipeline.names import PIPELINE, parts_of_algorithm
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
+from weft.experiments.scenario.carrying_checks import (
+    with_pipeline,
+    with_resharding,
+    with_strategies,
+)
 from weft.experiments.scenario.choices import (
     CARRYING,
     CHOICES,
@@ -36,11 +41,6 @@ from weft.experiments.scenario.choices import (
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from weft.experiments.scenario.network_checks import with_own_network
 from weft.experiments.scenario.option import whole
-from weft.experiments.scenario.resharding_checks import (
-    with_pipeline,
-    with_resharding,
-    with_strategies,
-)
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (

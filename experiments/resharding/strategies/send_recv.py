@@ -1,7 +1,7 @@
 """Send/recv: the sender sends the slice to every device by itself, also to several devices of one
 host (MLSys 2023, arXiv 2211.05322, section 3.1: A x B x t for A hosts of B devices)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.resharding.strategy import (
@@ -26,10 +26,6 @@ class SendRecv(Strategy):
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
         """See `Strategy`."""
         return size_bytes * sum(need.devices for need in needs)
-
-    def received_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
-        """See `Strategy`."""
-        return {need.host: size_bytes * need.devices for need in needs}
 
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""

@@ -1,6 +1,6 @@
-"""Checks of what a scenario says of a resharding, and the defaults for it.
+"""Checks of what a scenario says of a resharding or a training step, and the defaults for them.
 
-What plans a resharding is loaded only where there is one, since it takes numpy with it.
+What plans them is loaded only where there is one, since it takes numpy with it.
 """
 
 from dataclasses import replace
