@@ -464,7 +464,7 @@ class Asked:
     dtype: str = option(
         "",
         TEXT,
-        "Type of the elements.",
+        f"Type of the elements; of reshard also {', '.join(TENSOR_DTYPES)}.",
         group=OPERATION,
         otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}; of reshard int32",
         choices=DTYPES,
