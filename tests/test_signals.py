@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -216,6 +217,16 @@ def test_whoever_uses_a_world_without_the_command_line_hears_of_signals_as_well(
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
 
 
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Let SIGINT raise `KeyboardInterrupt`, also where the tests run in the background of a script,
+    whose shell has it ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixture[str]) -> None:
     before = sys.unraisablehook, signal.getsignal(signal.SIGALRM)
@@ -229,6 +240,7 @@ def test_ctrl_c_that_python_throws_away_comes_again(capsys: pytest.CaptureFixtur
     assert "KeyboardInterrupt" not in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_ctrl_c_is_not_raised_where_it_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the timer may go off before the hook that has set it is left."""
