@@ -6,9 +6,10 @@ What a rank and a server on the same host say to each other is no packet
 """
 
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 from weft.agents.collectives.agent import HostAgent
 from weft.agents.collectives.communicator import Communicator, Lane, Members, SwitchJob
@@ -91,57 +92,79 @@ class Cast:
         return Cast((team,), tuple((rank, ((0, rank),)) for rank in range(len(addresses))))
 
 
+class Part(Protocol):
+    """An agent that shares an endpoint with others: a rank of one communicator, a reduction server,
+    a mailbox."""
+
+    endpoint: Endpoint
+    poll: Callable[[], list[Completion]]
+
+    @property
+    def attentive(self) -> bool: ...
+    @property
+    def waits_for_sent(self) -> bool: ...
+    @property
+    def due_ns(self) -> int | None: ...
+    def has_event(self) -> bool: ...
+    def look_after(self, now_ns: int, completions: Sequence[Completion] = ()) -> None: ...
+    def serves(self, completion: Completion) -> bool: ...
+
+
 class AgentGroup(EndpointAgent):
-    """A group runs several agents on one endpoint.
+    """A group runs several agents on one endpoint; they may come and go.
 
     It has a `HostAgent`'s verbs for whoever drives it, and gives each agent the completions of its
-    own queue pairs.
+    own queue pairs. A completion of an agent that has gone is nobody's.
 
     Args:
-        parts: agents of this endpoint, one `HostAgent` at most; they have no driver of their own.
+        parts: agents of this endpoint; they have no driver of their own.
 
     Raises:
-        InputError: an agent of another endpoint, several ranks, or nobody.
+        InputError: an agent of another endpoint.
     """
 
-    def __init__(self, endpoint: Endpoint, parts: Sequence[HostAgent | ReductionServer]) -> None:
+    def __init__(self, endpoint: Endpoint, parts: Sequence[Part] = ()) -> None:
+        super().__init__(endpoint)
+        self.parts: list[Part] = []
+        self._completed: dict[int, list[Completion]] = {}
+        """What each agent has not been told yet, by its `id`."""
+        for part in parts:
+            self.add(part)
+
+    def add(self, part: Part) -> None:
+        """Let one more agent share the endpoint. Raises InputError for one of another endpoint."""
         refuse(
-            any(part.endpoint is not endpoint for part in parts),
+            part.endpoint is not self.endpoint,
             "a host's agents share its endpoint; one of them has another",
         )
-        super().__init__(endpoint)
-        self.parts = tuple(parts)
-        ranks = [place for place, part in enumerate(parts) if isinstance(part, HostAgent)]
-        refuse(
-            not (len(ranks) <= 1 and parts),
-            f"a host has one rank at most and an agent at least, not {len(ranks)}",
-        )
-        self._rank = ranks[0] if ranks else 0
-        self._completed: list[list[Completion]] = [[] for _ in parts]
+        self.parts.append(part)
+        self._completed[id(part)] = []
         # It holds its agents, and they not it, or none would go by reference counting alone.
-        home = weakref.ref(self)
-        for number, part in enumerate(self.parts):
-            part.poll = partial(_poll, home, number)
+        part.poll = partial(_poll, weakref.ref(self), id(part))
+
+    def remove(self, part: Part) -> None:
+        """Let an agent go; nobody looks after it any more."""
+        self.parts = [each for each in self.parts if each is not part]
+        del self._completed[id(part)]
+        part.poll = list
 
     def _sort(self) -> None:
-        """Give each agent its completions. What is no server's is the rank's."""
+        """Give each agent its completions."""
         for completion in self.endpoint.poll():
-            servers = (
-                place
-                for place, part in enumerate(self.parts)
-                if isinstance(part, ReductionServer) and part.serves(completion)
-            )
-            self._completed[next(servers, self._rank)].append(completion)
+            for part in self.parts:
+                if part.serves(completion):
+                    self._completed[id(part)].append(completion)
+                    break
 
     def completions_of(self, number: int) -> list[Completion]:
-        """Return what the agent at a place has not been told yet."""
+        """Return what an agent, known by its `id`, has not been told yet."""
         self._sort()
         completions, self._completed[number] = self._completed[number], []
         return completions
 
     @property
     def _pending(self) -> bool:
-        return self.endpoint.has_completions or any(self._completed)
+        return self.endpoint.has_completions or any(self._completed.values())
 
     @property
     def attentive(self) -> bool:

@@ -92,9 +92,6 @@ def test_agents_that_do_not_share_a_host_are_refused() -> None:
     endpoint, other = Endpoint(ADDRESS, 256), Endpoint(ADDRESS + 1, 256)
     with pytest.raises(InputError, match="share its endpoint"):
         AgentGroup(endpoint, [ReductionServer(other)])
-    agents = [HostAgent(endpoint, Communicator(endpoint, 0, [ADDRESS])) for _ in range(2)]
-    with pytest.raises(InputError, match="one rank at most"):
-        AgentGroup(endpoint, agents)
 
 
 def test_local_queue_pairs_complete_in_order_and_check_keys() -> None:

@@ -149,6 +149,11 @@ class HostAgent(EndpointAgent):
                 self._blame(peer, error, now_ns)
         self.look_after(now_ns)
 
+    def serves(self, completion: Completion) -> bool:
+        """Return whether a completion of the endpoint is of one of the communicator's queue
+        pairs."""
+        return self.communicator.owns(completion.qp)
+
     @property
     def attentive(self) -> bool:
         """Return whether the operation must be looked after whenever something arrives."""

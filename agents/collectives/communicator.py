@@ -298,6 +298,10 @@ class Communicator(Members):
         for pair in self.pairs_of(peer):
             pair.share_window(writers)
 
+    def owns(self, pair: Posting) -> bool:
+        """Return whether a queue pair is one of this communicator's."""
+        return pair in self._peers or pair in self.multicast or pair is self.aggregation
+
     def peer_of(self, pair: Posting) -> int:
         """Return the member at the other end of an RC queue pair."""
         return self._peers[pair]

@@ -104,7 +104,9 @@ VECTORS = ("allreduce", "alltoall")
 ROOTED = ("broadcast", "many-to-one")
 """The collectives in which one rank, the root, has another part than the others."""
 OPS = ("sum", "min", "max", "average")
-"""What those do with them."""
+"""What those do with them, as the command line offers it."""
+REDUCTIONS = (*OPS, "product", "bitwise-and", "bitwise-or", "bitwise-xor")
+"""What a request may ask of them; the last three are for integers."""
 DATA = ("exact", "normal", "heavy-tailed", "mixed")
 """What they are: integers whose sums are exact in any order, or numbers as gradients are
 (`weft.agents.collectives.gradients`)."""

@@ -14,8 +14,8 @@ from weft.agents.collectives.names import (
     CUTOFFS,
     FLOWS,
     MAX_CHUNK_BYTES,
-    OPS,
     REDUCING,
+    REDUCTIONS,
     ROOTED,
     VECTORS,
     algorithms,
@@ -83,7 +83,16 @@ def whole_number(name: str, value: object) -> int:
         raise InputError(f"{name} {value!r} is no whole number") from error
 
 
-_UFUNCS: dict[str, np.ufunc] = dict(zip(OPS, (np.add, np.minimum, np.maximum, np.add), strict=True))
+_UFUNCS: dict[str, np.ufunc] = dict(
+    zip(
+        REDUCTIONS,
+        (
+            np.add, np.minimum, np.maximum, np.add,
+            np.multiply, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
+        ),
+        strict=True,
+    )
+)  # fmt: skip
 MAX_NUMBER = (1 << 32) - 1
 """Control messages carry 32 bits of it."""
 
@@ -115,7 +124,7 @@ class Request:
     dtype: str = "uint8"
     """The element type by numpy's name, or ``bfloat16``."""
     op: str = "sum"
-    """Reduce-Scatter and Allreduce: one of `OPS`. An average is the sum, divided once at the end;
+    """Reduce-Scatter and Allreduce: one of `REDUCTIONS`. An average is the sum, divided once at the end;
     integers truncate toward zero."""
     root: int = whole(0)
     """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
@@ -183,7 +192,11 @@ class Request:
         refuse(
             self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"
         )
-        refuse(self.op not in OPS, f"op {self.op!r}: choose from {', '.join(OPS)}")
+        refuse(self.op not in REDUCTIONS, f"op {self.op!r}: choose from {', '.join(REDUCTIONS)}")
+        refuse(
+            self.op.startswith("bitwise") and not is_integer(self.dtype),
+            f"op {self.op!r} of {self.dtype}: it is for integers",
+        )
         whose = "that of the root" if self.collective == "broadcast" else "of the vector"
         refuse(
             isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS),

@@ -122,6 +122,9 @@ class UdpDriver:
     (`Endpoint.hand_over`), each in a thread of its own, from when the driver is made until `close`.
     The host's groups are joined when the driver is made and again at `join_groups`. Times are those
     of CLOCK_MONOTONIC.
+
+    Args:
+        interface: the network interface that all packets go by and come by; any if it is not said.
     """
 
     def __init__(
@@ -131,8 +134,10 @@ class UdpDriver:
         receive_buffer_bytes: int = 32 << 20,
         send_buffer_bytes: int = 1 << 20,
         workers: Sequence[ReceiveWorker] = (),
+        interface: str = "",
     ) -> None:
         self._host = host
+        self._interface = interface
         self._workers = list(workers)
         self._engine: ProgressEngine | None = None
         self._send_buffer_bytes = send_buffer_bytes
@@ -204,6 +209,7 @@ class UdpDriver:
             shared = SHARED_PORT if port != UDP_PORT or self._workers else ()
             for option in (*SOCKET_OPTIONS, *shared):
                 opened.setsockopt(*option)
+            self._bind_to_interface(opened)
             opened.bind((address, port))
         except OSError as error:
             opened.close()
@@ -212,6 +218,11 @@ class UdpDriver:
                 " namespace of its own, with its address configured"
             ) from error
         return opened
+
+    def _bind_to_interface(self, opened: socket.socket) -> None:
+        if self._interface:
+            name = self._interface.encode()
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
 
     def join_groups(self) -> None:
         """Become a member of the host's groups on the interface that has its address."""
@@ -344,6 +355,7 @@ class UdpDriver:
             except PermissionError:
                 self._may_be_raw = False
             else:
+                self._bind_to_interface(self._raw)
                 self._raw.bind((ipv4_text(self._host.address), 0))
                 force_buffer(self._raw, socket.SO_SNDBUF, self._send_buffer_bytes)
         return self._raw is not None

@@ -108,8 +108,8 @@ class Endpoint:
         self._queue_pairs: list[RcQueuePair | UdQueuePair | AggregationQueuePair] = []
         self._jobs: list[int] = []
         """The addresses of aggregation jobs."""
-        self._relays: dict[int, at.RelayState] = {}
-        """The relays by their operations."""
+        self._relays: dict[int, list[at.RelayState]] = {}
+        """The relays by their operations' numbers, which those of several communicators share."""
         self._relay_table: Words | None = None
         self._completions: list[Completion] = []
         self._locals: list[LocalQueuePair] = []
@@ -485,31 +485,32 @@ class Endpoint:
         self._make_event_room(self._event_rows + self._held_rows)
 
     def attach(self, relay: at.RelayState) -> None:
-        """Let a relay have the blocks of its operation; TransportMisuse if that has one."""
-        refuse(
-            relay.operation in self._relays,
-            f"operation {relay.operation} has a relay already",
-            TransportMisuse,
-        )
+        """Let a relay have the blocks of its operation that come by its queue pairs."""
         if self._relay_table is None:
             self._relay_table = np.zeros(OPERATIONS, np.int64)
             self.state.relay_table = self._relay_table.ctypes.data
-        self._relays[relay.operation] = relay
-        self._relay_table[relay.operation] = relay.location
+        self._relays.setdefault(relay.operation, []).append(relay)
         self._link_relays()
 
     def detach(self, relay: at.RelayState) -> None:
         """Let a relay have no more blocks."""
-        if self._relays.get(relay.operation) is relay and self._relay_table is not None:
-            del self._relays[relay.operation]
-            self._relay_table[relay.operation] = 0
+        alike = self._relays.get(relay.operation, [])
+        left = [each for each in alike if each is not relay]
+        if len(left) < len(alike):
+            self._relays[relay.operation] = left
             self._link_relays()
+            if not left:
+                del self._relays[relay.operation]
 
     def _link_relays(self) -> None:
+        assert self._relay_table is not None
         following = 0
-        for relay in reversed(self._relays.values()):
-            relay.next_relay = following
-            following = relay.location
+        for operation, alike in reversed(self._relays.items()):
+            like_it = 0
+            for relay in reversed(alike):
+                relay.next_relay, relay.next_alike = following, like_it
+                following = like_it = relay.location
+            self._relay_table[operation] = like_it
         self.state.first_relay = following
 
     def complete(self, completion: Completion) -> None:
@@ -553,7 +554,8 @@ class Endpoint:
 
     def make_room(self, datagrams: int) -> None:
         """Have room for the events of so many datagrams that compiled code may receive."""
-        self._make_event_room(2 * datagrams + 8 + len(self._relays) + self._held_rows)
+        relays = sum(map(len, self._relays.values()))
+        self._make_event_room(2 * datagrams + 8 + relays + self._held_rows)
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""

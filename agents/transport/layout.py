@@ -135,7 +135,8 @@ class EndpointState(Record):
     explore_packets: int
     """REPS: so many packets take random entropies at first, and after a freeze."""
     relay_table: int
-    """Address of the addresses of `RelayState`, by operation; 0 as long as there has been none."""
+    """Address of the addresses of the first `RelayState` of each operation's number; 0 as long as
+    there has been none."""
     first_relay: int
     """Address of the first of those that are attached, 0 for none."""
     writing_bytes: int
@@ -322,6 +323,9 @@ class RelayState(Record):
     """The operation's number, 8 bits: with it the immediates of its RDMA WRITEs begin."""
     next_relay: int
     """Address of the next one of the endpoint, in the order of their numbers; 0 for none."""
+    next_alike: int
+    """Address of the next one whose operation has the same number, on other queue pairs; 0 for
+    none."""
     blocks: int
     """Address of rows of `RelayBlock`: one for each block by its number, and behind them one for
     what can be posted at once."""

@@ -82,14 +82,14 @@ class Relay:
     (the driver has an event for it) when the relay is finished.
 
     Args:
-        operation: a number of 8 bits that no other relay of the endpoint has at the time; the
-            immediates' upper 8 bits.
+        operation: a number of 8 bits that no other relay of the same queue pairs has at the time;
+            the immediates' upper 8 bits.
         regions: the memories of the table.
         lanes: for each peer that is written to, how.
         homes: the first queue pair with each peer.
 
     Raises:
-        TransportMisuse: the operation has a relay, or a row of the table is outside its region.
+        TransportMisuse: a row of the table is outside its region.
     """
 
     def __init__(

@@ -80,9 +80,10 @@ def trees_of(plan: Plan) -> tuple[MulticastTree, ...]:
 
 
 def plan_trees(
-    names: ProgramNames, reach: Reach, groups: Iterable[Sequence[str]]
+    names: ProgramNames, reach: Reach, groups: Iterable[Sequence[str] | None]
 ) -> tuple[MulticastTree, ...]:
-    """Plan a tree for each group of hosts, given by name, over the links of ``reach``.
+    """Plan a tree for each group of hosts, given by name, over the links of ``reach``. A None in
+    place of a group leaves its number free.
 
     Raises InputError for an empty group, an unknown host, too many groups, or a group that no
     switch reaches over the links that are up.
@@ -93,6 +94,8 @@ def plan_trees(
     trees = []
     for index, hosts in enumerate(groups):
         refuse(index >= most, f"more than {most} multicast groups")
+        if hosts is None:
+            continue
         members = tuple(dict.fromkeys(hosts))
         if members not in roots:
             roots[members] = roots_of(reach, members)

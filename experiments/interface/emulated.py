@@ -48,7 +48,7 @@ class EmulatedNet:
         self._senders: list[socket.socket] = []
         self._launcher: Launcher | None = None
         self._stack = ExitStack()
-        self._epochs = itertools.count(1)
+        self.epochs = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
         """Bring the world up, and return where its switches serve P4Runtime, by name."""
@@ -169,7 +169,7 @@ class EmulatedNet:
             )
         self._launcher.wait_warm()
         testbed = EmulatedTestbed(scenario, self.world, controller, self._launcher)
-        testbed.epochs = self._epochs
+        testbed.epochs = self.epochs
         return testbed
 
 

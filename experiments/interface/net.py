@@ -46,6 +46,8 @@ class Backend(Protocol):
     most_frame_bytes: int
     world: Any
     """The world itself: `weft.topo.worlds`."""
+    epochs: Iterator[int]
+    """Numbers of aggregation jobs on this network, each of which is used once."""
 
     @property
     def mininet(self) -> Any: ...
@@ -215,6 +217,11 @@ class Net:
                 "as net:'"
             )
         return self._controller
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is known of the network and its switches."""
+        return self._scenario
 
     @property
     def world(self) -> str:

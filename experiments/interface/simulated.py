@@ -33,7 +33,7 @@ class SimulatedNet:
         self._traces = Traces(
             self.world.controls, self.world.fabric.dataplane, Lock(), lambda action: action()
         )
-        self._epochs = itertools.count(1)
+        self.epochs = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
         """Return the switches' P4Runtime services, by name."""
@@ -132,7 +132,7 @@ class SimulatedNet:
         """Return a testbed for a scenario on this network."""
         self.hush()
         testbed = SimulatedTestbed(scenario, self.world, controller)
-        testbed.epochs = self._epochs
+        testbed.epochs = self.epochs
         return testbed
 
     @staticmethod

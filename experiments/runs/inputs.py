@@ -1,7 +1,7 @@
 """Inputs of a run: what a scenario's ranks do, and what its switches hold."""
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -318,6 +318,32 @@ def plan_of(
         wants=wants_of(demand, network),
         options=vars(scenario),
     )
+
+
+def planner_of(
+    names: ProgramNames, scenario: Scenario, network: Topology, without: Collection[str] = ()
+) -> Callable[[Mapping[str, Any]], Plan]:
+    """Return what makes the plan of a network's routes together with what else is wanted of
+    features, by their names."""
+    demand = Demand(
+        [], 0, [], slots=0, epoch=1, plan_routes=scheme_in(scenario).plan_routes, pins=(),
+        ecn_threshold_packets=scenario.ecn_threshold_packets or 0, loss=scenario.loss,
+        losses=list(scenario.losses),
+    )  # fmt: skip
+    always = wants_of(demand, network)
+
+    def plan(wants: Mapping[str, Any]) -> Plan:
+        return fabric_plan(
+            names, network, seed=scenario.seed, without=without, wants={**always, **wants},
+            options=vars(scenario),
+        )  # fmt: skip
+
+    return plan
+
+
+def pace_bps(network: Topology) -> int:
+    """Return the rate of the slowest link that a multicast to all hosts may go over."""
+    return _slowest_bps(network, Reach(network), [host.name for host in network.hosts])
 
 
 def _roots(network: Topology, jobs: Sequence[Sequence[str]], without: Collection[str]) -> int:

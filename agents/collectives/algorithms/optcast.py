@@ -17,6 +17,7 @@ from weft.agents.collectives.algorithm import Algorithm, Order, Register
 from weft.agents.collectives.algorithms.optcast_model import Optcast
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.names import OPS
 from weft.agents.collectives.operation import Operation, Ticket, WrittenBytes
 from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.requests import Request
@@ -235,6 +236,13 @@ class OptcastAlgorithm(Algorithm):
     heeds = frozenset({"block", "servers", "server-placement", "split", "fan-in"})
     serves = True
     buffers = 2
+
+    def check(self, request: Request) -> None:
+        refuse(
+            request.op not in OPS,
+            f"op {request.op!r} by {request.algorithm}: servers know {', '.join(OPS)}; choose one "
+            "of these, or other algorithms",
+        )
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,

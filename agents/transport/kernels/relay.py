@@ -133,24 +133,33 @@ def take_block(
     if endpoint.first_relay == 0:
         return False
     location = words_at(endpoint.relay_table, OPERATIONS)[immediate >> _BLOCK_BITS & 0xFF]
+    number = immediate & (1 << _BLOCK_BITS) - 1
+    home = home_of(pair, index)
+    while location and not is_awaited(location, number, length, home):
+        location = at.RelayState(location).next_alike
     if location == 0:
         return False
     relay = at.RelayState(location)
-    number = immediate & (1 << _BLOCK_BITS) - 1
-    if number >= relay.block_count:
-        return False
-    block = at.RelayBlock(relay.blocks, number)
-    if block.peer == at.NOTHING or block.arrived or block.length != length:
-        return False
-    if at.RelayPeer(relay.peers, block.peer).home != home_of(pair, index):
-        return False
-    block.arrived = 1
+    at.RelayBlock(relay.blocks, number).arrived = 1
     relay.missing -= 1
     relay.received_bytes += length
     let_go(relay, number)
     post_due(endpoint, location)
     tell_end(endpoint, location, index)
     return True
+
+
+@internal
+def is_awaited(location: int, number: int, length: int, home: int) -> bool:
+    """Return whether the relay at an address waits for a block of this number and length from the
+    peer whose first queue pair has the row `home`."""
+    relay = at.RelayState(location)
+    if number >= relay.block_count:
+        return False
+    block = at.RelayBlock(relay.blocks, number)
+    if block.peer == at.NOTHING or block.arrived or block.length != length:
+        return False
+    return bool(at.RelayPeer(relay.peers, block.peer).home == home)
 
 
 @internal

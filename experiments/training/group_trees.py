@@ -1,0 +1,153 @@
+"""What the switches hold for groups of ranks that come and go while a program runs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from weft.agents.collectives.communicator import SwitchJob
+from weft.agents.datagrams import ipv4_text
+from weft.base.errors import InputError
+from weft.controller import Plan
+from weft.controller.features import multicast
+from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from weft.controller.program_names import ProgramNames
+from weft.pytorch.messages import GroupMade, MakeGroup
+from weft.topo.reach import Reach
+
+MOST_TREES = 4
+"""The most multicast groups of one group of ranks: as many roots are used."""
+
+Planner = Callable[[Mapping[str, Any]], Plan]
+"""Returns the plan of all switches for what is wanted of features beside what the network holds
+anyway."""
+
+
+@dataclass
+class _Kept:
+    """What there is for one group of ranks."""
+
+    hosts: tuple[str, ...]
+    groups: list[int]
+    """The numbers of its multicast groups."""
+    job: AggregationJob | None
+    left: set[int] = field(default_factory=set)
+    """The ranks of the run that need it no more."""
+
+
+class GroupTrees:
+    """Keep the multicast groups and aggregation jobs of groups of ranks in the switches.
+
+    A number of a multicast group, or of a job, belongs to one group of ranks at a time; what is
+    free is used again.
+
+    Args:
+        names: of the program that the switches run.
+        reach: the paths of the network.
+        slots: of each job, N.
+        values: of a packet to an aggregating switch, V.
+        epochs: numbers of jobs on this network, each of which is used once.
+        plan: makes the plan of all switches.
+        apply: brings the switches to a plan.
+    """
+
+    def __init__(
+        self,
+        names: ProgramNames,
+        reach: Reach,
+        slots: int,
+        values: int,
+        epochs: Iterator[int],
+        plan: Planner,
+        apply: Callable[[Plan], None],
+    ) -> None:
+        self._names = names
+        self._reach = reach
+        self._slots = slots
+        self._values = values
+        self._epochs = epochs
+        self._plan = plan
+        self._apply = apply
+        self._kept: dict[str, _Kept] = {}
+        self.most_groups = 0
+        """The most groups of ranks that had trees at a time."""
+
+    def make(self, asked: MakeGroup, hosts: Sequence[str]) -> GroupMade:
+        """Make what is asked for; what there is no room for is left out, with a note."""
+        wanted = _Kept(tuple(hosts), [], None)
+        why: list[str] = []
+        if asked.multicast:
+            roots = multicast.roots_of(self._reach, hosts)
+            count = min(len(roots), len(hosts), MOST_TREES)
+            taken = {number for kept in self._kept.values() for number in kept.groups}
+            free = (n for n in range(multicast.max_groups(self._names)) if n not in taken)
+            wanted.groups = [number for number, _ in zip(free, range(count), strict=False)]
+            if len(wanted.groups) < count or not count:
+                wanted.groups = []
+                why.append("no multicast group is free, so unicast takes its place")
+        if asked.aggregation:
+            wanted.job = self._free_job(tuple(hosts))
+            if wanted.job is None:
+                why.append("no room for sums is free, so rings take its place")
+        before = dict(self._kept)
+        self._kept[asked.name] = wanted
+        try:
+            self._update()
+        except InputError as error:
+            self._kept = before
+            return GroupMade(asked.name, [], None, f"group {asked.name}: {error}")
+        self.most_groups = max(self.most_groups, len(self._kept))
+        job = wanted.job
+        return GroupMade(
+            asked.name,
+            [ipv4_text(multicast.GROUP_BASE_ADDRESS + number) for number in wanted.groups],
+            SwitchJob(job.address, job.epoch, job.slots, self._values) if job else None,
+            f"group {asked.name} of {len(hosts)} ranks: {'; '.join(why)}" if why else "",
+        )
+
+    def drop(self, name: str, rank: int) -> None:
+        """Take note that a rank needs a group no more; the last of its members removes it."""
+        kept = self._kept.get(name)
+        if kept is None:
+            return
+        kept.left.add(rank)
+        if len(kept.left) >= len(kept.hosts):
+            del self._kept[name]
+            self._update()
+
+    @property
+    def names(self) -> list[str]:
+        """Return the names of the groups that have something in the switches."""
+        return list(self._kept)
+
+    def clear(self) -> None:
+        """Remove all of it."""
+        self._kept.clear()
+        self._update()
+
+    def _update(self) -> None:
+        last = max((n for kept in self._kept.values() for n in kept.groups), default=-1)
+        groups: list[Sequence[str] | None] = [None] * (last + 1)
+        for kept in self._kept.values():
+            for number in kept.groups:
+                groups[number] = kept.hosts
+        jobs = [kept.job for kept in self._kept.values() if kept.job is not None]
+        self._apply(self._plan({"multicast": groups, "aggregation": jobs}))
+
+    def _free_job(self, hosts: tuple[str, ...]) -> AggregationJob | None:
+        """Return a job with a number and rows that no other has; None if all are taken."""
+        if "aggregation_job" not in self._names:
+            return None
+        numbers = {kept.job.number for kept in self._kept.values() if kept.job is not None}
+        rows = self._names.size("row_epoch") // (2 * self._slots)
+        bases = {kept.job.pool_base for kept in self._kept.values() if kept.job is not None}
+        number = next(
+            (n for n in range(1, self._names.size("aggregation_job")) if n not in numbers), None
+        )
+        base = next(
+            (2 * self._slots * n for n in range(rows) if 2 * self._slots * n not in bases), None
+        )
+        if number is None or base is None:
+            return None
+        return AggregationJob(
+            ipv4_text(JOB_BASE_ADDRESS + number), hosts, next(self._epochs), self._slots, base
+        )

@@ -1,0 +1,296 @@
+"""The processes of a program on the hosts: they are started, listened to, served, and ended.
+
+One loop does all of it, so the switches have one user. It reads what processes print, labels it, and
+passes it on; it answers what ranks ask for; and it notices processes that end.
+"""
+
+import codecs
+import os
+import selectors
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+
+from weft.base.children import how_it_ended
+from weft.base.errors import InputError
+from weft.pytorch.messages import (
+    AllDone,
+    DropGroup,
+    GroupMade,
+    Here,
+    MakeGroup,
+    Message,
+    RankEnded,
+    Recorded,
+    decode,
+    encode,
+)
+
+GRACE_S = 15.0
+"""How long the other ranks may go on after one has failed."""
+END_S = 5.0
+"""How long a process that is told to end may take before it is killed."""
+LOOK_S = 0.2
+KEPT_LINES = 20
+"""How many of a rank's last lines are kept to say why it failed."""
+
+
+@dataclass
+class Rank:
+    """A rank's process, and what is known of it."""
+
+    rank: int
+    host: str
+    process: "subprocess.Popen[bytes]"
+    connection: socket.socket | None = None
+    partial: bytes = b""
+    recorded: Path | None = None
+    """Where it has written what it recorded, once it has."""
+    status: int | None = None
+    last_lines: list[str] = field(default_factory=list)
+    open_pipes: int = 2
+
+
+class Ranks:
+    """All ranks of one program.
+
+    Args:
+        path: of the Unix socket at which ranks find the runner.
+        make_group, drop_group: what is done when a rank asks for it; the second is told the name
+            and the rank.
+        output, errors: where labelled lines go.
+        limit_s: how long the program may take.
+        look: called now and then; it may raise.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        make_group: Callable[[MakeGroup], GroupMade],
+        drop_group: Callable[[str, int], None],
+        output: TextIO | None,
+        errors: TextIO | None,
+        limit_s: float,
+        look: Callable[[], None],
+    ) -> None:
+        self._make_group = make_group
+        self._drop_group = drop_group
+        self._files = {"out": output, "err": errors}
+        self._limit_s = limit_s
+        self._look = look
+        self._selector = selectors.DefaultSelector()
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(str(path))
+        os.chmod(path, 0o600)
+        self._listener.listen(128)
+        self._listener.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._strangers: list[socket.socket] = []
+        self.ranks: list[Rank] = []
+        self.present = 0
+        """How many ranks have said that they are there."""
+        self.first_failed: Rank | None = None
+        self._failed_s: float | None = None
+        self.note = ""
+        """Why ranks were ended, if they were."""
+
+    def start(
+        self,
+        hosts: Sequence[str],
+        begin: Callable[[str, Mapping[str, str]], "subprocess.Popen[bytes]"],
+        environments: Sequence[Mapping[str, str]],
+    ) -> None:
+        """Start a process on each host."""
+        for rank, (host, environment) in enumerate(zip(hosts, environments, strict=True)):
+            started = Rank(rank, host, begin(host, environment))
+            self.ranks.append(started)
+            for name in ("out", "err"):
+                pipe = getattr(started.process, f"std{name}")
+                os.set_blocking(pipe.fileno(), False)
+                self._selector.register(
+                    pipe, selectors.EVENT_READ, _Lines(self, started, name, pipe).read
+                )
+
+    def run(self) -> None:
+        """Serve all ranks until the last one has ended."""
+        end_s = time.monotonic() + self._limit_s
+        while any(rank.status is None or rank.open_pipes for rank in self.ranks):
+            for key, _ in self._selector.select(LOOK_S):
+                key.data()
+            self._look()
+            self._reap()
+            now_s = time.monotonic()
+            if now_s > end_s:
+                self.note = f"the program was ended after {self._limit_s:g} s (--timeout)"
+                self._end_all()
+            elif self._failed_s is not None and now_s > self._failed_s + GRACE_S:
+                self.note = f"ranks that still ran {GRACE_S:g} s after the first failure were ended"
+                self._end_all()
+
+    def close(self) -> None:
+        """End what still runs, and close everything."""
+        self._end_all()
+        for rank in self.ranks:
+            for pipe in (rank.process.stdout, rank.process.stderr):
+                if pipe is not None:
+                    pipe.close()
+            if rank.connection is not None:
+                rank.connection.close()
+        for each in self._strangers:
+            each.close()
+        self._listener.close()
+        self._selector.close()
+
+    def _end_all(self) -> None:
+        left = [rank for rank in self.ranks if rank.process.poll() is None]
+        for rank in left:
+            with suppress(ProcessLookupError):
+                rank.process.send_signal(signal.SIGTERM)
+        end_s = time.monotonic() + END_S
+        for rank in left:
+            with suppress(subprocess.TimeoutExpired):
+                rank.process.wait(max(end_s - time.monotonic(), 0))
+            if rank.process.poll() is None:
+                rank.process.kill()
+                rank.process.wait()
+
+    def _reap(self) -> None:
+        for rank in self.ranks:
+            if rank.status is not None or (status := rank.process.poll()) is None:
+                continue
+            rank.status = status
+            if status != 0 and self.first_failed is None:
+                self.first_failed, self._failed_s = rank, time.monotonic()
+            if rank.recorded is None:
+                how = how_it_ended(status)
+                self._tell_all(RankEnded(rank.rank, f"on host {rank.host} {how}"))
+        self._tell_if_done()
+
+    def _tell_if_done(self) -> None:
+        if all(rank.recorded is not None or rank.status is not None for rank in self.ranks):
+            self._tell_all(AllDone())
+
+    def _tell_all(self, message: Message) -> None:
+        for rank in self.ranks:
+            self._tell(rank, message)
+
+    def _tell(self, rank: Rank, message: Message) -> None:
+        if rank.connection is not None:
+            with suppress(OSError):
+                rank.connection.sendall(encode(message))
+
+    def _accept(self) -> None:
+        with suppress(BlockingIOError):
+            connection, _ = self._listener.accept()
+            self._strangers.append(connection)
+            self._selector.register(
+                connection, selectors.EVENT_READ, lambda: self._meet(connection)
+            )
+
+    def _meet(self, connection: socket.socket) -> None:
+        """Take a rank's first words."""
+        lines, partial = _lines_of(connection, b"")
+        if not lines and partial is not None:
+            return
+        self._selector.unregister(connection)
+        self._strangers.remove(connection)
+        first = _decoded(lines[0]) if lines else None
+        known = isinstance(first, Here) and 0 <= first.rank < len(self.ranks)
+        if not known or not isinstance(first, Here) or partial is None:
+            connection.close()
+            return
+        rank = self.ranks[first.rank]
+        rank.connection, rank.partial = connection, partial
+        self.present += 1
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(rank))
+        for other in self.ranks:
+            if other.status is not None and other.recorded is None:
+                how = how_it_ended(other.status)
+                self._tell(rank, RankEnded(other.rank, f"on host {other.host} {how}"))
+        for line in lines[1:]:
+            self._take(rank, line)
+
+    def _hear(self, rank: Rank) -> None:
+        assert rank.connection is not None
+        lines, partial = _lines_of(rank.connection, rank.partial)
+        for line in lines:
+            self._take(rank, line)
+        if partial is None:
+            self._selector.unregister(rank.connection)
+            rank.connection.close()
+            rank.connection = None
+        else:
+            rank.partial = partial
+
+    def _take(self, rank: Rank, line: bytes) -> None:
+        match _decoded(line):
+            case MakeGroup() as asked:
+                self._tell(rank, self._make_group(asked))
+            case DropGroup(name=name):
+                self._drop_group(name, rank.rank)
+            case Recorded(path=path):
+                rank.recorded = Path(path)
+                self._tell_if_done()
+
+    def say(self, rank: Rank, name: str, line: str) -> None:
+        """Pass on a line that a rank has printed."""
+        rank.last_lines = [*rank.last_lines[1 - KEPT_LINES :], line]
+        file = self._files[name]
+        if file is not None:
+            file.write(f"[{rank.rank}] {line}\n")
+            file.flush()
+
+
+def _decoded(line: bytes) -> Message | None:
+    try:
+        return decode(line)
+    except (msgspec.MsgspecError, InputError):
+        return None
+
+
+def _lines_of(connection: socket.socket, before: bytes) -> tuple[list[bytes], bytes | None]:
+    """Return the whole lines that have come and what there is of the next; None for that at the
+    end."""
+    try:
+        chunk = connection.recv(1 << 16)
+    except OSError:
+        chunk = b""
+    if not chunk:
+        return [], None
+    *lines, partial = (before + chunk).split(b"\n")
+    return lines, partial
+
+
+class _Lines:
+    """Read what a process prints, line by line."""
+
+    def __init__(self, ranks: Ranks, rank: Rank, name: str, pipe: Any) -> None:
+        self._ranks, self._rank, self._name, self._pipe = ranks, rank, name, pipe
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._partial = ""
+
+    def read(self) -> None:
+        """Take what there is."""
+        try:
+            chunk = os.read(self._pipe.fileno(), 1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            chunk = b""
+        text = self._partial + self._decoder.decode(chunk, final=not chunk)
+        *lines, self._partial = text.replace("\r\n", "\n").split("\n")
+        for line in lines:
+            self._ranks.say(self._rank, self._name, line)
+        if not chunk:
+            if self._partial:
+                self._ranks.say(self._rank, self._name, self._partial)
+            self._ranks._selector.unregister(self._pipe)
+            self._rank.open_pipes -= 1

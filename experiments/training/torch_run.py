@@ -1,0 +1,386 @@
+"""``weft torch run``: a program of PyTorch on all hosts of a network that is up."""
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from weft.base import files
+from weft.base.children import how_it_ended, python_command, python_path
+from weft.base.errors import InputError, MachineError, refuse
+from weft.experiments.results.results import Fidelity, tier_bytes
+from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
+from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
+from weft.experiments.runs.measured import Counts
+from weft.experiments.training.group_trees import GroupTrees
+from weft.experiments.training.management import Management, management_network
+from weft.experiments.training.ranks import Rank, Ranks
+from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
+from weft.pytorch import timeline
+from weft.pytorch.choices import choices_of
+from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
+from weft.topo.reach import Reach
+from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
+
+if TYPE_CHECKING:
+    from weft.experiments.interface.net import Net
+
+PORT = 29500
+TRACE = "timeline.trace.json"
+BACKENDS = ("weft", "gloo")
+SLOTS = 64
+"""N of the aggregation jobs of a program's groups: switches have room for eight at a time."""
+GIVE_UP_NS = 10_000_000_000
+"""After so long without an acknowledgement a peer is gone. Ends of processes are told by the runner
+at once; but a program may hold Python's lock for seconds."""
+LIMIT_S = 3600.0
+CHECK_S = 0.5
+QUANTILES = ("p50", "p99", "max")
+"""The quantiles of lateness that are judged."""
+TORCH_MISSING = (
+    "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
+    "torch's CPU build ('pip install torch --index-url https://download.pytorch.org/whl/cpu')"
+)
+
+
+class TorchOptions(msgspec.Struct, frozen=True):
+    """What is asked of a run beside its network."""
+
+    algorithms: dict[str, str] = {}
+    """By collective (allgather, broadcast, reduce-scatter, allreduce), like ``ring`` or
+    ``ring<64KiB,switch``."""
+    backend: str = "weft"
+    """What ``init_process_group`` without a backend gets: weft or gloo."""
+    ranks: int | None = None
+    """How many hosts run the program, from the first one on; None: all."""
+    limit_s: float = LIMIT_S
+    """After so long the program is ended."""
+    environment: dict[str, str] = {}
+    """Variables of the program's environment beside those of this process."""
+    python: str = sys.executable
+
+
+def torch_run(
+    net: "Net",
+    script: str,
+    arguments: Sequence[str] = (),
+    options: TorchOptions | None = None,
+    *,
+    output: TextIO | None = None,
+    errors: TextIO | None = None,
+    folder: Path | None = None,
+) -> TorchRun:
+    """Run a program of PyTorch on hosts of a network that is up, a rank on each.
+
+    Args:
+        net: the network, of the emulated world.
+        script: the path of a script, or ``-m``, with a module as the first argument.
+        arguments: the program's own.
+        output, errors: where its labelled lines go; None: nowhere.
+        folder: where the timeline (``timeline.trace.json``) is written; None: nowhere.
+
+    Raises:
+        InputError: something that is asked for makes no sense.
+        MachineError: torch is not installed, or the machine lacks something.
+        RunError: a process of the network has ended.
+    """
+    options = options or TorchOptions()
+    check(net, script, arguments, options)
+    return _Program(net, script, list(arguments), options).run(output, errors, folder)
+
+
+def check(net: "Net", script: str, arguments: Sequence[str], options: TorchOptions) -> None:
+    """Raise InputError or MachineError for what could not be run; see `torch_run`."""
+    refuse(
+        net.world != "emulated",
+        "torch run: programs of PyTorch are processes, and the simulated world has none; bring the "
+        "network up with world='emulated'",
+    )
+    check_program(script, arguments, options)
+    hosts = len(net.topology.hosts)
+    refuse(
+        options.ranks is not None and not 1 <= options.ranks <= hosts,
+        f"--ranks {options.ranks}: the network has {hosts} hosts, and each runs one rank: choose 1 "
+        f"to {hosts}",
+    )
+
+
+def check_program(script: str, arguments: Sequence[str], options: TorchOptions) -> None:
+    """Raise InputError or MachineError for a program that could not be run on any network."""
+    refuse(
+        options.backend not in BACKENDS,
+        f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}",
+    )
+    choices_of(options.algorithms)
+    refuse(
+        not options.limit_s > 0, f"--timeout {options.limit_s:g}: it is a number of seconds above 0"
+    )
+    if script == "-m":
+        refuse(not arguments, "torch run -m: name the module to run behind it")
+    else:
+        refuse(
+            not Path(script).is_file(),
+            f"script {script!r}: there is no such file; name a Python file, or -m and a module",
+        )
+    refuse(
+        importlib.util.find_spec("torch") is None,
+        TORCH_MISSING.format(python=sys.executable),
+        MachineError,
+    )
+
+
+class _Program:
+    """A program that runs on hosts, and what is measured meanwhile."""
+
+    def __init__(
+        self, net: "Net", script: str, arguments: list[str], options: TorchOptions
+    ) -> None:
+        self._net = net
+        self._script = script
+        self._arguments = arguments
+        self._options = options
+        self._world = net.backend.world
+        self._scenario = net.scenario
+        hosts = net.topology.hosts
+        self._hosts = hosts[: options.ranks or len(hosts)]
+        self._choices = choices_of(options.algorithms)
+        self._begun: CpuTimes | None = None
+        self._checked_s = 0.0
+        names = net.controller.names
+        self._trees = GroupTrees(
+            names,
+            Reach(net.topology, net.down),
+            SLOTS,
+            self._scenario.program_values or 0,
+            net.backend.epochs,
+            planner_of(names, self._scenario, net.topology, sorted(net.down)),
+            net.controller.apply,
+        )
+
+    def run(
+        self, output: TextIO | None, errors: TextIO | None, folder: Path | None
+    ) -> TorchRun:
+        """Run it to its end, and return what came of it."""
+        world, controller = self._world, self._net.controller
+        run_folder = world.record.folder / "torch"
+        run_folder.mkdir(mode=0o700, exist_ok=True)
+        with ExitStack() as stack:
+            management = stack.enter_context(management_network(world))
+            stack.callback(self._trees.clear)
+            path = run_folder / "runner.sock"
+            stack.callback(path.unlink, missing_ok=True)
+            ranks = Ranks(
+                path, self._make_group, self._drop_group, output, errors, self._options.limit_s,
+                lambda: self._look(ranks),
+            )  # fmt: skip
+            stack.callback(ranks.close)
+            before = Counts.read(controller, world)
+            managed = management.carried_bytes()
+            world.reset_lateness()
+            start = read_cpu_times()
+            ranks.start(
+                [host.name for host in self._hosts],
+                self._begin,
+                [self._environment(host.rank, management, run_folder) for host in self._hosts],
+            )
+            with world.blaming_the_dead():
+                ranks.run()
+                after = Counts.read(controller, world)
+            end = read_cpu_times()
+            return self._result(
+                ranks, before, after, (self._begun or start, end),
+                management.carried_bytes() - managed, folder,
+            )  # fmt: skip
+
+    def _begin(self, host: str, environment: Mapping[str, str]) -> Any:
+        command = python_command("weft.pytorch.launch", self._script, *self._arguments)
+        command[0] = self._options.python
+        return self._net.mininet[host].popen(
+            command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=dict(environment),
+        )  # fmt: skip
+
+    def _environment(self, rank: int, management: Management, folder: Path) -> dict[str, str]:
+        """Return the environment of a rank: that of this process, torchrun's variables, and where
+        its settings are."""
+        net, options = self._net, self._options
+        host = self._hosts[rank]
+        interface = self._world.host_interface(rank)
+        settings = Settings(
+            rank=rank,
+            host=host.name,
+            addresses=[each.ip for each in self._hosts],
+            interface=interface,
+            socket=str(folder / "runner.sock"),
+            folder=str(folder),
+            path_mtu=self._scenario.mtu,
+            rate_bps=net.topology.outward(host.name)[0].link.rate_bps,
+            pace_bps=pace_bps(net.topology),
+            seed=self._scenario.seed,
+            transport=replace(transport_of(self._scenario), give_up_ns=GIVE_UP_NS),
+            algorithms={name: str(choice) for name, choice in self._choices.items()},
+            backend=options.backend,
+        )
+        path = folder / f"settings-{rank}.json"
+        path.write_bytes(msgspec.json.encode(settings))
+        size = str(len(self._hosts))
+        return {
+            **os.environ,
+            "OMP_NUM_THREADS": "1",
+            **options.environment,
+            "PYTHONPATH": python_path(os.environ.get("PYTHONPATH")),
+            "PYTHONUNBUFFERED": "1",
+            "RANK": str(rank),
+            "LOCAL_RANK": "0",
+            "WORLD_SIZE": size,
+            "LOCAL_WORLD_SIZE": "1",
+            "GROUP_RANK": str(rank),
+            "GROUP_WORLD_SIZE": size,
+            "ROLE_RANK": str(rank),
+            "ROLE_WORLD_SIZE": size,
+            "ROLE_NAME": "default",
+            "MASTER_ADDR": management.address(0),
+            "MASTER_PORT": str(PORT),
+            "TORCHELASTIC_RUN_ID": self._world.record.id,
+            "TORCHELASTIC_RESTART_COUNT": "0",
+            "TORCHELASTIC_MAX_RESTARTS": "0",
+            "TORCHELASTIC_USE_AGENT_STORE": "False",
+            "GLOO_SOCKET_IFNAME": interface,
+            "TP_SOCKET_IFNAME": interface,
+            "BACKEND": options.backend,
+            "TORCH_DISTRIBUTED_BACKEND": options.backend,
+            SETTINGS: str(path),
+        }
+
+    def _make_group(self, asked: MakeGroup) -> GroupMade:
+        return self._trees.make(asked, [self._hosts[rank].name for rank in asked.ranks])
+
+    def _drop_group(self, name: str, rank: int) -> None:
+        self._trees.drop(name, rank)
+
+    def _look(self, ranks: Ranks) -> None:
+        """Look after the network now and then; the run begins once all ranks have come."""
+        if self._begun is None and ranks.present == len(self._hosts):
+            self._begun = read_cpu_times()
+        now_s = time.monotonic()
+        if now_s - self._checked_s >= CHECK_S:
+            self._checked_s = now_s
+            self._world.check_alive()
+
+    def _result(
+        self,
+        ranks: Ranks,
+        before: Counts,
+        after: Counts,
+        cpu: tuple[CpuTimes, CpuTimes],
+        managed_bytes: int,
+        folder: Path | None,
+    ) -> TorchRun:
+        records = {
+            rank.rank: timeline.read(rank.recorded or self._recorded(rank)) for rank in ranks.ranks
+            if (rank.recorded or self._recorded(rank)).exists()
+        }  # fmt: skip
+        found = [
+            rank_of(records.get(rank.rank), rank.rank, rank.host, rank.status or 0, _why(rank))
+            for rank in ranks.ranks
+        ]
+        links = after.links_since(before, self._net.topology)
+        failed = ranks.first_failed
+        notes = sorted({note for record in records.values() for note in record.notes})
+        run = TorchRun(
+            script=self._script,
+            arguments=self._arguments,
+            backend=self._options.backend,
+            algorithms={name: str(choice) for name, choice in self._choices.items()},
+            network=self._net.topology.describe(),
+            scenario=self._scenario.to_dict(),
+            status=0 if failed is None else _status(failed.status or 0),
+            error="" if failed is None else _failure(failed),
+            ranks=found,
+            links=links,
+            tiers=tier_bytes(links),
+            fidelity=self._fidelity(found, records, before, after, cpu),
+            management_bytes=managed_bytes,
+            groups_in_switches=self._trees.most_groups,
+            notes=[*notes, *([ranks.note] if ranks.note else [])],
+        )
+        if folder is not None:
+            write(run, list(records.values()), folder)
+        return run
+
+    def _recorded(self, rank: Rank) -> Path:
+        """Return where a rank that failed has written what it recorded, if it has."""
+        folder: Path = self._world.record.folder
+        return folder / "torch" / f"rank-{rank.rank}.json"
+
+    def _fidelity(
+        self,
+        ranks: Sequence[TorchRank],
+        records: Mapping[int, timeline.Record],
+        before: Counts,
+        after: Counts,
+        cpu: tuple[CpuTimes, CpuTimes],
+    ) -> Fidelity:
+        use = cpu_use(*cpu)
+        cpu_s = {
+            "switches": after.switches.cpu_seconds - before.switches.cpu_seconds,
+            "ranks": sum(rank.cpu_ns for rank in ranks) / 1e9,
+        }
+        capacity_s = (cpu[1].total - cpu[0].total) / os.sysconf("SC_CLK_TCK")
+        lateness_ns = {
+            f"{who}_{quantile}": known[quantile]
+            for who, known in (
+                ("switch", after.switches.lateness_ns), ("burst", after.switches.burst_ns),
+            )
+            for quantile in QUANTILES
+            if known
+        }  # fmt: skip
+        for quantile in QUANTILES:
+            late = [each.wake_lateness_ns.get(quantile, 0) for each in records.values()]
+            lateness_ns[f"rank_{quantile}"] = max(late, default=0)
+        lost = after.unplanned_since(before)
+        for rank in ranks:
+            for what in ("receive_errors", "send_errors", "socket_drops", "bad_icrc"):
+                lost[f"{rank.host}: {what}"] = rank.statistics.get(what, 0)
+        scenario = self._scenario
+        return judge(
+            completion_ns=max((rank.total_ns for rank in ranks), default=0) or None,
+            cpu_busy=use.busy,
+            cpu_stolen=use.steal,
+            cpu_own=min(sum(cpu_s.values()) / capacity_s, use.busy) if capacity_s else 0.0,
+            cpu_s=cpu_s,
+            lateness_ns=lateness_ns,
+            burst_ns=transport_of(scenario).burst_ns,
+            frame_ns=(scenario.mtu + FRAME_OVERHEAD_BYTES) * 8 * 10**9 // scenario.rate_bps,
+            unplanned_losses=lost,
+        )
+
+
+def write(run: TorchRun, records: Sequence[timeline.Record], folder: Path) -> None:
+    """Write the document and the timeline to a folder, which must be there."""
+    files.write_whole(folder / DOCUMENT, run.text())
+    files.write_whole(folder / TRACE, json.dumps(trace_of(records)))
+
+
+def _status(status: int) -> int:
+    """Return an exit status as a shell has it, from one as subprocess has it."""
+    return status if status >= 0 else 128 - status
+
+
+def _why(rank: Rank) -> str:
+    return "" if rank.status == 0 else "\n".join(rank.last_lines)
+
+
+def _failure(rank: Rank) -> str:
+    last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
+    said = f": {last}" if last else ""
+    return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"

@@ -1,0 +1,124 @@
+"""Which algorithm carries out which collective of PyTorch, by size."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from weft.agents.collectives.names import OPS, SWITCH_DTYPES, algorithms
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.units import listed, parse_size
+
+CHOSEN = ("allgather", "broadcast", "reduce-scatter", "allreduce")
+"""The collectives whose algorithm can be chosen. All others have one."""
+DEFAULTS = {
+    "allgather": "recursive-doubling<16KiB,multicast",
+    "broadcast": "k-nomial<16KiB,multicast",
+    "reduce-scatter": "ring<16KiB,switch",
+    "allreduce": "direct<16KiB,switch",
+}
+"""What docs/pytorch.md measures to be best."""
+FALLBACKS = {
+    "allgather": "ring", "broadcast": "k-nomial", "reduce-scatter": "ring", "allreduce": "ring",
+}  # fmt: skip
+"""What can do every type, operation and group."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice says by which algorithm a collective is done, by its bytes."""
+
+    collective: str
+    steps: tuple[tuple[int | None, str], ...]
+    """(the size in bytes below which it is used, or None: always; the algorithm), in order."""
+
+    def of(self, size_bytes: int) -> str:
+        """Return the algorithm for so many bytes."""
+        return next(name for below, name in self.steps if below is None or size_bytes < below)
+
+    def __str__(self) -> str:
+        return ",".join(
+            name if below is None else f"{name}<{below}" for below, name in self.steps
+        )
+
+
+def parse_choice(collective: str, text: str) -> Choice:
+    """Return the choice that a text describes, like ``ring`` or ``ring<64KiB,switch``.
+
+    Raises:
+        InputError: there is no such algorithm, or a size makes no sense.
+    """
+    known = [name for name in algorithms()[collective] if name != "optcast"]
+    steps: list[tuple[int | None, str]] = []
+    parts = [part.strip() for part in text.split(",")]
+    for place, part in enumerate(parts):
+        name, less, size = part.partition("<")
+        name = name.strip()
+        refuse(
+            name not in known,
+            f"--{collective} {text!r}: algorithm {name!r} is unknown{did_you_mean(name, known)}; "
+            f"choose {listed(known, 'or')}, or several by size, like 'ring<64KiB,{known[0]}'",
+        )
+        last = place == len(parts) - 1
+        refuse(
+            bool(less) == last,
+            f"--{collective} {text!r}: the last algorithm has no size, and each one before it has "
+            f"one, below which it is used, like 'ring<64KiB,{known[0]}'",
+        )
+        below = parse_size(size.strip()) if less else None
+        refuse(
+            below is not None and steps and below <= (steps[-1][0] or 0),
+            f"--{collective} {text!r}: sizes grow from one algorithm to the next",
+        )
+        steps.append((below, name))
+    return Choice(collective, tuple(steps))
+
+
+@dataclass
+class Choices:
+    """All choices of a run, and what a group can do."""
+
+    by_collective: Mapping[str, Choice]
+    multicasts: bool
+    """Whether the group has multicast groups of the switches."""
+    adds: bool
+    """Whether switches add for it."""
+    notes: set[str] = field(default_factory=set)
+    """Why another algorithm than the chosen one was used."""
+
+    def algorithm(
+        self, collective: str, size_bytes: int, dtype: str = "uint8", op: str = "sum"
+    ) -> str:
+        """Return the algorithm for a collective; if the chosen one cannot do it, another one that
+        can, with a note."""
+        name = self.by_collective[collective].of(size_bytes)
+        why = ""
+        if name == "multicast" and not self.multicasts:
+            why = "the switches hold no multicast group for it"
+        elif name == "switch" and not self.adds:
+            why = "the switches hold no aggregation tree for it"
+        elif name == "switch" and op not in ("sum", "average"):
+            why = f"switches add, and this is {op}"
+        elif name == "switch" and dtype not in SWITCH_DTYPES:
+            why = f"switches add {', '.join(SWITCH_DTYPES)}, and this is {dtype}"
+        elif name == "optcast" and op not in OPS:
+            why = f"reduction servers know {', '.join(OPS)}, and this is {op}"
+        if why:
+            self.notes.add(f"{collective} by {FALLBACKS[collective]} instead of {name}: {why}")
+            return FALLBACKS[collective]
+        return name
+
+
+def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:
+    """Return the choices by collective, the default where nothing is asked.
+
+    Raises:
+        InputError: something that is asked makes no sense.
+    """
+    for collective in asked:
+        if collective not in CHOSEN:
+            raise InputError(
+                f"collective {collective!r} has no choice of algorithms: {listed(CHOSEN)} have"
+            )
+    return {
+        collective: parse_choice(collective, asked.get(collective) or DEFAULTS[collective])
+        for collective in CHOSEN
+    }

@@ -1,0 +1,363 @@
+"""Groups of ranks of one process: their communicators on the network that the process shares."""
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+
+from weft.agents.collectives.agent import Failed, HostAgent
+from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.mailbox import Bytes, Mailbox, NotPassed
+from weft.agents.collectives.requests import Request
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.background import Background
+from weft.agents.servers.server import ReductionServer
+from weft.agents.transport.endpoint import Endpoint
+from weft.base.errors import InputError, RunError, WeftError
+from weft.pytorch.messages import GroupMade, RankEnded, RunnerLink, Settings
+
+Done = Callable[[str, int], None]
+"""Called in the network's thread when an operation ends: the error, or an empty text; and of a
+receive the rank that the message came from."""
+Introduction = dict[str, dict[str, list[int]]]
+"""What a rank tells each other rank of a group: its queue pairs by what they are for."""
+
+
+@dataclass
+class _Asked:
+    request: Request
+    buffer: Array
+    output: Array | None
+    done: Done
+
+
+class Network:
+    """The network of one process: an endpoint in the fabric and the groups that share it.
+
+    Args:
+        settings: of this process.
+
+    Raises:
+        MachineError: the sockets cannot be made, or the runner does not listen.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.endpoint = Endpoint(
+            ipv4(settings.addresses[settings.rank]),
+            settings.path_mtu,
+            settings.rate_bps,
+            seed=settings.seed * len(settings.addresses) + settings.rank,
+            options=settings.transport,
+        )
+        self._groups: list[Group] = []
+        self.failure = ""
+        """Why nothing works any more, or empty."""
+        self.ended = ""
+        """Which rank of the run has ended before its time, if any, in words."""
+        self.background = Background(
+            self.endpoint, settings.interface, self._attend, self._fail_all
+        )
+        self.runner = RunnerLink(settings, self._heard)
+        self.background.start()
+
+    def call(self, work: Callable[[], object]) -> object:
+        """Do something in the network's thread, and return what it returns, or raise what it
+        raises."""
+        over = threading.Event()
+        found: list[object] = []
+        raised: list[BaseException] = []
+
+        def doing() -> None:
+            try:
+                found.append(work())
+            except BaseException as error:
+                raised.append(error)
+            over.set()
+
+        self.background.post(doing)
+        over.wait()
+        if raised:
+            raise raised[0]
+        return found[0]
+
+    def make_group(
+        self, name: str, rank: int, members: Sequence[int], made: GroupMade, *, serves: bool
+    ) -> "Group":
+        """Make a group of ranks of the run; it must be connected.
+
+        Args:
+            rank: this process's rank in the group.
+            members: ranks of the run, in the order of the group's own.
+            made: what the switches hold for it.
+            serves: whether each rank's host is a reduction server for it, too.
+        """
+        addresses = [ipv4(self.settings.addresses[member]) for member in members]
+
+        def make() -> Group:
+            group = Group(self, name, rank, members, addresses, made, serves)
+            self._groups.append(group)
+            self.background.driver.join_groups()
+            return group
+
+        group = self.call(make)
+        assert isinstance(group, Group)
+        return group
+
+    def drop_group(self, group: "Group") -> None:
+        """Forget a group: nothing is done for it any more."""
+
+        def drop() -> None:
+            if group in self._groups:
+                self._groups.remove(group)
+                group.leave()
+
+        try:
+            self.call(drop)
+        except RunError:
+            return
+
+    def statistics(self) -> dict[str, int]:
+        """Return the counters of transport and driver."""
+        return {**asdict(self.endpoint.statistics), **self.background.driver.counters()}
+
+    def close(self) -> None:
+        """End the thread and close all sockets."""
+        self.background.close()
+        self.runner.close()
+
+    def _attend(self) -> None:
+        for group in list(self._groups):
+            group.take_events()
+
+    def _fail_all(self, reason: str) -> None:
+        self.failure = reason
+        for group in list(self._groups):
+            group.fail(reason)
+
+    def _heard(self, message: object) -> None:
+        """Take what the runner says, in the thread that reads it."""
+
+        def take() -> None:
+            if message is None:
+                self._fail_all("the runner is gone")
+                return
+            assert isinstance(message, RankEnded)
+            lost = f"lost rank {message.rank} of the run: its process {message.how}"
+            self.ended = self.ended or lost
+            for group in list(self._groups):
+                if message.rank in group.members:
+                    group.fail(lost)
+
+        try:
+            self.background.post(take)
+        except RunError:
+            return
+
+
+class Group:
+    """A group of ranks as one of them has it: collectives in one order, and messages.
+
+    It is made, and all of it happens, in the network's thread, but for `collective`, `send` and
+    `receive`, which may be called in any.
+    """
+
+    def __init__(
+        self,
+        network: Network,
+        name: str,
+        rank: int,
+        members: Sequence[int],
+        addresses: Sequence[int],
+        made: GroupMade,
+        serves: bool,
+    ) -> None:
+        self._network = network
+        self.name = name
+        self.rank = rank
+        self.size = len(addresses)
+        self.members = list(members)
+        """The ranks of the run that are its members."""
+        self.failure = ""
+        """Why nothing can be done in it any more, or empty."""
+        endpoint = network.endpoint
+        others = [other for other in range(self.size) if other != rank]
+        servers = list(addresses) if serves else []
+        self._communicator = Communicator(
+            endpoint, rank, addresses, [ipv4(group) for group in made.groups], others, servers,
+            made.job,
+        )  # fmt: skip
+        self._agent = HostAgent(endpoint, self._communicator)
+        self._mailbox = Mailbox(endpoint, rank, addresses)
+        self._server: ReductionServer | None = None
+        if serves:
+            self._server = ReductionServer(endpoint)
+            self._server.add_job(0, rank, addresses, servers)
+        self._parts = [
+            part for part in (self._agent, self._mailbox, self._server) if part is not None
+        ]
+        for part in self._parts:
+            network.background.agents.add(part)
+        self._waiting: deque[_Asked] = deque()
+        """Collectives for which there is no room yet."""
+        self._running: dict[int, Done] = {}
+        self._next_number = 0
+        self._messages: dict[int, Done] = {}
+        self._next_key = 0
+        self._lock = threading.Lock()
+
+    def introduction(self) -> Introduction:
+        """Return what the other ranks must be told, by their number in the group."""
+        known = {
+            "rank": self._communicator.introduction(),
+            "mail": self._mailbox.members.introduction(),
+        }
+        if self._server is not None:
+            known["server"] = self._server.jobs[0].members.introduction()
+        return {
+            what: {str(peer): [*words] for peer, words in each.items()}
+            for what, each in known.items()
+        }
+
+    def connect(self, introductions: Sequence[Introduction]) -> None:
+        """Connect all queue pairs, given what every rank of the group says.
+
+        Raises:
+            InputError: something is lacking.
+        """
+        own, size = str(self.rank), self.size
+
+        def said(by: int, what: str, to: int) -> list[int]:
+            return introductions[by][what][str(to)]
+
+        try:
+            ranks = {
+                peer: said(peer, "rank", self.rank)
+                if peer < size
+                else said(peer - size, "server", self.rank)
+                for peer in self._communicator.queue_pairs
+            }
+            mail = {
+                peer: said(peer, "mail", self.rank) for peer in self._mailbox.members.queue_pairs
+            }
+            self._communicator.connect(ranks)
+            self._mailbox.members.connect(mail)
+            if self._server is not None:
+                server = self._server.jobs[0].members
+                me = size + self.rank
+                server.connect(
+                    {
+                        peer: said(peer, "rank", me) if peer < size
+                        else said(peer - size, "server", me)
+                        for peer in server.queue_pairs
+                    }
+                )
+        except (KeyError, IndexError) as error:
+            raise InputError(f"group {self.name}: a rank did not name {own}: {error}") from error
+
+    def collective(
+        self, request: Request, buffer: Array, output: Array | None, done: Done
+    ) -> None:
+        """Begin a collective when those before it have left room for it. All ranks ask for the same
+        in the same order.
+
+        Args:
+            request: its number is set here.
+            buffer, output: as `HostAgent.start` has them; they belong to it until it is done.
+        """
+
+        def begin() -> None:
+            self._waiting.append(_Asked(request, buffer, output, done))
+            self._start()
+
+        self._post(begin, done)
+
+    def send(self, peer: int, tag: int, memory: Bytes, done: Done) -> None:
+        """Send a message to a rank of the group."""
+
+        def begin() -> None:
+            self._mailbox.send(self._key(done), peer, tag, memory, time.monotonic_ns())
+            self.take_events()
+
+        self._post(begin, done)
+
+    def receive(self, source: int | None, tag: int, memory: Bytes, done: Done) -> None:
+        """Receive a message from a rank of the group, or from any."""
+
+        def begin() -> None:
+            self._mailbox.receive(self._key(done), source, tag, memory, time.monotonic_ns())
+            self.take_events()
+
+        self._post(begin, done)
+
+    def take_events(self) -> None:
+        """Tell whoever waits of what has ended."""
+        while (event := self._agent.next_event()) is not None:
+            done = self._running.pop(event.number)
+            error = event.error if isinstance(event, Failed) else ""
+            if error:
+                self.fail(error)
+            done(error, -1)
+        while (mail := self._mailbox.next_event()) is not None:
+            done = self._messages.pop(mail.key)
+            if isinstance(mail, NotPassed):
+                done(mail.error, -1)
+            else:
+                done("", mail.source)
+        if self._agent.failure and not self.failure:
+            self.fail(self._agent.failure)
+        self._start()
+
+    def fail(self, reason: str) -> None:
+        """Let all that is under way, and all that is asked for later, fail for a reason."""
+        if self.failure:
+            return
+        self.failure = reason
+        self._agent.abort(reason, time.monotonic_ns())
+        self._mailbox.give_up(reason)
+        waiting, self._waiting = self._waiting, deque()
+        for asked in waiting:
+            asked.done(reason, -1)
+        self.take_events()
+
+    def leave(self) -> None:
+        """Leave the network; what is under way fails."""
+        self.fail(f"group {self.name} was destroyed")
+        for part in self._parts:
+            self._network.background.agents.remove(part)
+
+    def _post(self, work: Callable[[], None], done: Done) -> None:
+        """Do something in the network's thread, or say why that is not possible."""
+
+        def doing() -> None:
+            if self.failure or self._network.failure:
+                done(self.failure or self._network.failure, -1)
+            else:
+                work()
+
+        self._network.background.post(doing)
+
+    def _key(self, done: Done) -> int:
+        self._next_key += 1
+        self._messages[self._next_key] = done
+        return self._next_key
+
+    def _start(self) -> None:
+        while self._waiting and self._agent.has_room(self._next_number):
+            asked = self._waiting.popleft()
+            number = self._next_number
+            self._running[number] = asked.done
+            self._next_number += 1
+            try:
+                self._agent.start(
+                    replace(asked.request, number=number), asked.buffer, time.monotonic_ns(), asked.output
+                )
+            except WeftError as error:
+                del self._running[number]
+                self.fail(str(error))
+                asked.done(str(error), -1)
+                return
+
+

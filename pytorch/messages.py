@@ -1,0 +1,224 @@
+"""What a rank's process is told when it starts, and what it and the runner say to each other: JSON
+lines over a Unix stream socket, which crosses network namespaces.
+
+The runner owns the switches. So a rank asks it for the multicast groups and the aggregation job of
+a group of ranks (rank 0 of the group asks, and tells the others by torch's store), and hears of
+ranks that have ended.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.agents.collectives.communicator import SwitchJob
+from weft.agents.transport.types import TransportOptions
+from weft.base.errors import InputError, MachineError, RunError
+
+SETTINGS = "WEFT_PYTORCH"
+"""The environment variable with the path of a rank's settings."""
+ANSWER_S = 60.0
+"""How long the runner may take to answer."""
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of one rank's process."""
+
+    rank: int
+    host: str
+    addresses: list[str]
+    """The IPv4 address of every rank of the run, in the fabric."""
+    interface: str
+    """The name of the rank's interface in the fabric."""
+    socket: str
+    """Where the runner listens."""
+    folder: str
+    """Where the rank writes what it has recorded."""
+    path_mtu: int
+    rate_bps: int
+    """The rate of the rank's own link."""
+    pace_bps: int
+    """The rate of the slowest link that a multicast goes over."""
+    seed: int
+    transport: TransportOptions
+    algorithms: dict[str, str]
+    """What was asked for by collective: `weft.pytorch.choices`."""
+    backend: str = "weft"
+    """What `init_process_group` without a backend gets."""
+
+    @staticmethod
+    def read(environment: Mapping[str, str]) -> "Settings":
+        """Return the settings that the environment names.
+
+        Raises:
+            InputError: it names none, or they cannot be read.
+        """
+        path = environment.get(SETTINGS)
+        if not path:
+            raise InputError(
+                f"{SETTINGS} is not set: 'weft torch run SCRIPT' starts ranks with the backend weft"
+            )
+        try:
+            return msgspec.json.decode(Path(path).read_bytes(), type=Settings)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise InputError(f"settings {path!r} cannot be read: {error}") from error
+
+
+class _Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
+    """All messages have a ``kind`` in their JSON object, which says which one it is."""
+
+
+class Here(_Message, frozen=True, tag="here"):
+    """A rank introduces itself."""
+
+    rank: int
+    pid: int
+
+
+class MakeGroup(_Message, frozen=True, tag="make_group"):
+    """A rank asks for what the switches hold for a group of ranks."""
+
+    name: str
+    ranks: list[int]
+    """Ranks of the run, in the order of the group's own."""
+    multicast: bool
+    aggregation: bool
+
+
+class GroupMade(_Message, frozen=True, tag="group_made"):
+    """The runner has done so."""
+
+    name: str
+    groups: list[str]
+    """IPv4 addresses of the multicast groups; empty: nothing is multicast."""
+    job: SwitchJob | None = None
+    """What the switches know the group as, if they add for it."""
+    note: str = ""
+    """Why something that was asked for is not there."""
+
+
+class DropGroup(_Message, frozen=True, tag="drop_group"):
+    """A rank needs a group no more. Once all of its ranks have said so, the switches forget it."""
+
+    name: str
+
+
+class Recorded(_Message, frozen=True, tag="recorded"):
+    """A rank has written what it has recorded, and will start nothing more. It serves its peers
+    until the runner says that all are done."""
+
+    path: str
+
+
+class RankEnded(_Message, frozen=True, tag="rank_ended"):
+    """The process of a rank has ended before it said that it is done."""
+
+    rank: int
+    how: str
+
+
+class AllDone(_Message, frozen=True, tag="all_done"):
+    """Every rank is done, or has ended."""
+
+
+Message = Here | MakeGroup | GroupMade | DropGroup | Recorded | RankEnded | AllDone
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """Return one line of JSON."""
+    return _ENCODER.encode(message) + b"\n"
+
+
+def decode(line: bytes) -> Message:
+    """Return the message of a line. Raises msgspec.MsgspecError or InputError for what is none."""
+    return _DECODER.decode(line)
+
+
+class RunnerLink:
+    """A rank's connection to the runner; a thread reads what comes.
+
+    Args:
+        heard: called in that thread with each message that answers nothing, and with None when the
+            runner is gone.
+
+    Raises:
+        MachineError: the runner does not listen.
+    """
+
+    def __init__(self, settings: Settings, heard: Any) -> None:
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._socket.connect(settings.socket)
+        except OSError as error:
+            raise MachineError(f"the runner at {settings.socket}: {error.strerror}") from error
+        self._heard = heard
+        self._answers: dict[str, GroupMade] = {}
+        self._changed = threading.Condition()
+        self._gone = False
+        self.all_done = threading.Event()
+        """Set when every rank is done, or the runner is gone."""
+        self.say(Here(settings.rank, os.getpid()))
+        self._thread = threading.Thread(target=self._listen, name="weft-runner", daemon=True)
+        self._thread.start()
+
+    def say(self, message: Message) -> None:
+        """Send a message; it is lost if the runner is gone."""
+        try:
+            self._socket.sendall(encode(message))
+        except OSError:
+            self.all_done.set()
+
+    def make_group(self, asked: MakeGroup) -> GroupMade:
+        """Ask for a group, and return what there is of it.
+
+        Raises:
+            RunError: the runner does not answer.
+        """
+        self.say(asked)
+        with self._changed:
+            self._changed.wait_for(lambda: asked.name in self._answers or self._gone, ANSWER_S)
+            if asked.name not in self._answers:
+                raise RunError(f"group {asked.name}: the runner did not answer")
+            return self._answers.pop(asked.name)
+
+    def close(self) -> None:
+        """Close the connection."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass
+        self._thread.join(1.0)
+        self._socket.close()
+
+    def _listen(self) -> None:
+        partial = b""
+        while True:
+            try:
+                chunk = self._socket.recv(1 << 16)
+            except OSError:
+                chunk = b""
+            if not chunk:
+                break
+            *lines, partial = (partial + chunk).split(b"\n")
+            for line in lines:
+                message = decode(line)
+                if isinstance(message, GroupMade):
+                    with self._changed:
+                        self._answers[message.name] = message
+                        self._changed.notify_all()
+                elif isinstance(message, AllDone):
+                    self.all_done.set()
+                else:
+                    self._heard(message)
+        with self._changed:
+            self._gone = True
+            self._changed.notify_all()
+        self.all_done.set()
+        self._heard(None)

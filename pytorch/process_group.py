@@ -1,0 +1,1163 @@
+"""The process group: torch.distributed's collectives over the network of P4 switches.
+
+It is a subclass of `torch.distributed.ProcessGroup` (torch 2.13), registered as backend ``weft`` for
+tensors on the CPU by `register`. The names that torch 2.14 calls beside those of 2.13 are here, too;
+they are untested.
+
+Each call returns at once with a `Work`. Packets move in a thread of the process that does not hold
+Python's lock meanwhile (`weft.agents.drivers.background`); what ends is told by threads of a small
+pool, in which callbacks of futures run.
+"""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+
+from weft.agents.collectives.mailbox import Bytes
+from weft.agents.collectives.requests import Request
+from weft.base.errors import InputError, RunError, refuse
+from weft.pytorch import tensors as memory_of
+from weft.pytorch.choices import Choices, choices_of
+from weft.pytorch.groups import Group, Introduction, Network
+from weft.pytorch.messages import DropGroup, GroupMade, MakeGroup, Settings
+from weft.pytorch.tensors import Pool
+from weft.pytorch.timeline import Operation, Timeline
+
+NAME = "weft"
+BUFFERED_BYTES = 64 << 20
+"""The most bytes of messages that a process keeps for receives which have not come. A send beyond
+that waits for its receive."""
+LOOK_S = 0.01
+"""Between two looks for what other ranks have said in the store."""
+MOST_TAG = (1 << 31) - 1
+FINISHERS = 8
+"""The most threads in which callbacks of futures run."""
+BARRIER_BYTES = 1
+
+_OPS: dict[Any, str] = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "average",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.PRODUCT: "product",
+    dist.ReduceOp.BAND: "bitwise-and",
+    dist.ReduceOp.BOR: "bitwise-or",
+    dist.ReduceOp.BXOR: "bitwise-xor",
+}
+
+
+class Session:
+    """What the groups of one process share: its network, its record, its threads."""
+
+    def __init__(self, settings: Settings, timeline: Timeline) -> None:
+        self.settings = settings
+        self.network = Network(settings)
+        self.timeline = timeline
+        self.choices = choices_of(settings.algorithms)
+        self.finishers = ThreadPoolExecutor(FINISHERS, "weft-results")
+        self.pool = Pool()
+        self.notes: set[str] = set()
+        self.buffered_bytes = 0
+        self.lock = threading.Lock()
+
+    def buffer(self, size_bytes: int) -> bool:
+        """Return whether there is room to keep so many bytes of messages."""
+        with self.lock:
+            if self.buffered_bytes + size_bytes > BUFFERED_BYTES:
+                return False
+            self.buffered_bytes += size_bytes
+            return True
+
+    def unbuffer(self, size_bytes: int) -> None:
+        """Give such room back."""
+        with self.lock:
+            self.buffered_bytes -= size_bytes
+
+
+_session: Session | None = None
+_prepared: tuple[Settings, Timeline] | None = None
+
+
+def prepare(settings: Settings, timeline: Timeline) -> None:
+    """Say what the groups of this process are made with."""
+    global _prepared
+    _prepared = settings, timeline
+
+
+def session() -> Session:
+    """Return what the groups of this process share; it is made when it is first asked for.
+
+    Raises:
+        InputError: the process was not started as a rank.
+        MachineError: its network cannot be opened.
+    """
+    global _session
+    if _session is None:
+        if _prepared is None:
+            raise InputError(
+                "backend weft: this process is no rank of a run; start the script by 'weft torch "
+                "run SCRIPT'"
+            )
+        _session = Session(*_prepared)
+    return _session
+
+
+def open_session() -> Session | None:
+    """Return what the groups of this process share, if there is any."""
+    return _session
+
+
+class WeftWork(dist._Work):  # type: ignore[misc]
+    """An operation that was begun.
+
+    Args:
+        what: its name in messages.
+        timeout: how long `wait` waits if it is not told.
+        result: the tensors that it ends with.
+    """
+
+    def __init__(
+        self, what: str, timeout: timedelta, result: Sequence[torch.Tensor], timeline: Timeline
+    ) -> None:
+        super().__init__()
+        self.what = what
+        self._timeout_s = timeout.total_seconds()
+        self._result = list(result)
+        self._timeline = timeline
+        self._future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+        self._ended = threading.Event()
+        self._error = ""
+        self._source = -1
+
+    def end(self, error: str = "", source: int = -1) -> None:
+        """Say that the operation has ended, in failure if there is an error."""
+        self._error, self._source = error, source
+        self._ended.set()
+        if error:
+            self._future.set_exception(RuntimeError(f"{self.what}: {error}"))
+        else:
+            self._future.set_result(self._result)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
+        if not self._ended.is_set():
+            begun_ns = time.monotonic_ns()
+            seconds = timeout.total_seconds() if timeout else 0.0
+            over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
+            self._timeline.waited(begun_ns)
+            if not over:
+                raise RuntimeError(
+                    f"{self.what}: no end within {seconds or self._timeout_s:g} s"
+                )
+        if self._error:
+            raise RuntimeError(f"{self.what}: {self._error}")
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the end."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Return whether it has ended."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Return whether it has ended well."""
+        return self._ended.is_set() and not self._error
+
+    def exception(self) -> RuntimeError | None:
+        """Return what went wrong, if anything."""
+        return RuntimeError(f"{self.what}: {self._error}") if self._error else None
+
+    def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
+        """Return a future of the tensors that it ends with."""
+        return self._future
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the tensors that it ends with."""
+        self.wait()
+        return self._result
+
+    def _source_rank(self) -> int:
+        return self._source
+
+    source_rank = _source_rank
+
+
+class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+    """A group of ranks whose collectives go over the fabric.
+
+    Args:
+        store: of the group, by which its ranks find each other.
+        rank, size: of this process in the group.
+        timeout: of operations that are not told another.
+        name: of the group.
+        shared: what the groups of this process share.
+
+    Raises:
+        RunError: a rank of the group has ended, or did not come in time.
+    """
+
+    supports_coalescing = False
+    supports_splitting = False
+    supports_time_estimate = False
+
+    def __init__(
+        self, store: Any, rank: int, size: int, timeout: timedelta, name: str, shared: Session
+    ) -> None:
+        super().__init__(rank, size)
+        self._shared = shared
+        self._rank = rank
+        self._size = size
+        self._timeout = timeout
+        self._messages = 0
+        """How many collectives have been done by messages."""
+        self._store = store
+        self._name = name
+        members, made = self._meet(store, name)
+        self._choices = Choices(
+            shared.choices, bool(made.groups), made.job is not None, shared.notes
+        )
+        if made.note:
+            shared.notes.add(made.note)
+        serves = any(
+            algorithm == "optcast" for choice in shared.choices.values()
+            for _, algorithm in choice.steps
+        )  # fmt: skip
+        self._group: Group = shared.network.make_group(name, rank, members, made, serves=serves)
+        mine = msgspec.json.encode(self._group.introduction())
+        store.set(f"weft/queue pairs/{rank}", mine)
+        texts = [self._told(f"weft/queue pairs/{other}") for other in range(size)]
+        introductions = [msgspec.json.decode(text, type=Introduction) for text in texts]
+        shared.network.call(lambda: self._group.connect(introductions))
+        shared.timeline.begin()
+
+    def _meet(self, store: Any, name: str) -> tuple[list[int], GroupMade]:
+        """Return which ranks of the run the group has, and what the switches hold for it."""
+        shared = self._shared
+        store.set(f"weft/member/{self._rank}", str(shared.settings.rank))
+        if self._rank:
+            texts = self._told("weft/members"), self._told("weft/made")
+            members = msgspec.json.decode(texts[0], type=list[int])
+            return members, msgspec.json.decode(texts[1], type=GroupMade)
+        members = [int(self._told(f"weft/member/{other}")) for other in range(self._size)]
+        used = {name for choice in shared.choices.values() for _, name in choice.steps}
+        if self._size > 1 and used & {"multicast", "switch"}:
+            made = shared.network.runner.make_group(
+                MakeGroup(name, members, "multicast" in used, "switch" in used)
+            )
+        else:
+            made = GroupMade(name, [])
+        store.set("weft/members", msgspec.json.encode(members))
+        store.set("weft/made", msgspec.json.encode(made))
+        return members, made
+
+    def _told(self, key: str) -> bytes:
+        """Return what another rank says in the store, once it is there."""
+        end_s = time.monotonic() + self._timeout.total_seconds()
+        while not self._store.check([key]):
+            lost = self._shared.network.failure or self._shared.network.ended
+            if lost:
+                raise RunError(f"group {self._name}: {lost}")
+            refuse(
+                time.monotonic() > end_s,
+                f"group {self._name}: not all ranks came within "
+                f"{self._timeout.total_seconds():g} s; {key!r} is missing",
+                RunError,
+            )
+            time.sleep(LOOK_S)
+        found: bytes = self._store.get(key)
+        return found
+
+    # -- what torch asks of a group
+
+    def getBackendName(self) -> str:  # noqa: N802
+        """Return the backend's name."""
+        return NAME
+
+    def name(self) -> str:
+        """Return the backend's name."""
+        return NAME
+
+    @property
+    def pg_name(self) -> str:
+        """Return the name by which torch knows the group."""
+        return str(distributed_c10d._world.pg_names[self])
+
+    @property
+    def group_name(self) -> str:
+        """Return the name by which torch knows the group."""
+        return self.pg_name
+
+    @property
+    def group_desc(self) -> str:
+        """Return what the group is for, as torch was told."""
+        return getattr(self, "_description", "undefined")
+
+    def _set_group_desc(self, description: str) -> None:
+        self._description = description
+
+    def _set_group_name(self, name: str) -> None:
+        pass
+
+    def _get_backend(self, device: Any) -> "WeftProcessGroup":
+        return self
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        return [torch.device("cpu")]
+
+    @property
+    def bound_device_id(self) -> None:
+        """Return None: the group is bound to no device."""
+        return None
+
+    def size(self) -> int:
+        """Return the number of ranks."""
+        return self._size
+
+    def rank(self) -> int:
+        """Return this process's rank in the group."""
+        return self._rank
+
+    def set_timeout(self, timeout: timedelta) -> None:
+        """Set the timeout of operations that are not told another."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    def shutdown(self) -> None:
+        """Leave the group. Its trees leave the switches when all of its ranks have left."""
+        self._shared.network.drop_group(self._group)
+        self._shared.network.runner.say(DropGroup(self._group.name))
+
+    abort = shutdown
+
+    # -- collectives
+
+    def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
+        """Give all ranks the root's tensor."""
+        (tensor,) = tensors
+        root = int(opts.rootRank) if opts is not None else 0
+        size = memory_of.size_bytes(tensor)
+        algorithm = self._choices.algorithm("broadcast", size)
+        work, begun = self._begin("broadcast", tensors, tensors, opts)
+        if self._is_trivial(work, begun, algorithm, size):
+            return work
+        buffer, scratch = self._usable(tensor, reads=True)
+
+        def finish() -> None:
+            if scratch:
+                memory_of.write(tensor, buffer)
+                self._shared.pool.give(buffer)
+
+        request = self._request("broadcast", algorithm, size, opts, root=root)
+        self._collective(request, buffer, None, work, begun, size, finish)
+        return work
+
+    def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
+        """Reduce a tensor of all ranks; all get the result."""
+        return self._allreduce("allreduce", tensors, opts)
+
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
+        """Reduce several tensors together."""
+        return self._allreduce("allreduce_coalesced", tensors, opts)
+
+    def allgather(
+        self,
+        output_tensors: Sequence[Sequence[torch.Tensor]],
+        input_tensors: Sequence[torch.Tensor],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give all ranks the tensors of all, which may differ in size."""
+        (outputs,), (tensor,) = output_tensors, input_tensors
+        refuse(
+            len(outputs) != self._size,
+            f"allgather: {len(outputs)} outputs for {self._size} ranks",
+        )
+        return self._allgather("allgather", [[each] for each in outputs], [tensor], outputs, opts)
+
+    def allgather_coalesced(
+        self,
+        output_lists: Sequence[Sequence[torch.Tensor]],
+        input_list: Sequence[torch.Tensor],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give all ranks several tensors of all: a list of outputs for each input."""
+        outputs = [[each[rank] for each in output_lists] for rank in range(self._size)]
+        flat = [each for one in output_lists for each in one]
+        return self._allgather("allgather_coalesced", outputs, input_list, flat, opts)
+
+    def all_gather_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
+    ) -> WeftWork:
+        """Give all ranks the tensors of all, one behind the other in one tensor."""
+        return self._gather_single("all_gather_single", [output], [input], opts)
+
+    def all_gather_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
+    ) -> WeftWork:
+        """Do several `all_gather_single` together."""
+        return self._gather_single("all_gather_single_coalesced", outputs, inputs, opts)
+
+    _allgather_base = all_gather_single
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def reduce_scatter(
+        self,
+        output_tensors: Sequence[torch.Tensor],
+        input_tensors: Sequence[Sequence[torch.Tensor]],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Reduce a list of tensors, one for each rank; each gets its own. They may differ in
+        size."""
+        (output,), (inputs,) = output_tensors, input_tensors
+        refuse(
+            len(inputs) != self._size,
+            f"reduce_scatter: {len(inputs)} inputs for {self._size} ranks",
+        )
+        return self._reduce_scatter("reduce_scatter", [output], [[each] for each in inputs], opts)
+
+    def reduce_scatter_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
+    ) -> WeftWork:
+        """Reduce a tensor that has a part for each rank; each gets its own."""
+        return self._scatter_single("reduce_scatter_single", [output], [input], opts)
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor], opts: Any = None
+    ) -> WeftWork:
+        """Do several `reduce_scatter_single` together."""
+        return self._scatter_single("reduce_scatter_single_coalesced", outputs, inputs, opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def all_to_all_single(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_split_sizes: Sequence[int] = (),
+        input_split_sizes: Sequence[int] = (),
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give each rank a part of the tensor, and get its part for this one. Without sizes all
+        parts are equal."""
+        what = "all_to_all_single"
+        if not (output_split_sizes or input_split_sizes):
+            return self._alltoall_equal(output, input, opts)
+        parts = [
+            _split(f"{what}: the {which}", tensor, sizes, self._size)
+            for which, tensor, sizes in (
+                ("output", output, output_split_sizes), ("input", input, input_split_sizes),
+            )
+        ]  # fmt: skip
+        return self._exchange(what, dict(enumerate(parts[0])), dict(enumerate(parts[1])),
+                              [output], opts)  # fmt: skip
+
+    alltoall_base = all_to_all_single
+
+    def alltoall(
+        self,
+        output_tensors: Sequence[torch.Tensor],
+        input_tensors: Sequence[torch.Tensor],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give each rank a tensor of a list, and get one from each; they may differ in size."""
+        for which, given in (("outputs", output_tensors), ("inputs", input_tensors)):
+            refuse(
+                len(given) != self._size, f"alltoall: {len(given)} {which} for {self._size} ranks"
+            )
+        return self._exchange(
+            "alltoall", dict(enumerate(output_tensors)), dict(enumerate(input_tensors)),
+            output_tensors, opts,
+        )  # fmt: skip
+
+    def gather(
+        self,
+        output_tensors: Sequence[Sequence[torch.Tensor]],
+        input_tensors: Sequence[torch.Tensor],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give the root the tensors of all ranks."""
+        (tensor,) = input_tensors
+        root = int(opts.rootRank)
+        outputs = output_tensors[0] if self._rank == root else []
+        refuse(
+            self._rank == root and len(outputs) != self._size,
+            f"gather: {len(outputs)} outputs for {self._size} ranks",
+        )
+        return self._exchange(
+            "gather", dict(enumerate(outputs)), {root: tensor}, list(outputs), opts
+        )
+
+    gather_single = gather
+
+    def scatter(
+        self,
+        output_tensors: Sequence[torch.Tensor],
+        input_tensors: Sequence[Sequence[torch.Tensor]],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Give each rank a tensor of the root's."""
+        (output,) = output_tensors
+        root = int(opts.rootRank)
+        inputs = input_tensors[0] if self._rank == root else []
+        refuse(
+            self._rank == root and len(inputs) != self._size,
+            f"scatter: {len(inputs)} inputs for {self._size} ranks",
+        )
+        return self._exchange("scatter", {root: output}, dict(enumerate(inputs)), [output], opts)
+
+    def reduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
+        """Reduce a tensor of all ranks; the root gets the result."""
+        return self._reduce(tensors, opts)
+
+    def barrier(self, opts: Any = None) -> WeftWork:
+        """Wait for all ranks."""
+        work, begun = self._begin("barrier", [], [], opts)
+        if self._is_trivial(work, begun, "", BARRIER_BYTES):
+            return work
+        buffer = np.zeros(self._size * BARRIER_BYTES, np.uint8)
+        request = self._request("allgather", "recursive-doubling", BARRIER_BYTES, opts)
+        self._collective(request, buffer, None, work, begun, 0, lambda: None)
+        return work
+
+    def monitored_barrier(
+        self, timeout: timedelta | None = None, wait_all_ranks: bool = False
+    ) -> None:
+        """Wait for all ranks, for so long at most."""
+        self.barrier().wait(timeout)
+
+    # -- messages
+
+    def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WeftWork:
+        """Send a tensor to a rank. It is copied, as far as there is room, so that it belongs to the
+        caller at once."""
+        (tensor,) = tensors
+        self._check_peer("send", dst, tag)
+        work, begun = self._begin("send", tensors, [], None)
+        size = memory_of.size_bytes(tensor)
+        keeps = self._shared.buffer(size)
+        memory = np.empty(size, np.uint8) if keeps or not memory_of.is_plain(tensor) else None
+        if memory is not None:
+            memory_of.read(tensor, memory)
+        else:
+            memory = memory_of.bytes_of(tensor)
+
+        def done(error: str, _source: int) -> None:
+            if keeps:
+                self._shared.unbuffer(size)
+                self._note(work, "", begun, size, error)
+            else:
+                self._end(work, "", begun, size, error)
+
+        self._group.send(dst, tag, memory, done)
+        if keeps:
+            work.end()
+        return work
+
+    def recv(self, tensors: Sequence[torch.Tensor], src: int, tag: int = 0) -> WeftWork:
+        """Receive a tensor from a rank."""
+        self._check_peer("recv", src, tag)
+        return self._receive("recv", tensors, src, tag)
+
+    def recv_anysource(self, tensors: Sequence[torch.Tensor], tag: int = 0) -> WeftWork:
+        """Receive a tensor from any rank; the work knows from which."""
+        return self._receive("recv_anysource", tensors, None, tag)
+
+    # -- how
+
+    def _begin(
+        self, what: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], opts: Any
+    ) -> tuple[WeftWork, int]:
+        memory_of.check(what, [*inputs, *outputs])
+        work = WeftWork(
+            f"{what} on rank {self._rank} of group {self._group.name!r}",
+            self._timeout_of(opts), outputs, self._shared.timeline,
+        )  # fmt: skip
+        return work, time.monotonic_ns()
+
+    def _timeout_of(self, opts: Any) -> timedelta:
+        """Return the timeout that an operation was told, or else the group's."""
+        given = getattr(opts, "timeout", None)
+        if isinstance(given, timedelta) and given.total_seconds() > 0:
+            return given
+        return self._timeout
+
+    def _request(
+        self,
+        collective: str,
+        algorithm: str,
+        counts: int | tuple[int, ...],
+        opts: Any,
+        dtype: str = "uint8",
+        op: str = "sum",
+        root: int = 0,
+    ) -> Request:
+        return Request(
+            0, collective, algorithm, counts, dtype, op, root,
+            pace_bps=self._shared.settings.pace_bps,
+            timeout_ns=int(self._timeout_of(opts).total_seconds() * 1e9),
+        )  # fmt: skip
+
+    def _is_trivial(self, work: WeftWork, begun: int, algorithm: str, size: int) -> bool:
+        """Return whether there is nothing to be done, and end the work then."""
+        if self._size > 1 and size:
+            return False
+        self._end(work, algorithm, begun, size, "")
+        return True
+
+    def _note(self, work: WeftWork, algorithm: str, begun: int, size: int, error: str) -> None:
+        name = work.what.partition(" ")[0]
+        self._shared.timeline.ended(
+            Operation(
+                name, algorithm, self._group.name, size, begun, time.monotonic_ns(), error
+            )
+        )
+
+    def _end(
+        self, work: WeftWork, algorithm: str, begun: int, size: int, error: str, source: int = -1
+    ) -> None:
+        self._note(work, algorithm, begun, size, error)
+        work.end(error, source)
+
+    def _collective(
+        self,
+        request: Request,
+        buffer: Any,
+        output: Any,
+        work: WeftWork,
+        begun: int,
+        size: int,
+        finish: Callable[[], None],
+    ) -> None:
+        """Let the network do a collective, and then finish it in a thread of the pool."""
+
+        def ended(error: str) -> None:
+            if not error:
+                try:
+                    finish()
+                except Exception as failure:
+                    error = f"{type(failure).__name__}: {failure}"
+            self._end(work, request.algorithm, begun, size, error)
+
+        def done(error: str, _source: int) -> None:
+            self._later(lambda: ended(error))
+
+        self._group.collective(request, buffer, output, done)
+
+    def _later(self, work: Callable[[], None]) -> None:
+        try:
+            self._shared.finishers.submit(work)
+        except RuntimeError:  # the interpreter is about to end
+            work()
+
+    def _usable(self, tensor: torch.Tensor, *, reads: bool) -> tuple[Bytes, bool]:
+        """Return the memory of a tensor, or other memory in its place; and whether it is that."""
+        if memory_of.is_plain(tensor):
+            return memory_of.bytes_of(tensor), False
+        memory = self._shared.pool.take(memory_of.size_bytes(tensor))
+        if reads:
+            memory_of.read(tensor, memory)
+        return memory, True
+
+    def _reduction(self, what: str, dtype: torch.dtype, opts: Any) -> tuple[str, str, Any]:
+        """Return numpy's type, the operation, and the factor of PREMUL_SUM or None."""
+        asked = opts.reduceOp if opts is not None else dist.ReduceOp.SUM
+        factor = None
+        if asked == dist.ReduceOp.PREMUL_SUM:
+            factor = memory_of.scalar_of(asked.__getstate__()[1])
+            name = "sum"
+            refuse(
+                not dtype.is_floating_point,
+                f"{what} of {dtype} by PREMUL_SUM: it is for floating-point numbers",
+            )
+        else:
+            name = next((name for op, name in _OPS.items() if asked == op), "")
+            refuse(not name, f"{what} by {asked}: choose {', '.join(str(op) for op in _OPS)}")
+        dtype_name, op = memory_of.reduced_as(what, dtype, name)
+        return dtype_name, op, factor
+
+    @staticmethod
+    def _premultiply(memory: Bytes, dtype: torch.dtype, factor: Any) -> None:
+        if factor is not None and len(memory):
+            torch.from_numpy(memory).view(dtype).mul_(factor)
+
+    def _one_dtype(self, what: str, tensors: Sequence[torch.Tensor]) -> torch.dtype:
+        kinds = {tensor.dtype for tensor in tensors}
+        refuse(
+            len(kinds) != 1,
+            f"{what}: tensors of {', '.join(sorted(map(str, kinds)))}; all of a call have one type",
+        )
+        return kinds.pop()
+
+    def _allreduce(self, what: str, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
+        work, begun = self._begin(what, tensors, tensors, opts)
+        dtype = self._one_dtype(what, tensors)
+        name, op, factor = self._reduction(what, dtype, opts)
+        total = sum(map(memory_of.size_bytes, tensors))
+        algorithm = self._choices.algorithm("allreduce", total, name, op)
+        if not total or (self._size == 1 and factor is None):
+            self._end(work, algorithm, begun, total, "")
+            return work
+        pool = self._shared.pool
+        buffer = pool.take(total)
+        for tensor, part in zip(tensors, _cut(buffer, tensors), strict=True):
+            memory_of.read(tensor, part)
+        self._premultiply(buffer, dtype, factor)
+        direct = len(tensors) == 1 and memory_of.is_plain(tensors[0])
+        output = memory_of.bytes_of(tensors[0]) if direct else pool.take(total)
+
+        def finish() -> None:
+            pool.give(buffer)
+            if not direct:
+                for tensor, part in zip(tensors, _cut(output, tensors), strict=True):
+                    memory_of.write(tensor, part)
+                pool.give(output)
+
+        given, result = memory_of.typed(buffer, name), memory_of.typed(output, name)
+        request = self._request("allreduce", algorithm, given.size, opts, name, op)
+        self._collective(request, given, result, work, begun, total, finish)
+        return work
+
+    def _allgather(
+        self,
+        what: str,
+        outputs: Sequence[Sequence[torch.Tensor]],
+        inputs: Sequence[torch.Tensor],
+        result: Sequence[torch.Tensor],
+        opts: Any,
+    ) -> WeftWork:
+        """Gather several tensors of each rank; `outputs` has those of each."""
+        work, begun = self._begin(what, inputs, result, opts)
+        sizes = [sum(map(memory_of.size_bytes, each)) for each in outputs]
+        own = sum(map(memory_of.size_bytes, inputs))
+        refuse(
+            own != sizes[self._rank],
+            f"{what}: the output for rank {self._rank}, this one, has {sizes[self._rank]} bytes "
+            f"and the input {own}",
+        )
+        total = sum(sizes)
+        algorithm = self._choices.algorithm("allgather", total)
+        if not total:
+            self._end(work, algorithm, begun, own, "")
+            return work
+        buffer = self._shared.pool.take(total)
+        ends = np.cumsum([0, *sizes])
+        parts = [buffer[ends[rank] : ends[rank + 1]] for rank in range(self._size)]
+        for tensor, part in zip(inputs, _cut(parts[self._rank], inputs), strict=True):
+            memory_of.read(tensor, part)
+
+        def finish() -> None:
+            for each, part in zip(outputs, parts, strict=True):
+                for tensor, source in zip(each, _cut(part, each), strict=True):
+                    memory_of.write(tensor, source)
+            self._shared.pool.give(buffer)
+
+        counts = sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
+        request = self._request("allgather", algorithm, counts, opts)
+        self._collective(request, buffer, None, work, begun, own, finish)
+        return work
+
+    def _gather_single(
+        self,
+        what: str,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        opts: Any,
+    ) -> WeftWork:
+        for output, tensor in zip(outputs, inputs, strict=True):
+            refuse(
+                memory_of.size_bytes(output) != self._size * memory_of.size_bytes(tensor),
+                f"{what}: an output of {output.numel()} elements of {output.dtype} for inputs of "
+                f"{tensor.numel()} of {tensor.dtype} on {self._size} ranks",
+            )
+        if len(outputs) == 1 and memory_of.is_plain(outputs[0]):
+            return self._gather_in_place(what, outputs[0], inputs[0], opts)
+        parts = [_parts(output, self._size) for output in outputs]
+        by_rank = [[each[rank] for each in parts] for rank in range(self._size)]
+        scattered = [
+            (output, each) for output, each in zip(outputs, parts, strict=True)
+            if not memory_of.is_plain(output)
+        ]  # fmt: skip
+        refuse(scattered, f"{what}: an output is not contiguous; pass a contiguous tensor")
+        return self._allgather(what, by_rank, inputs, outputs, opts)
+
+    def _gather_in_place(
+        self, what: str, output: torch.Tensor, tensor: torch.Tensor, opts: Any
+    ) -> WeftWork:
+        """Gather into the output itself, of which the input may be a view."""
+        work, begun = self._begin(what, [tensor], [output], opts)
+        own = memory_of.size_bytes(tensor)
+        buffer = memory_of.bytes_of(output)
+        algorithm = self._choices.algorithm("allgather", len(buffer))
+        if own:
+            memory_of.read(tensor, buffer[self._rank * own :][:own])
+        if self._is_trivial(work, begun, algorithm, own):
+            return work
+        request = self._request("allgather", algorithm, own, opts)
+        self._collective(request, buffer, None, work, begun, own, lambda: None)
+        return work
+
+    def _reduce_scatter(
+        self,
+        what: str,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[Sequence[torch.Tensor]],
+        opts: Any,
+    ) -> WeftWork:
+        """Reduce several tensors for each rank; `inputs` has those for each."""
+        flat = [tensor for each in inputs for tensor in each]
+        work, begun = self._begin(what, flat, outputs, opts)
+        dtype = self._one_dtype(what, [*flat, *outputs])
+        name, op, factor = self._reduction(what, dtype, opts)
+        sizes = [sum(map(memory_of.size_bytes, each)) for each in inputs]
+        own = sum(map(memory_of.size_bytes, outputs))
+        refuse(
+            own != sizes[self._rank],
+            f"{what}: the input for rank {self._rank}, this one, has {sizes[self._rank]} bytes "
+            f"and the output {own}",
+        )
+        total = sum(sizes)
+        algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
+        if not total:
+            self._end(work, algorithm, begun, total, "")
+            return work
+        pool = self._shared.pool
+        direct = len(flat) == 1 and memory_of.is_plain(flat[0]) and factor is None
+        buffer = memory_of.bytes_of(flat[0]) if direct else pool.take(total)
+        if not direct:
+            for tensor, part in zip(flat, _cut(buffer, flat), strict=True):
+                memory_of.read(tensor, part)
+            self._premultiply(buffer, dtype, factor)
+        to_output = (
+            len(outputs) == 1 and memory_of.is_plain(outputs[0])
+            and not np.may_share_memory(memory_of.bytes_of(outputs[0]), buffer)
+        )  # fmt: skip
+        result = memory_of.bytes_of(outputs[0]) if to_output else pool.take(own)
+
+        def finish() -> None:
+            if not to_output:
+                for tensor, part in zip(outputs, _cut(result, outputs), strict=True):
+                    memory_of.write(tensor, part)
+                pool.give(result)
+            if not direct:
+                pool.give(buffer)
+
+        item = memory_of.typed(result, name).itemsize
+        counts = [size // item for size in sizes]
+        request = self._request(
+            "reduce-scatter", algorithm, counts[0] if len(set(counts)) == 1 else tuple(counts),
+            opts, name, op,
+        )  # fmt: skip
+        self._collective(
+            request, memory_of.typed(buffer, name), memory_of.typed(result, name), work, begun,
+            total, finish,
+        )  # fmt: skip
+        return work
+
+    def _scatter_single(
+        self,
+        what: str,
+        outputs: Sequence[torch.Tensor],
+        inputs: Sequence[torch.Tensor],
+        opts: Any,
+    ) -> WeftWork:
+        for output, tensor in zip(outputs, inputs, strict=True):
+            refuse(
+                tensor.numel() != self._size * output.numel(),
+                f"{what}: an input of {tensor.numel()} elements for outputs of {output.numel()} on "
+                f"{self._size} ranks",
+            )
+        if len(inputs) == 1 and memory_of.is_plain(inputs[0]):
+            return self._scatter_in_place(what, outputs[0], inputs[0], opts)
+        parts = [_parts(tensor.contiguous(), self._size) for tensor in inputs]
+        by_rank = [[each[rank] for each in parts] for rank in range(self._size)]
+        return self._reduce_scatter(what, outputs, by_rank, opts)
+
+    def _scatter_in_place(
+        self, what: str, output: torch.Tensor, tensor: torch.Tensor, opts: Any
+    ) -> WeftWork:
+        """Reduce one tensor that is used as it is, unless it is to be multiplied first."""
+        work, begun = self._begin(what, [tensor], [output], opts)
+        dtype = self._one_dtype(what, [tensor, output])
+        name, op, factor = self._reduction(what, dtype, opts)
+        total = memory_of.size_bytes(tensor)
+        algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
+        if not total:
+            self._end(work, algorithm, begun, total, "")
+            return work
+        pool = self._shared.pool
+        buffer = memory_of.bytes_of(tensor)
+        copied = factor is not None
+        if copied:
+            buffer = pool.take(total)
+            memory_of.read(tensor, buffer)
+            self._premultiply(buffer, dtype, factor)
+        plain = memory_of.is_plain(output)
+        plain = plain and not np.may_share_memory(memory_of.bytes_of(output), buffer)
+        result = memory_of.bytes_of(output) if plain else pool.take(total // self._size)
+
+        def finish() -> None:
+            if not plain:
+                memory_of.write(output, result)
+                pool.give(result)
+            if copied:
+                pool.give(buffer)
+
+        typed = memory_of.typed(result, name)
+        request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
+        self._collective(
+            request, memory_of.typed(buffer, name), typed, work, begun, total, finish
+        )
+        return work
+
+    def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
+        """Reduce by a Reduce-Scatter, whose parts go to the root by messages."""
+        (tensor,) = tensors
+        work, begun = self._begin("reduce", tensors, tensors, opts)
+        name, op, factor = self._reduction("reduce", tensor.dtype, opts)
+        total, root, tag = memory_of.size_bytes(tensor), int(opts.rootRank), self._next_tag()
+        algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
+        if not total or (self._size == 1 and factor is None):
+            self._end(work, algorithm, begun, total, "")
+            return work
+        buffer = np.empty(total, np.uint8)
+        memory_of.read(tensor, buffer)
+        self._premultiply(buffer, tensor.dtype, factor)
+        given = memory_of.typed(buffer, name)
+        each, more = divmod(given.size, self._size)
+        counts = tuple(each + (rank < more) for rank in range(self._size))
+        own = np.empty(counts[self._rank] * given.itemsize, np.uint8)
+        ends = np.cumsum([0, *counts]) * given.itemsize
+        gathered = np.empty(total, np.uint8) if self._rank == root else buffer
+        waits = _Countdown(self._size if self._rank == root else 2, lambda error: self._later(
+            lambda: self._finish_reduce(work, tensor, gathered, root, algorithm, begun, error)
+        ))  # fmt: skip
+
+        def reduced(error: str, _source: int) -> None:
+            if not error and self._rank == root:
+                gathered[ends[root] : ends[root + 1]] = own
+            elif not error:
+                self._group.send(root, tag, own, lambda error, _: waits.one(error))
+            waits.one(error)
+
+        for other in range(self._size) if self._rank == root else ():
+            if other != root:
+                part = gathered[ends[other] : ends[other + 1]]
+                self._group.receive(other, tag, part, lambda error, _: waits.one(error))
+        request = self._request(
+            "reduce-scatter", algorithm, counts if more else each, opts, name, op
+        )
+        self._group.collective(request, given, memory_of.typed(own, name), reduced)
+        return work
+
+    def _finish_reduce(
+        self, work: WeftWork, tensor: torch.Tensor, gathered: Bytes, root: int, algorithm: str,
+        begun: int, error: str,
+    ) -> None:  # fmt: skip
+        if not error and self._rank == root:
+            memory_of.write(tensor, gathered)
+        self._end(work, algorithm, begun, memory_of.size_bytes(tensor), error)
+
+    def _alltoall_equal(
+        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any
+    ) -> WeftWork:
+        what = "all_to_all_single"
+        work, begun = self._begin(what, [tensor], [output], opts)
+        total = memory_of.size_bytes(tensor)
+        refuse(
+            total != memory_of.size_bytes(output),
+            f"{what}: {total} bytes go in and {memory_of.size_bytes(output)} come out; without "
+            "sizes of parts they are equal",
+        )
+        refuse(
+            bool(tensor.shape) and tensor.shape[0] % self._size,
+            f"{what}: a tensor of shape {tuple(tensor.shape)} has no equal parts for {self._size} "
+            "ranks; give the sizes of the parts",
+        )
+        if not total:
+            self._end(work, "direct", begun, total, "")
+            return work
+        pool = self._shared.pool
+        buffer = pool.take(total)
+        memory_of.read(tensor, buffer)
+        plain = memory_of.is_plain(output)
+        result = memory_of.bytes_of(output) if plain else pool.take(total)
+
+        def finish() -> None:
+            pool.give(buffer)
+            if not plain:
+                memory_of.write(output, result)
+                pool.give(result)
+
+        request = self._request("alltoall", "direct", total, opts)
+        self._collective(request, buffer, result, work, begun, total, finish)
+        return work
+
+    def _next_tag(self) -> int:
+        """Return the tag of the messages of the next collective that consists of some: those of
+        programs are not negative."""
+        self._messages += 1
+        return -1 - (self._messages & MOST_TAG - 1)
+
+    def _exchange(
+        self,
+        what: str,
+        comes: dict[int, torch.Tensor],
+        goes: dict[int, torch.Tensor],
+        result: Sequence[torch.Tensor],
+        opts: Any,
+    ) -> WeftWork:
+        """Do a collective by messages: what goes to each rank and comes from it. Both ends know
+        the sizes, and empty messages are none."""
+        tag = self._next_tag()
+        work, begun = self._begin(what, list(goes.values()), result, opts)
+        size = sum(map(memory_of.size_bytes, goes.values()))
+        own_in, own_out = goes.pop(self._rank, None), comes.pop(self._rank, None)
+        copies: list[tuple[torch.Tensor, Bytes]] = []
+        if own_in is not None and own_out is not None:
+            refuse(
+                memory_of.size_bytes(own_in) != memory_of.size_bytes(own_out),
+                f"{what}: rank {self._rank} gives itself {memory_of.size_bytes(own_in)} bytes and "
+                f"takes {memory_of.size_bytes(own_out)}",
+            )
+            memory = np.empty(memory_of.size_bytes(own_in), np.uint8)
+            memory_of.read(own_in, memory)
+            copies.append((own_out, memory))
+        sent = {peer: each for peer, each in goes.items() if each.numel()}
+        received = {peer: each for peer, each in comes.items() if each.numel()}
+
+        def finish(error: str) -> None:
+            if not error:
+                for tensor, memory in copies:
+                    memory_of.write(tensor, memory)
+            self._end(work, "", begun, size, error)
+
+        waits = _Countdown(
+            len(sent) + len(received) + 1, lambda error: self._later(lambda: finish(error))
+        )
+        sending = []
+        for peer, tensor in sent.items():  # read before anything is written
+            memory = np.empty(memory_of.size_bytes(tensor), np.uint8)
+            memory_of.read(tensor, memory)
+            sending.append((peer, memory))
+        for peer, tensor in received.items():
+            plain = memory_of.is_plain(tensor)
+            memory = memory_of.bytes_of(tensor) if plain else np.empty(
+                memory_of.size_bytes(tensor), np.uint8
+            )  # fmt: skip
+            if not plain:
+                copies.append((tensor, memory))
+            self._group.receive(peer, tag, memory, lambda error, _: waits.one(error))
+        for peer, memory in sending:
+            self._group.send(peer, tag, memory, lambda error, _: waits.one(error))
+        waits.one("")
+        return work
+
+    def _check_peer(self, what: str, peer: int, tag: int) -> None:
+        refuse(
+            not 0 <= peer < self._size or peer == self._rank,
+            f"{what}: rank {peer}: choose another rank than this one, {self._rank}, of 0 to "
+            f"{self._size - 1}",
+        )
+        refuse(not 0 <= tag <= MOST_TAG, f"{what}: tag {tag}: choose 0 to {MOST_TAG}")
+
+    def _receive(
+        self, what: str, tensors: Sequence[torch.Tensor], source: int | None, tag: int
+    ) -> WeftWork:
+        (tensor,) = tensors
+        work, begun = self._begin(what, [], tensors, None)
+        size = memory_of.size_bytes(tensor)
+        memory, scratch = self._usable(tensor, reads=False)
+
+        def ended(error: str, source: int) -> None:
+            if scratch and not error:
+                memory_of.write(tensor, memory)
+            self._end(work, "", begun, size, error, source)
+
+        def done(error: str, source: int) -> None:
+            self._later(lambda: ended(error, source))
+
+        self._group.receive(source, tag, memory, done)
+        return work
+
+
+class _Countdown:
+    """Calls something once a number of things have ended, with the first error there was."""
+
+    def __init__(self, left: int, over: Callable[[str], None]) -> None:
+        self._left = left
+        self._over = over
+        self._error = ""
+        self._lock = threading.Lock()
+
+    def one(self, error: str) -> None:
+        """Take note that one of them has ended. The first error ends it all."""
+        with self._lock:
+            if self._left <= 0:
+                return
+            self._left = 0 if error else self._left - 1
+            self._error = error
+            over = self._left == 0
+        if over:
+            self._over(self._error)
+
+
+def _cut(memory: Bytes, tensors: Sequence[torch.Tensor]) -> list[Bytes]:
+    """Return the parts of memory that hold tensors one behind the other."""
+    ends = np.cumsum([0, *map(memory_of.size_bytes, tensors)])
+    return [memory[first:end] for first, end in zip(ends[:-1], ends[1:], strict=True)]
+
+
+def _parts(tensor: torch.Tensor, size: int) -> list[torch.Tensor]:
+    """Return equal parts of a contiguous tensor, as views."""
+    return list(tensor.detach().reshape(-1).chunk(size)) if tensor.numel() else [tensor] * size
+
+
+def _split(what: str, tensor: torch.Tensor, sizes: Sequence[int], size: int) -> list[torch.Tensor]:
+    """Return parts of a tensor along its first dimension; equal ones if no sizes are given."""
+    rows = int(tensor.shape[0]) if tensor.dim() else 1
+    if not sizes:
+        refuse(rows % size, f"{what} has {rows} rows, no equal parts for {size} ranks")
+        sizes = [rows // size] * size
+    refuse(
+        len(sizes) != size or sum(sizes) != rows,
+        f"{what} has {rows} rows, and the parts {list(sizes)}: {size} parts that make that are "
+        "needed",
+    )
+    return list(torch.split(tensor.detach(), list(sizes)))
+
+
+def create(options: Any, _backend_options: Any = None) -> WeftProcessGroup:
+    """Make a group, as torch asks for one (`Backend.register_backend` with `extended_api`)."""
+    try:
+        return WeftProcessGroup(
+            options.store,
+            int(options.group_rank),
+            int(options.group_size),
+            options.timeout,
+            str(options.group_id),
+            session(),
+        )
+    except (InputError, RunError) as error:
+        raise RuntimeError(str(error)) from error
+
+
+def register() -> None:
+    """Make the backend known to torch; a bare `init_process_group` gets it on the CPU."""
+    if NAME not in dist.Backend.backend_list:
+        dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
+    with contextlib.suppress(AttributeError):
+        dist.Backend.default_device_backend_map["cpu"] = NAME
