@@ -240,6 +240,10 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         texts = [self._told(f"weft/queue pairs/{other}") for other in range(size)]
         introductions = [msgspec.json.decode(text, type=Introduction) for text in texts]
         shared.network.call(lambda: self._group.connect(introductions))
+        # Before all are connected, nobody sends: it would not be understood.
+        store.set(f"weft/connected/{rank}", "")
+        for other in range(size):
+            self._told(f"weft/connected/{other}")
         shared.timeline.begin()
 
     def _meet(self, store: Any, name: str) -> tuple[list[int], GroupMade]:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from subprocess import DEVNULL, PIPE
@@ -45,6 +45,12 @@ GIVE_UP_NS = 10_000_000_000
 at once; but a program may hold Python's lock for seconds."""
 LIMIT_S = 3600.0
 CHECK_S = 0.5
+WITH_NAMES = (
+    "unshare", "--mount", "sh", "-c",
+    'mount --bind "$0/hosts" /etc/hosts && mount --bind "$0/resolv.conf" /etc/resolv.conf; '
+    'exec "$@"',
+)  # fmt: skip
+"""The prefix of a command whose names of hosts are those in the folder that is named next."""
 QUANTILES = ("p50", "p99", "max")
 """The quantiles of lateness that are judged."""
 TORCH_MISSING = (
@@ -177,6 +183,7 @@ class _Program:
         with ExitStack() as stack:
             management = stack.enter_context(management_network(world))
             stack.callback(self._trees.clear)
+            self._write_hosts(management, run_folder / "hosts")
             path = run_folder / "runner.sock"
             stack.callback(path.unlink, missing_ok=True)
             ranks = Ranks(
@@ -205,9 +212,23 @@ class _Program:
     def _begin(self, host: str, environment: Mapping[str, str]) -> Any:
         command = python_command("weft.pytorch.launch", self._script, *self._arguments)
         command[0] = self._options.python
+        names = self._world.record.folder / "torch"
         return self._net.mininet[host].popen(
-            command, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=dict(environment),
+            [*WITH_NAMES, str(names), *command], stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
+            env=dict(environment),
         )  # fmt: skip
+
+    def _write_hosts(self, management: Management, path: Path) -> None:
+        """Write the names of hosts for the programs: there is no name server in their network, and
+        to ask for one takes many seconds."""
+        with suppress(OSError):
+            path.write_text(Path("/etc/hosts").read_text() + "\n")
+        path.with_name("resolv.conf").write_text("")
+        with path.open("a") as file:
+            for host in self._hosts:
+                managed = management.address(host.rank)
+                for address, name in ((host.ip, host.name), (managed, f"{host.name}-management")):
+                    file.write(f"{address} {name}\n::ffff:{address} {name}\n")
 
     def _environment(self, rank: int, management: Management, folder: Path) -> dict[str, str]:
         """Return the environment of a rank: that of this process, torchrun's variables, and where
