@@ -1,7 +1,7 @@
 """Which algorithm carries out which collective of PyTorch, by size."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from weft.agents.collectives.names import OPS, SWITCH_DTYPES, algorithms
 from weft.base.errors import InputError, did_you_mean, refuse
@@ -29,6 +29,8 @@ class Choice:
     collective: str
     steps: tuple[tuple[int | None, str], ...]
     """(the size in bytes below which it is used, or None: always; the algorithm), in order."""
+    asked: bool = True
+    """Whether somebody has asked for it; it is the default otherwise."""
 
     def of(self, size_bytes: int) -> str:
         """Return the algorithm for so many bytes."""
@@ -102,7 +104,8 @@ class Choices:
         elif name == "optcast" and op not in OPS:
             why = f"reduction servers know {', '.join(OPS)}, and this is {op}"
         if why:
-            self.notes.add(f"{collective} by {FALLBACKS[collective]} instead of {name}: {why}")
+            if self.by_collective[collective].asked:
+                self.notes.add(f"{collective} by {FALLBACKS[collective]}, not {name}: {why}")
             return FALLBACKS[collective]
         return name
 
@@ -119,6 +122,8 @@ def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:
                 f"collective {collective!r} has no choice of algorithms: {listed(CHOSEN)} have"
             )
     return {
-        collective: parse_choice(collective, asked.get(collective) or DEFAULTS[collective])
+        collective: parse_choice(collective, asked[collective])
+        if asked.get(collective)
+        else replace(parse_choice(collective, DEFAULTS[collective]), asked=False)
         for collective in CHOSEN
     }

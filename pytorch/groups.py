@@ -16,7 +16,7 @@ from weft.agents.drivers.background import Background
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError, RunError, WeftError
-from weft.pytorch.messages import GroupMade, RankEnded, RunnerLink, Settings
+from weft.pytorch.messages import DropGroup, GroupMade, RankEnded, RunnerLink, Settings
 
 Done = Callable[[str, int], None]
 """Called in the network's thread when an operation ends: the error, or an empty text; and of a
@@ -107,17 +107,24 @@ class Network:
         return group
 
     def drop_group(self, group: "Group") -> None:
-        """Forget a group: nothing is done for it any more."""
+        """Forget a group, once what is under way in it has ended. When all of its ranks have done
+        so, the switches forget it, too."""
 
         def drop() -> None:
-            if group in self._groups:
-                self._groups.remove(group)
-                group.leave()
+            group.leaving = True
+            self._attend()
 
         try:
             self.call(drop)
         except RunError:
             return
+
+    def _let_go(self, group: "Group") -> None:
+        """Let a group go in which nothing is under way any more."""
+        self._groups.remove(group)
+        group.leave()
+        self.background.driver.join_groups()
+        self.runner.say(DropGroup(group.name))
 
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver."""
@@ -131,6 +138,8 @@ class Network:
     def _attend(self) -> None:
         for group in list(self._groups):
             group.take_events()
+            if group.leaving and not group.busy:
+                self._let_go(group)
 
     def _fail_all(self, reason: str) -> None:
         self.failure = reason
@@ -182,6 +191,8 @@ class Group:
         """The ranks of the run that are its members."""
         self.failure = ""
         """Why nothing can be done in it any more, or empty."""
+        self.leaving = False
+        """Whether nothing more is to be done in it."""
         endpoint = network.endpoint
         others = [other for other in range(self.size) if other != rank]
         servers = list(addresses) if serves else []
@@ -323,10 +334,17 @@ class Group:
         self.take_events()
 
     def leave(self) -> None:
-        """Leave the network; what is under way fails."""
-        self.fail(f"group {self.name} was destroyed")
+        """Leave the network. Nothing may be under way."""
+        self.failure = self.failure or f"group {self.name} was destroyed"
+        self._communicator.leave()
         for part in self._parts:
             self._network.background.agents.remove(part)
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is under way, here or, of its reduction server, for others."""
+        serving = self._server is not None and self._server.running
+        return bool(self._waiting or self._running or self._messages or serving)
 
     def _post(self, work: Callable[[], None], done: Done) -> None:
         """Do something in the network's thread, or say why that is not possible."""

@@ -29,7 +29,7 @@ from weft.base.errors import InputError, RunError, refuse
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.choices import Choices, choices_of
 from weft.pytorch.groups import Group, Introduction, Network
-from weft.pytorch.messages import DropGroup, GroupMade, MakeGroup, Settings
+from weft.pytorch.messages import GroupMade, MakeGroup, Settings
 from weft.pytorch.tensors import Pool
 from weft.pytorch.timeline import Operation, Timeline
 
@@ -224,6 +224,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         """How many collectives have been done by messages."""
         self._store = store
         self._name = name
+        self._torch_name = ""
         members, made = self._meet(store, name)
         self._choices = Choices(
             shared.choices, bool(made.groups), made.job is not None, shared.notes
@@ -294,14 +295,11 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         return NAME
 
     @property
-    def pg_name(self) -> str:
-        """Return the name by which torch knows the group."""
-        return str(distributed_c10d._world.pg_names[self])
-
-    @property
     def group_name(self) -> str:
         """Return the name by which torch knows the group."""
-        return self.pg_name
+        return self._torch_name or str(distributed_c10d._world.pg_names[self])
+
+    pg_name = group_name
 
     @property
     def group_desc(self) -> str:
@@ -312,7 +310,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
         self._description = description
 
     def _set_group_name(self, name: str) -> None:
-        pass
+        self._torch_name = name
 
     def _get_backend(self, device: Any) -> "WeftProcessGroup":
         return self
@@ -343,7 +341,6 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def shutdown(self) -> None:
         """Leave the group. Its trees leave the switches when all of its ranks have left."""
         self._shared.network.drop_group(self._group)
-        self._shared.network.runner.say(DropGroup(self._group.name))
 
     abort = shutdown
 

@@ -39,6 +39,9 @@ class SwitchJob:
     """N of the pool: a power of 2."""
     values: int = 256
     """V: 32-bit values of a packet, as the switches' program has it."""
+    silence_ns: int | None = None
+    """The job is given up when nothing has arrived of it for so long; None: four times the time
+    after which a connection is given up."""
 
     def __post_init__(self) -> None:
         for name in ("epoch", "slots", "values"):
@@ -62,7 +65,7 @@ def join(
     try:
         return endpoint.create_aggregation(
             ipv4(job.address), job.epoch, slots=job.slots, values=job.values, ranks=ranks,
-            rank=rank, source_port=source_port,
+            rank=rank, source_port=source_port, silence_ns=job.silence_ns,
         )  # fmt: skip
     except TransportMisuse as error:
         raise InputError(f"aggregation job: {error}") from error
@@ -297,6 +300,13 @@ class Communicator(Members):
         same time."""
         for pair in self.pairs_of(peer):
             pair.share_window(writers)
+
+    def leave(self) -> None:
+        """Take nothing more for the multicast groups and the aggregation job, whose addresses
+        others may have then. No operation may be under way."""
+        for pair in (*self.multicast, self.aggregation):
+            if pair is not None:
+                self.endpoint.forget(pair)
 
     def owns(self, pair: Posting) -> bool:
         """Return whether a queue pair is one of this communicator's."""

@@ -225,9 +225,16 @@ class UdpDriver:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
 
     def join_groups(self) -> None:
-        """Become a member of the host's groups on the interface that has its address."""
+        """Become a member of the host's groups on the interface that has its address, and leave
+        those that it has no more."""
         own = struct.pack("!I", self._host.address)
-        for group in self._host.groups:
+        wanted = self._host.groups
+        for group in self._joined - {*wanted}:
+            self._receiver.setsockopt(
+                socket.IPPROTO_IP, socket.IP_DROP_MEMBERSHIP, struct.pack("!I", group) + own
+            )
+            self._joined.remove(group)
+        for group in wanted:
             if group in self._joined:
                 continue
             try:

@@ -387,6 +387,22 @@ class Endpoint:
         self._set_tables()
         return pair
 
+    def forget(self, pair: UdQueuePair | AggregationQueuePair) -> None:
+        """Take nothing more for a multicast group or an aggregation job; its address may be used
+        anew. Whatever is under way on it must have ended."""
+        if isinstance(pair, UdQueuePair):
+            self._groups["address"][pair.group_index] = 0
+            return
+        self._jobs.remove(pair.address)
+        following = self.row_of(pair.row).next_aggregation
+        if self.state.first_aggregation == pair.row + 1:
+            self.state.first_aggregation = following
+            return
+        index = self.state.first_aggregation - 1
+        while (row := self.row_of(index)).next_aggregation != pair.row + 1:
+            index = row.next_aggregation - 1
+        row.next_aggregation = following
+
     def hand_over(self, pairs: Sequence[UdQueuePair]) -> ReceiveWorker:
         """Make a receive worker for what arrives at some UD queue pairs, which another thread may
         run, with sockets of its own for their groups.

@@ -16,6 +16,8 @@ from weft.topo.reach import Reach
 
 MOST_TREES = 4
 """The most multicast groups of one group of ranks: as many roots are used."""
+SILENCE_NS = 24 * 3600 * 10**9
+"""A rank may come late to a reduction; whether it is there, others find out by asking it."""
 
 Planner = Callable[[Mapping[str, Any]], Plan]
 """Returns the plan of all switches for what is wanted of features beside what the network holds
@@ -100,7 +102,9 @@ class GroupTrees:
         return GroupMade(
             asked.name,
             [ipv4_text(multicast.GROUP_BASE_ADDRESS + number) for number in wanted.groups],
-            SwitchJob(job.address, job.epoch, job.slots, self._values) if job else None,
+            SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS)
+            if job
+            else None,
             f"group {asked.name} of {len(hosts)} ranks: {'; '.join(why)}" if why else "",
         )
 

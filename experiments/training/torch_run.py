@@ -248,7 +248,7 @@ class _Program:
             pace_bps=pace_bps(net.topology),
             seed=self._scenario.seed,
             transport=replace(transport_of(self._scenario), give_up_ns=GIVE_UP_NS),
-            algorithms={name: str(choice) for name, choice in self._choices.items()},
+            algorithms=options.algorithms,
             backend=options.backend,
         )
         path = folder / f"settings-{rank}.json"
