@@ -10,14 +10,14 @@ from weft.base.cache import cache_dir
 from weft.base.errors import MachineError
 
 
-def environment(folder: Path) -> Environment:
-    """Return what fills in the templates of a folder.
+def environment(*folders: Path) -> Environment:
+    """Return what fills in the templates of a folder, or of the first of several that has them.
 
     What templates are given is escaped, except in a ``.txt``; a name that they are not given is an
     error.
     """
     return Environment(
-        loader=FileSystemLoader(folder),
+        loader=FileSystemLoader(folders),
         autoescape=lambda name: not (name or "").endswith(".txt"),
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -6,16 +6,10 @@ from dataclasses import dataclass, field, replace
 from weft.agents.collectives.names import OPS, SWITCH_DTYPES, algorithms
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, parse_size
+from weft.pytorch.defaults import DEFAULTS
 
 CHOSEN = ("allgather", "broadcast", "reduce-scatter", "allreduce")
 """The collectives whose algorithm can be chosen. All others have one."""
-DEFAULTS = {
-    "allgather": "recursive-doubling<16KiB,multicast",
-    "broadcast": "k-nomial<16KiB,multicast",
-    "reduce-scatter": "ring<16KiB,switch",
-    "allreduce": "direct<16KiB,switch",
-}
-"""What docs/pytorch.md measures to be best."""
 FALLBACKS = {
     "allgather": "ring", "broadcast": "k-nomial", "reduce-scatter": "ring", "allreduce": "ring",
 }  # fmt: skip
@@ -37,9 +31,7 @@ class Choice:
         return next(name for below, name in self.steps if below is None or size_bytes < below)
 
     def __str__(self) -> str:
-        return ",".join(
-            name if below is None else f"{name}<{below}" for below, name in self.steps
-        )
+        return ",".join(name if below is None else f"{name}<{below}" for below, name in self.steps)
 
 
 def parse_choice(collective: str, text: str) -> Choice:
@@ -48,7 +40,7 @@ def parse_choice(collective: str, text: str) -> Choice:
     Raises:
         InputError: there is no such algorithm, or a size makes no sense.
     """
-    known = [name for name in algorithms()[collective] if name != "optcast"]
+    known = list(algorithms()[collective])
     steps: list[tuple[int | None, str]] = []
     parts = [part.strip() for part in text.split(",")]
     for place, part in enumerate(parts):
@@ -119,7 +111,7 @@ def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:
     for collective in asked:
         if collective not in CHOSEN:
             raise InputError(
-                f"collective {collective!r} has no choice of algorithms: {listed(CHOSEN)} have"
+                f"collective {collective!r} has no choice of algorithms: {', '.join(CHOSEN)} have"
             )
     return {
         collective: parse_choice(collective, asked[collective])

@@ -260,7 +260,8 @@ class Group:
                 me = size + self.rank
                 server.connect(
                     {
-                        peer: said(peer, "rank", me) if peer < size
+                        peer: said(peer, "rank", me)
+                        if peer < size
                         else said(peer - size, "server", me)
                         for peer in server.queue_pairs
                     }
@@ -268,9 +269,7 @@ class Group:
         except (KeyError, IndexError) as error:
             raise InputError(f"group {self.name}: a rank did not name {own}: {error}") from error
 
-    def collective(
-        self, request: Request, buffer: Array, output: Array | None, done: Done
-    ) -> None:
+    def collective(self, request: Request, buffer: Array, output: Array | None, done: Done) -> None:
         """Begin a collective when those before it have left room for it. All ranks ask for the same
         in the same order.
 
@@ -289,7 +288,7 @@ class Group:
         """Send a message to a rank of the group."""
 
         def begin() -> None:
-            self._mailbox.send(self._key(done), peer, tag, memory, time.monotonic_ns())
+            self._mailbox.send_to(self._key(done), peer, tag, memory, time.monotonic_ns())
             self.take_events()
 
         self._post(begin, done)
@@ -298,7 +297,7 @@ class Group:
         """Receive a message from a rank of the group, or from any."""
 
         def begin() -> None:
-            self._mailbox.receive(self._key(done), source, tag, memory, time.monotonic_ns())
+            self._mailbox.receive_from(self._key(done), source, tag, memory, time.monotonic_ns())
             self.take_events()
 
         self._post(begin, done)
@@ -370,12 +369,13 @@ class Group:
             self._next_number += 1
             try:
                 self._agent.start(
-                    replace(asked.request, number=number), asked.buffer, time.monotonic_ns(), asked.output
+                    replace(asked.request, number=number),
+                    asked.buffer,
+                    time.monotonic_ns(),
+                    asked.output,
                 )
             except WeftError as error:
                 del self._running[number]
                 self.fail(str(error))
                 asked.done(str(error), -1)
                 return
-
-

@@ -10,6 +10,7 @@ import os
 import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -190,10 +191,8 @@ class RunnerLink:
 
     def close(self) -> None:
         """Close the connection."""
-        try:
+        with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            pass
         self._thread.join(1.0)
         self._socket.close()
 

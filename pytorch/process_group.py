@@ -1,8 +1,8 @@
 """The process group: torch.distributed's collectives over the network of P4 switches.
 
-It is a subclass of `torch.distributed.ProcessGroup` (torch 2.13), registered as backend ``weft`` for
-tensors on the CPU by `register`. The names that torch 2.14 calls beside those of 2.13 are here, too;
-they are untested.
+It is a subclass of `torch.distributed.ProcessGroup` (torch 2.13), registered as backend ``weft``
+for tensors on the CPU by `register`. The names that torch 2.14 calls beside those of 2.13 are here,
+too; they are untested.
 
 Each call returns at once with a `Work`. Packets move in a thread of the process that does not hold
 Python's lock meanwhile (`weft.agents.drivers.background`); what ends is told by threads of a small
@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -117,7 +118,7 @@ def open_session() -> Session | None:
     return _session
 
 
-class WeftWork(dist._Work):  # type: ignore[misc]
+class WeftWork(dist._Work):
     """An operation that was begun.
 
     Args:
@@ -156,9 +157,7 @@ class WeftWork(dist._Work):  # type: ignore[misc]
             over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
             self._timeline.waited(begun_ns)
             if not over:
-                raise RuntimeError(
-                    f"{self.what}: no end within {seconds or self._timeout_s:g} s"
-                )
+                raise RuntimeError(f"{self.what}: no end within {seconds or self._timeout_s:g} s")
         if self._error:
             raise RuntimeError(f"{self.what}: {self._error}")
         return True
@@ -194,7 +193,7 @@ class WeftWork(dist._Work):  # type: ignore[misc]
     source_rank = _source_rank
 
 
-class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
+class WeftProcessGroup(dist.ProcessGroup):
     """A group of ranks whose collectives go over the fabric.
 
     Args:
@@ -286,7 +285,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
     # -- what torch asks of a group
 
-    def getBackendName(self) -> str:  # noqa: N802
+    def getBackendName(self) -> str:
         """Return the backend's name."""
         return NAME
 
@@ -622,9 +621,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
     def _note(self, work: WeftWork, algorithm: str, begun: int, size: int, error: str) -> None:
         name = work.what.partition(" ")[0]
         self._shared.timeline.ended(
-            Operation(
-                name, algorithm, self._group.name, size, begun, time.monotonic_ns(), error
-            )
+            Operation(name, algorithm, self._group.name, size, begun, time.monotonic_ns(), error)
         )
 
     def _end(
@@ -919,9 +916,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
 
         typed = memory_of.typed(result, name)
         request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
-        self._collective(
-            request, memory_of.typed(buffer, name), typed, work, begun, total, finish
-        )
+        self._collective(request, memory_of.typed(buffer, name), typed, work, begun, total, finish)
         return work
 
     def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
@@ -972,9 +967,7 @@ class WeftProcessGroup(dist.ProcessGroup):  # type: ignore[misc]
             memory_of.write(tensor, gathered)
         self._end(work, algorithm, begun, memory_of.size_bytes(tensor), error)
 
-    def _alltoall_equal(
-        self, output: torch.Tensor, tensor: torch.Tensor, opts: Any
-    ) -> WeftWork:
+    def _alltoall_equal(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> WeftWork:
         what = "all_to_all_single"
         work, begun = self._begin(what, [tensor], [output], opts)
         total = memory_of.size_bytes(tensor)
@@ -1119,7 +1112,7 @@ class _Countdown:
 def _cut(memory: Bytes, tensors: Sequence[torch.Tensor]) -> list[Bytes]:
     """Return the parts of memory that hold tensors one behind the other."""
     ends = np.cumsum([0, *map(memory_of.size_bytes, tensors)])
-    return [memory[first:end] for first, end in zip(ends[:-1], ends[1:], strict=True)]
+    return [memory[first:end] for first, end in pairwise(ends)]
 
 
 def _parts(tensor: torch.Tensor, size: int) -> list[torch.Tensor]:

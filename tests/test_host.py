@@ -12,8 +12,7 @@ from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
 from tests.server_group import FIRST_RANK, ServerGroup
 
-from weft.agents.collectives.agent import Failed, HostAgent
-from weft.agents.collectives.communicator import Communicator
+from weft.agents.collectives.agent import Failed
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.agents.participant import AgentGroup

@@ -144,7 +144,7 @@ class Mailbox(EndpointAgent):
         """Return whether a completion of the endpoint is of one of the mailbox's queue pairs."""
         return completion.qp in self._peers
 
-    def send(self, key: int, peer: int, tag: int, memory: Bytes, now_ns: int) -> None:
+    def send_to(self, key: int, peer: int, tag: int, memory: Bytes, now_ns: int) -> None:
         """Send a message; `Passed` comes when the memory belongs to the caller again.
 
         Args:
@@ -168,12 +168,10 @@ class Mailbox(EndpointAgent):
         self._sends[number] = _Send(key, peer, region)
         self._post(
             peer,
-            _HEAD.pack(
-                MAGIC, _Kind.LONG, tag, number, len(memory), region.address, region.rkey
-            ),
+            _HEAD.pack(MAGIC, _Kind.LONG, tag, number, len(memory), region.address, region.rkey),
         )
 
-    def receive(
+    def receive_from(
         self, key: int, source: int | None, tag: int, memory: Bytes, now_ns: int
     ) -> None:
         """Receive a message of exactly the memory's length; `Passed` says from whom it came.

@@ -124,8 +124,8 @@ class Request:
     dtype: str = "uint8"
     """The element type by numpy's name, or ``bfloat16``."""
     op: str = "sum"
-    """Reduce-Scatter and Allreduce: one of `REDUCTIONS`. An average is the sum, divided once at the end;
-    integers truncate toward zero."""
+    """Reduce-Scatter and Allreduce: one of `REDUCTIONS`. An average is the sum, divided once at the
+    end; integers truncate toward zero."""
     root: int = whole(0)
     """Broadcast: the rank whose elements all others get; many-to-one: the rank that gets all."""
     radix: int = whole(2, least=2)

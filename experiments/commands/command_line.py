@@ -26,6 +26,7 @@ from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.benchmarks import NAMES
 from weft.experiments.commands import network as cli_network
+from weft.experiments.commands import torch as cli_torch
 from weft.experiments.commands.scenario_options import (
     GroupedCommand,
     complete_what,
@@ -379,6 +380,7 @@ def prepare() -> None:
         fill_cache(progress)
 
 
+app.add_typer(cli_torch.app)
 for command in (cli_network.up, cli_network.shell, cli_network.load):
     app.command()(command)
 

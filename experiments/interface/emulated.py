@@ -6,7 +6,7 @@ import select
 import socket
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
@@ -48,7 +48,7 @@ class EmulatedNet:
         self._senders: list[socket.socket] = []
         self._launcher: Launcher | None = None
         self._stack = ExitStack()
-        self.epochs = itertools.count(1)
+        self.epochs: Iterator[int] = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
         """Bring the world up, and return where its switches serve P4Runtime, by name."""

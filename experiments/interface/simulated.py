@@ -1,7 +1,7 @@
 """A network of the simulated world, as the Python interface drives it."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from threading import Lock
 from typing import Any
@@ -33,7 +33,7 @@ class SimulatedNet:
         self._traces = Traces(
             self.world.controls, self.world.fabric.dataplane, Lock(), lambda action: action()
         )
-        self.epochs = itertools.count(1)
+        self.epochs: Iterator[int] = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
         """Return the switches' P4Runtime services, by name."""

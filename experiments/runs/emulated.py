@@ -102,7 +102,7 @@ class EmulatedTestbed:
         self.world = world
         self.controller = controller
         self.launcher = launcher
-        self.epochs = itertools.count(1)
+        self.epochs: Iterator[int] = itertools.count(1)
         self.failed: Collection[str] = ()
         self._watch = _Watch(world, lambda _: None)
 

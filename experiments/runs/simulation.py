@@ -48,7 +48,7 @@ class SimulatedTestbed:
         self.scenario = scenario
         self.world = world
         self.controller = controller
-        self.epochs = itertools.count(1)
+        self.epochs: Iterator[int] = itertools.count(1)
         self.failed: Collection[str] = ()
 
     @property

@@ -102,9 +102,7 @@ class GroupTrees:
         return GroupMade(
             asked.name,
             [ipv4_text(multicast.GROUP_BASE_ADDRESS + number) for number in wanted.groups],
-            SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS)
-            if job
-            else None,
+            SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS) if job else None,
             f"group {asked.name} of {len(hosts)} ranks: {'; '.join(why)}" if why else "",
         )
 

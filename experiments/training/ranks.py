@@ -1,7 +1,7 @@
 """The processes of a program on the hosts: they are started, listened to, served, and ended.
 
-One loop does all of it, so the switches have one user. It reads what processes print, labels it, and
-passes it on; it answers what ranks ask for; and it notices processes that end.
+One loop does all of it, so the switches have one user. It reads what processes print, labels it,
+and passes it on; it answers what ranks ask for; and it notices processes that end.
 """
 
 import codecs

@@ -1,7 +1,7 @@
 """What a program on the hosts leaves behind: ``results.json`` with schema ``weft.training``.
 
-Times are those of CLOCK_MONOTONIC on one machine, so ranks can be compared. The time of a rank, from
-when its first group came together until its last step (or its end, without steps), is made of
+Times are those of CLOCK_MONOTONIC on one machine, so ranks can be compared. The time of a rank,
+from when its first group came together until its last step (or its end, without steps), is made of
 *exposed* communication, in which the program waited for an operation, and *computation*, all the
 rest. *Hidden* is the part of the computation in which an operation was under way.
 """
@@ -9,6 +9,7 @@ rest. *Hidden* is the part of the computation in which an operation was under wa
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -134,7 +135,9 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
         try:
             return msgspec.json.decode(file.read_bytes(), type=TorchRun)
         except (OSError, msgspec.MsgspecError) as error:
-            raise InputError(f"results {str(file)!r} of a training cannot be read: {error}") from error
+            raise InputError(
+                f"results {str(file)!r} of a training cannot be read: {error}"
+            ) from error
 
 
 def rank_of(record: Record | None, rank: int, host: str, status: int, error: str) -> TorchRank:
@@ -145,16 +148,14 @@ def rank_of(record: Record | None, rank: int, host: str, status: int, error: str
     end_ns = record.steps[-1].ended_ns if record.steps else record.ended_ns
     window = (record.begun_ns, end_ns)
     exposed = _union(record.waits_ns, window)
-    under_way = _union(
-        ((each.begun_ns, each.ended_ns) for each in record.operations), window
-    )
+    under_way = _union(((each.begun_ns, each.ended_ns) for each in record.operations), window)
     found.total_ns = end_ns - record.begun_ns
     found.exposed_ns = _length(exposed)
     found.computation_ns = found.total_ns - found.exposed_ns
     found.hidden_ns = _length(under_way) - _length(_both(under_way, exposed))
     found.cpu_ns = record.cpu_ns
     ends = [record.begun_ns, *(step.ended_ns for step in record.steps)]
-    found.step_ns = [end - begin for begin, end in zip(ends[:-1], ends[1:], strict=True)]
+    found.step_ns = [end - begin for begin, end in pairwise(ends)]
     found.losses = [step.loss for step in record.steps]
     kinds: dict[tuple[str, str], CollectiveFigures] = {}
     for each in record.operations:
@@ -234,9 +235,7 @@ def trace_of(records: Sequence[Record]) -> dict[str, Any]:
         """When the last operation of each row ends."""
         names = {0: "steps", 1: "exposed communication"}
         for each in sorted(record.operations, key=lambda each: each.begun_ns):
-            row = next(
-                (row for row, end in enumerate(rows) if end <= each.begun_ns), len(rows)
-            )
+            row = next((row for row, end in enumerate(rows) if end <= each.begun_ns), len(rows))
             rows[row:] = [each.ended_ns, *rows[row + 1 :]]
             names[row + 2] = f"operations {row + 1}"
             span(

@@ -16,15 +16,17 @@ import msgspec
 
 from weft.base import files
 from weft.base.children import how_it_ended, python_command, python_path
-from weft.base.errors import InputError, MachineError, refuse
+from weft.base.errors import MachineError, refuse
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
 from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.folder import REPORT
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
 from weft.experiments.training.ranks import Rank, Ranks
+from weft.experiments.training.report import render
 from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
 from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of
@@ -173,9 +175,7 @@ class _Program:
             net.controller.apply,
         )
 
-    def run(
-        self, output: TextIO | None, errors: TextIO | None, folder: Path | None
-    ) -> TorchRun:
+    def run(self, output: TextIO | None, errors: TextIO | None, folder: Path | None) -> TorchRun:
         """Run it to its end, and return what came of it."""
         world, controller = self._world, self._net.controller
         run_folder = world.record.folder / "torch"
@@ -387,9 +387,10 @@ class _Program:
 
 
 def write(run: TorchRun, records: Sequence[timeline.Record], folder: Path) -> None:
-    """Write the document and the timeline to a folder, which must be there."""
+    """Write the document, the timeline and the report to a folder, which must be there."""
     files.write_whole(folder / DOCUMENT, run.text())
     files.write_whole(folder / TRACE, json.dumps(trace_of(records)))
+    files.write_whole(folder / REPORT, render(run, records))
 
 
 def _status(status: int) -> int:

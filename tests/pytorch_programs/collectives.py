@@ -78,7 +78,9 @@ class Checks:
                     dist.reduce(mine, self.ranks[root], op, group=self.group)
                     if self.rank == root:
                         self.equal(f"reduce {op} {dtype} {count}", mine, right)
-                    given = [values(rank, count * self.size, dtype, modulus) for rank in range(self.size)]
+                    given = [
+                        values(rank, count * self.size, dtype, modulus) for rank in range(self.size)
+                    ]
                     whole = reduced(op, given)
                     if dtype == torch.bool:
                         whole = whole.bool() if op != ops.SUM else whole > 0
@@ -86,8 +88,12 @@ class Checks:
                     dist.reduce_scatter_tensor(out, given[self.rank].clone(), op, group=self.group)
                     own = whole[self.rank * count :][:count]
                     self.equal(f"reduce_scatter_tensor {op} {dtype} {count}", out, own)
-                    dist.reduce_scatter(out, [*given[self.rank].chunk(self.size)] if count * self.size
-                                        else [], op, group=self.group)
+                    dist.reduce_scatter(
+                        out,
+                        [*given[self.rank].chunk(self.size)] if count * self.size else [],
+                        op,
+                        group=self.group,
+                    )
                     self.equal(f"reduce_scatter {op} {dtype} {count}", out, own)
 
     def premultiplied(self):
@@ -106,8 +112,10 @@ class Checks:
         self.equal("its input", given[self.rank], before)
 
     def complex_numbers(self):
-        parts = [torch.complex(values(rank, 9, torch.float32), values(rank + 1, 9, torch.float32))
-                 for rank in range(self.size)]
+        parts = [
+            torch.complex(values(rank, 9, torch.float32), values(rank + 1, 9, torch.float32))
+            for rank in range(self.size)
+        ]
         mine = parts[self.rank].clone()
         dist.all_reduce(mine, group=self.group)
         self.equal("complex", mine, sum(parts))
@@ -131,36 +139,55 @@ class Checks:
                 dist.all_gather_into_tensor(whole, own, group=self.group)
                 self.equal(f"all_gather of a view {dtype} {count}", whole, torch.cat(parts))
                 root = count % self.size
-                mine = parts[self.rank].clone() if self.rank == root else torch.empty(count, dtype=dtype)
+                mine = (
+                    parts[self.rank].clone()
+                    if self.rank == root
+                    else torch.empty(count, dtype=dtype)
+                )
                 dist.broadcast(mine, self.ranks[root], group=self.group)
                 self.equal(f"broadcast {dtype} {count}", mine, parts[root])
                 there = [torch.empty(count, dtype=dtype) for _ in range(self.size)]
-                dist.gather(parts[self.rank], there if self.rank == root else None, self.ranks[root],
-                            group=self.group)
+                dist.gather(
+                    parts[self.rank],
+                    there if self.rank == root else None,
+                    self.ranks[root],
+                    group=self.group,
+                )
                 for one, other in zip(there, parts, strict=True) if self.rank == root else ():
                     self.equal(f"gather {dtype} {count}", one, other)
                 mine = torch.empty(count, dtype=dtype)
-                dist.scatter(mine, parts if self.rank == root else None, self.ranks[root],
-                             group=self.group)
+                dist.scatter(
+                    mine, parts if self.rank == root else None, self.ranks[root], group=self.group
+                )
                 self.equal(f"scatter {dtype} {count}", mine, parts[self.rank])
 
     def exchanges(self):
         for dtype in (torch.float32, torch.int8):
             for count in SIZES:
-                mine = torch.cat([values(10 * self.rank + other, count, dtype) for other in range(self.size)])
+                mine = torch.cat(
+                    [values(10 * self.rank + other, count, dtype) for other in range(self.size)]
+                )
                 out = torch.empty_like(mine)
                 dist.all_to_all_single(out, mine, group=self.group)
-                right = torch.cat([values(10 * other + self.rank, count, dtype) for other in range(self.size)])
+                right = torch.cat(
+                    [values(10 * other + self.rank, count, dtype) for other in range(self.size)]
+                )
                 self.equal(f"all_to_all_single {dtype} {count}", out, right)
         # Parts of different sizes, some of them empty.
         goes = [(self.rank + other) % 3 for other in range(self.size)]
         comes = [(other + self.rank) % 3 for other in range(self.size)]
-        mine = torch.cat([torch.full((n, 5), 10.0 * self.rank + other) for other, n in enumerate(goes)])
+        mine = torch.cat(
+            [torch.full((n, 5), 10.0 * self.rank + other) for other, n in enumerate(goes)]
+        )
         out = torch.empty(sum(comes), 5)
         dist.all_to_all_single(out, mine, comes, goes, group=self.group)
-        right = torch.cat([torch.full((n, 5), 10.0 * other + self.rank) for other, n in enumerate(comes)])
+        right = torch.cat(
+            [torch.full((n, 5), 10.0 * other + self.rank) for other, n in enumerate(comes)]
+        )
         self.equal("all_to_all_single with sizes", out, right)
-        given = [torch.full((100 * (self.rank + other),), float(self.rank)) for other in range(self.size)]
+        given = [
+            torch.full((100 * (self.rank + other),), float(self.rank)) for other in range(self.size)
+        ]
         out = [torch.empty(100 * (self.rank + other)) for other in range(self.size)]
         dist.all_to_all(out, given, group=self.group)
         for other, found in enumerate(out):
@@ -186,7 +213,9 @@ class Checks:
         for empty in (torch.empty(0), torch.empty(3, 0)):
             dist.all_reduce(empty, group=self.group)
             dist.broadcast(empty, self.ranks[0], group=self.group)
-            dist.all_gather([torch.empty_like(empty) for _ in range(self.size)], empty, group=self.group)
+            dist.all_gather(
+                [torch.empty_like(empty) for _ in range(self.size)], empty, group=self.group
+            )
             dist.all_gather_into_tensor(torch.empty(0), torch.empty(0), group=self.group)
             dist.reduce_scatter_tensor(torch.empty(0), torch.empty(0), group=self.group)
             dist.all_to_all_single(torch.empty(0), torch.empty(0), group=self.group)
@@ -209,16 +238,20 @@ class Checks:
             outs = [torch.empty(n * self.size) for n in (4, 500)]
             for out in outs:
                 dist.all_gather_into_tensor(
-                    out, torch.full((len(out) // self.size,), float(self.rank)), group=self.group)
+                    out, torch.full((len(out) // self.size,), float(self.rank)), group=self.group
+                )
         manager.wait()
         for out in outs:
-            right = torch.cat([torch.full((len(out) // self.size,), float(r)) for r in range(self.size)])
+            right = torch.cat(
+                [torch.full((len(out) // self.size,), float(r)) for r in range(self.size)]
+            )
             self.equal("coalesced all_gather_into_tensor", out, right)
         with dist._coalescing_manager(group=self.group, async_ops=True) as manager:
             outs = [torch.empty(n) for n in (4, 500)]
             for out in outs:
                 dist.reduce_scatter_tensor(
-                    out, torch.full((len(out) * self.size,), float(self.rank + 1)), group=self.group)
+                    out, torch.full((len(out) * self.size,), float(self.rank + 1)), group=self.group
+                )
         manager.wait()
         for out in outs:
             self.equal("coalesced reduce_scatter_tensor", out, torch.full_like(out, total))
@@ -247,8 +280,10 @@ class Checks:
             dist.recv(got, before, group=self.group)
             self.equal(f"around {count}", got, values((rank - 1) % size, count, torch.float32))
             got = torch.empty(count)
-            ops = [dist.P2POp(dist.isend, mine, after, self.group),
-                   dist.P2POp(dist.irecv, got, before, self.group)]
+            ops = [
+                dist.P2POp(dist.isend, mine, after, self.group),
+                dist.P2POp(dist.irecv, got, before, self.group),
+            ]
             for work in dist.batch_isend_irecv(ops):
                 work.wait()
             self.equal(f"batched {count}", got, values((rank - 1) % size, count, torch.float32))
@@ -264,7 +299,9 @@ class Checks:
                 self.equal(f"tag {tag}", got, torch.full((2000,), float(tag)))
             got = torch.zeros(3, 4).t()
             dist.recv(got, ranks[0], group=self.group)
-            self.equal("columns", got.contiguous(), torch.arange(12.0).reshape(3, 4).t().contiguous())
+            self.equal(
+                "columns", got.contiguous(), torch.arange(12.0).reshape(3, 4).t().contiguous()
+            )
         # From any source.
         dist.barrier(group=self.group)
         if rank == 0:
@@ -288,8 +325,12 @@ class Checks:
         dist.broadcast_object_list(given, self.ranks[0], group=self.group)
         assert given == ["a", {"b": 2}]
         got = [None]
-        dist.scatter_object_list(got, list("abcdefgh"[: self.size]) if self.rank == 0 else None,
-                                 self.ranks[0], group=self.group)
+        dist.scatter_object_list(
+            got,
+            list("abcdefgh"[: self.size]) if self.rank == 0 else None,
+            self.ranks[0],
+            group=self.group,
+        )
         assert got == ["abcdefgh"[self.rank]], got
         there = [None] * self.size if self.rank == 0 else None
         dist.gather_object(self.rank, there, self.ranks[0], group=self.group)
@@ -308,8 +349,18 @@ class Checks:
         self.done += 2
 
     def all(self):
-        for name in ("reductions", "premultiplied", "complex_numbers", "gathers", "exchanges",
-                     "strange_tensors", "several", "messages", "objects", "barriers"):
+        for name in (
+            "reductions",
+            "premultiplied",
+            "complex_numbers",
+            "gathers",
+            "exchanges",
+            "strange_tensors",
+            "several",
+            "messages",
+            "objects",
+            "barriers",
+        ):
             getattr(self, name)()
 
 

@@ -1,8 +1,7 @@
-"""Trains small models by DDP, FSDP2, HSDP, tensor parallelism and a pipeline, and compares each with
-the same training in one process. It knows nothing of Weft."""
+"""Trains small models by DDP, FSDP2, HSDP, tensor parallelism and a pipeline, and compares each
+with the same training in one process. It knows nothing of Weft."""
 
 import argparse
-import copy
 
 import torch
 import torch.distributed as dist
@@ -95,8 +94,12 @@ def compare(what, losses, state, expected, tolerance=2e-5):
 
 
 def full_state(model):
-    return get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True,
-                                                                broadcast_from_rank0=False))
+    return get_model_state_dict(
+        model,
+        options=StateDictOptions(
+            full_state_dict=True, cpu_offload=True, broadcast_from_rank0=False
+        ),
+    )
 
 
 def ddp(rank, size):
@@ -132,13 +135,21 @@ def tensor_parallel(rank, size):
     mesh = init_device_mesh("cpu", (size,))
     model = model_of(hidden)
     parallelize_module(
-        model, mesh, {"up": ColwiseParallel(), "mid": RowwiseParallel(), "down": ColwiseParallel(
-            output_layouts=torch.distributed.tensor.Replicate())} if OUT % size == 0 else
-        {"up": ColwiseParallel(), "mid": RowwiseParallel()},
+        model,
+        mesh,
+        {
+            "up": ColwiseParallel(),
+            "mid": RowwiseParallel(),
+            "down": ColwiseParallel(output_layouts=torch.distributed.tensor.Replicate()),
+        }
+        if OUT % size == 0
+        else {"up": ColwiseParallel(), "mid": RowwiseParallel()},
     )
     losses = train(model, model.parameters(), 0, 1)
-    full = {name: each.full_tensor() if hasattr(each, "full_tensor") else each
-            for name, each in model.state_dict().items()}
+    full = {
+        name: each.full_tensor() if hasattr(each, "full_tensor") else each
+        for name, each in model.state_dict().items()
+    }
     compare("tensor parallel", losses, full, alone(hidden))
 
 
@@ -147,8 +158,11 @@ def pipeline(rank, size):
     layers = [nn.Sequential(model.up, nn.ReLU()), nn.Sequential(model.mid, nn.ReLU()), model.down]
     while len(layers) < size:
         layers.insert(2, nn.Identity())
-    cuts = [layers[index] for index in range(size)] if size >= 3 else [
-        nn.Sequential(layers[0], layers[1]), layers[2]]
+    cuts = (
+        [layers[index] for index in range(size)]
+        if size >= 3
+        else [nn.Sequential(layers[0], layers[1]), layers[2]]
+    )
     stage = PipelineStage(cuts[rank], rank, size, torch.device("cpu"))
     schedule = Schedule1F1B(stage, 4, loss_fn=F.mse_loss)
     parameters = list(cuts[rank].parameters())

@@ -1,0 +1,89 @@
+"""What a program on the hosts came to, as tables for the terminal."""
+
+from rich import box
+from rich.table import Table
+
+from weft.base.units import format_duration, format_size
+from weft.experiments.results.summary import TIERS, byte_unit, three_digits
+from weft.experiments.training.results import TorchRun
+
+MOST_LOSSES = 6
+
+
+def _table(title: str) -> Table:
+    return Table(
+        box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), title=title,
+        title_style="bold", title_justify="left", caption_justify="left", caption_style="dim",
+    )  # fmt: skip
+
+
+def ranks_table(run: TorchRun) -> Table:
+    """Return a table with a row for each rank: steps and where its time went."""
+    table = _table(f"{run.script} on {len(run.ranks)} hosts, {run.network}, backend {run.backend}")
+    for name in ("rank", "host"):
+        table.add_column(name)
+    for name in (
+        "steps", "median\nstep", "computation", "exposed\ncommunication", "hidden\ncommunication",
+        "last\nloss", "status",
+    ):  # fmt: skip
+        table.add_column(name, justify="right")
+    for rank in run.ranks:
+        steps = sorted(rank.step_ns)
+        losses = [loss for loss in rank.losses if loss is not None]
+        table.add_row(
+            str(rank.rank),
+            rank.host,
+            str(len(steps)),
+            format_duration(steps[len(steps) // 2]) if steps else "-",
+            format_duration(rank.computation_ns),
+            format_duration(rank.exposed_ns),
+            format_duration(rank.hidden_ns),
+            f"{losses[-1]:.6g}" if losses else "-",
+            str(rank.status),
+        )
+    table.caption = (
+        "exposed: the program waited for it; hidden: it computed meanwhile; the first step counts "
+        "from when the ranks came together"
+    )
+    return table
+
+
+def collectives_table(run: TorchRun) -> Table:
+    """Return a table with a row for each collective and algorithm, all ranks together."""
+    table = _table("What the ranks put into collectives")
+    for name in ("collective", "algorithm"):
+        table.add_column(name)
+    for name in ("calls\na rank", "size a call", "in all", "mean time"):
+        table.add_column(name, justify="right")
+    for (name, algorithm), each in run.collectives().items():
+        table.add_row(
+            name,
+            algorithm or "-",
+            three_digits(each.count / max(len(run.ranks), 1)),
+            format_size(round(each.size_bytes / max(each.count, 1))),
+            format_size(each.size_bytes),
+            format_duration(each.under_way_ns / max(each.count, 1)),
+        )
+    return table
+
+
+def lines(run: TorchRun) -> list[str]:
+    """Return what is said below the tables."""
+    unit, unit_bytes = byte_unit(max(run.tiers.values(), default=0))
+    carried = ", ".join(
+        f"{name} {three_digits(run.tiers[tier] / unit_bytes)}"
+        for tier, name in TIERS.items() if tier in run.tiers
+    )  # fmt: skip
+    found = [
+        f"Ethernet frames on all links, {unit}: {carried}",
+        f"Management network: {format_size(run.management_bytes)}, which is no part of the fabric",
+        f"Fidelity: {run.fidelity.verdict}"
+        + "".join(f"\n  {reason}" for reason in run.fidelity.reasons),
+    ]
+    losses = [loss for loss in run.losses if loss is not None]
+    if losses:
+        shown = [f"{loss:.6g}" for loss in losses]
+        if len(shown) > MOST_LOSSES:
+            shown = [*shown[: MOST_LOSSES // 2], "...", *shown[-MOST_LOSSES // 2 :]]
+        found.append(f"Losses of rank 0: {', '.join(shown)}")
+    return [*found, *(f"Note: {note}" for note in run.notes)]
