@@ -1,4 +1,4 @@
-"""``python -m weft.pytorch.launch SCRIPT [arguments]``: a rank's process.
+"""A rank's process (`weft.pytorch.fork_server` forks it): a script with its arguments.
 
 It makes the backend known to torch, records steps and losses, and runs the script as
 ``python SCRIPT`` does (or a module, after ``-m``). A script that knows nothing of Weft gets the
@@ -11,7 +11,7 @@ import runpy
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from weft.base.errors import WeftError
 from weft.pytorch.messages import Recorded, RunnerLink, Settings
@@ -22,14 +22,14 @@ SWITCH_INTERVAL_S = 0.001
 Python."""
 
 
-def main() -> NoReturn:
-    """Be a rank; the arguments are the script and its own."""
+def run() -> int:
+    """Be a rank, and return its exit status; ``sys.argv`` has the script and its arguments."""
     arguments = sys.argv[1:]
     try:
         settings = Settings.read(os.environ)
     except WeftError as error:
         print(f"weft: {error}", file=sys.stderr)
-        sys.exit(2)
+        return 2
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     timeline = Timeline(settings.rank, settings.host)
     _prepare_torch(settings, timeline)
@@ -37,7 +37,7 @@ def main() -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     _finish(settings, timeline, status)
-    sys.exit(status)
+    return status
 
 
 def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
@@ -134,7 +134,3 @@ def _link(settings: Settings) -> RunnerLink | None:
         return RunnerLink(settings, lambda _: None)
     except WeftError:
         return None
-
-
-if __name__ == "__main__":
-    main()

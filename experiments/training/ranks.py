@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,7 @@ import msgspec
 
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError
+from weft.experiments.training.processes import ForkedRank
 from weft.pytorch.messages import (
     AllDone,
     DropGroup,
@@ -49,7 +50,7 @@ class Rank:
 
     rank: int
     host: str
-    process: "subprocess.Popen[bytes]"
+    process: ForkedRank
     connection: socket.socket | None = None
     partial: bytes = b""
     recorded: Path | None = None
@@ -105,12 +106,11 @@ class Ranks:
     def start(
         self,
         hosts: Sequence[str],
-        begin: Callable[[str, Mapping[str, str]], "subprocess.Popen[bytes]"],
-        environments: Sequence[Mapping[str, str]],
+        begin: Callable[[int], ForkedRank],
     ) -> None:
         """Start a process on each host."""
-        for rank, (host, environment) in enumerate(zip(hosts, environments, strict=True)):
-            started = Rank(rank, host, begin(host, environment))
+        for rank, host in enumerate(hosts):
+            started = Rank(rank, host, begin(rank))
             self.ranks.append(started)
             for name in ("out", "err"):
                 pipe = getattr(started.process, f"std{name}")
@@ -139,9 +139,8 @@ class Ranks:
         """End what still runs, and close everything."""
         self._end_all()
         for rank in self.ranks:
-            for pipe in (rank.process.stdout, rank.process.stderr):
-                if pipe is not None:
-                    pipe.close()
+            rank.process.stdout.close()
+            rank.process.stderr.close()
             if rank.connection is not None:
                 rank.connection.close()
         for each in self._strangers:
@@ -160,7 +159,8 @@ class Ranks:
                 rank.process.wait(max(end_s - time.monotonic(), 0))
             if rank.process.poll() is None:
                 rank.process.kill()
-                rank.process.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    rank.process.wait()
 
     def _reap(self) -> None:
         for rank in self.ranks:

@@ -9,13 +9,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from subprocess import DEVNULL, PIPE
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import msgspec
 
 from weft.base import files
-from weft.base.children import how_it_ended, python_command, python_path
+from weft.base.children import how_it_ended, python_path
 from weft.base.errors import MachineError, refuse
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
@@ -25,11 +24,13 @@ from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
+from weft.experiments.training.processes import ForkServer
 from weft.experiments.training.ranks import Rank, Ranks
 from weft.experiments.training.report import render
 from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
 from weft.pytorch import timeline
-from weft.pytorch.choices import choices_of
+from weft.pytorch.choices import FALLBACKS, choices_of
+from weft.pytorch.fork_server import Program
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
@@ -42,17 +43,11 @@ TRACE = "timeline.trace.json"
 BACKENDS = ("weft", "gloo")
 SLOTS = 64
 """N of the aggregation jobs of a program's groups: switches have room for eight at a time."""
-GIVE_UP_NS = 10_000_000_000
+GIVE_UP_NS = 5_000_000_000
 """After so long without an acknowledgement a peer is gone. Ends of processes are told by the runner
 at once; but a program may hold Python's lock for seconds."""
 LIMIT_S = 3600.0
 CHECK_S = 0.5
-WITH_NAMES = (
-    "unshare", "--mount", "sh", "-c",
-    'mount --bind "$0/hosts" /etc/hosts && mount --bind "$0/resolv.conf" /etc/resolv.conf; '
-    'exec "$@"',
-)  # fmt: skip
-"""The prefix of a command whose names of hosts are those in the folder that is named next."""
 QUANTILES = ("p50", "p99", "max")
 """The quantiles of lateness that are judged."""
 TORCH_MISSING = (
@@ -181,6 +176,8 @@ class _Program:
         run_folder = world.record.folder / "torch"
         run_folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as stack:
+            server = self._fork_server()
+            stack.callback(server.close)
             management = stack.enter_context(management_network(world))
             stack.callback(self._trees.clear)
             self._write_hosts(management, run_folder / "hosts")
@@ -195,10 +192,13 @@ class _Program:
             managed = management.carried_bytes()
             world.reset_lateness()
             start = read_cpu_times()
+            programs = [
+                self._write_program(host.rank, management, run_folder) for host in self._hosts
+            ]
+            server.wait_ready()
             ranks.start(
                 [host.name for host in self._hosts],
-                self._begin,
-                [self._environment(host.rank, management, run_folder) for host in self._hosts],
+                lambda rank: server.fork(rank, programs[rank], world.host_pid(rank)),
             )
             with world.blaming_the_dead():
                 ranks.run()
@@ -209,14 +209,28 @@ class _Program:
                 management.carried_bytes() - managed, folder,
             )  # fmt: skip
 
-    def _begin(self, host: str, environment: Mapping[str, str]) -> Any:
-        command = python_command("weft.pytorch.launch", self._script, *self._arguments)
-        command[0] = self._options.python
-        names = self._world.record.folder / "torch"
-        return self._net.mininet[host].popen(
-            [*WITH_NAMES, str(names), *command], stdin=DEVNULL, stdout=PIPE, stderr=PIPE,
-            env=dict(environment),
+    def _fork_server(self) -> ForkServer:
+        """Start what loads torch once and forks the ranks."""
+        record, options = self._world.record, self._options
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.environment}
+        environment["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
+        used = {name for choice in self._choices.values() for _, name in choice.steps}
+        return ForkServer(
+            record, options.python, {**environment, **record.environment()},
+            sorted({*used, *FALLBACKS.values(), "direct", "recursive-doubling"}),
         )  # fmt: skip
+
+    def _write_program(self, rank: int, management: Management, folder: Path) -> str:
+        """Write what a rank runs, and return the file's path."""
+        program = Program(
+            [self._script, *self._arguments],
+            {**self._environment(rank, management, folder), **self._world.record.environment()},
+            os.getcwd(),
+            str(folder),
+        )
+        path = folder / f"program-{rank}.json"
+        path.write_bytes(msgspec.json.encode(program))
+        return str(path)
 
     def _write_hosts(self, management: Management, path: Path) -> None:
         """Write the names of hosts for the programs: there is no name server in their network, and
