@@ -154,8 +154,8 @@ def _fork(request: Request, files: list[int], close_in_child: list[socket.socket
             signal.signal(number, signal.SIG_DFL)
         signal.signal(signal.SIGINT, signal.default_int_handler)
         die_with_parent(server)
-        for each in close_in_child:
-            each.close()
+        for open_socket in close_in_child:
+            open_socket.close()
         program = msgspec.json.decode(Path(request.program).read_bytes(), type=Program)
         _enter(program, files)
         status = _be_rank(program)

@@ -9,11 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram
-from tests.memory_network import Faults
+from tests.memory_network import Faults, MemoryNetwork
 from tests.server_group import FIRST_RANK, ServerGroup
 
-from weft.agents.collectives.agent import Failed
+from weft.agents.collectives.agent import Done, Failed, HostAgent
+from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.workload import Workload
 from weft.agents.datagrams import ipv4
 from weft.agents.participant import AgentGroup
 from weft.agents.servers import ReductionServer
@@ -119,3 +121,43 @@ def test_local_queue_pairs_complete_in_order_and_check_keys() -> None:
         endpoint.create_local().connect(RemoteQueuePair(ADDRESS, 5, 0))
     with pytest.raises(TransportMisuse, match="connected already"):
         one.connect(other.local)
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "recursive-doubling", "linear"])
+def test_operations_of_one_number_run_in_several_communicators_at_once(algorithm: str) -> None:
+    """Each host is a member of both, in another order; nothing of one goes to the other."""
+    addresses = [ADDRESS + rank for rank in range(3)]
+    endpoints = [Endpoint(address, 256, 10**9, seed=1) for address in addresses]
+    groups = [AgentGroup(endpoint) for endpoint in endpoints]
+    agents: list[list[HostAgent]] = []
+    for order in ([0, 1, 2], [2, 0, 1]):
+        members = [addresses[host] for host in order]
+        made = [
+            Communicator(endpoints[host], rank, members, (), {0, 1, 2} - {rank})
+            for rank, host in enumerate(order)
+        ]
+        for rank, one in enumerate(made):
+            told = {
+                peer: other.introduction()[rank] for peer, other in enumerate(made) if peer != rank
+            }
+            one.connect(told)
+        agents.append([HostAgent(endpoints[host], made[rank]) for rank, host in enumerate(order)])
+        for rank, host in enumerate(order):
+            groups[host].add(agents[-1][rank])
+    workloads = [Workload(Request(0, "allgather", algorithm, 5000), 3, seed) for seed in (1, 2)]
+    buffers = [[workload.buffer(rank) for rank in range(3)] for workload in workloads]
+    for each, ours in zip(agents, buffers, strict=True):
+        for agent, buffer in zip(each, ours, strict=True):
+            agent.start(workloads[0].request, buffer, 0)
+    network = MemoryNetwork(groups)
+    network.run(
+        until=lambda: not any(agent.running for each in agents for agent in each),
+        timeout_ns=10**10,
+    )
+    for workload, each, ours in zip(workloads, agents, buffers, strict=True):
+        for rank, (agent, buffer) in enumerate(zip(each, ours, strict=True)):
+            assert isinstance(agent.next_event(), Done)
+            assert not any(workload.checks(rank, buffer, None))
+    groups[0].remove(agents[0][0])
+    assert agents[0][0] not in groups[0].parts
+    assert not agents[0][0].poll()

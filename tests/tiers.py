@@ -1,15 +1,15 @@
 """The tiers of tests: what ``./weft test --fast`` leaves out, and what only ``--all`` runs.
 
 *fast* takes two minutes on two processors: no system test, and no file of `LONG`. *whole* is what
-``./weft test`` runs, in a quarter of an hour: all but the tests that are marked ``slow``. *all* is
-everything, as continuous integration runs it.
+``./weft test`` runs, in a quarter of an hour: all but the tests that are marked ``slow``, which are
+the tier *slow*. *all* is everything, as continuous integration runs it.
 """
 
 from __future__ import annotations
 
 import pytest
 
-TIERS = ("fast", "whole", "all")
+TIERS = ("fast", "whole", "slow", "all")
 
 LONG = frozenset(
     [
@@ -83,7 +83,6 @@ def is_in(tier: str, item: pytest.Item) -> bool:
     if tier == "all":
         return True
     if item.get_closest_marker("slow") is not None:
-        return False
-    return tier == "whole" or (
-        item.get_closest_marker("system") is None and item.path.stem not in LONG
-    )
+        return tier == "slow"
+    quick = item.get_closest_marker("system") is None and item.path.stem not in LONG
+    return tier == "whole" or (tier == "fast" and quick)

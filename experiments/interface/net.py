@@ -4,6 +4,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -29,7 +30,11 @@ from weft.topo.own import Network, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from scapy.packet import Packet
+
+    from weft.experiments.training.results import TorchRun
 
 WorldName = Literal["emulated", "simulated"]
 Program = str | os.PathLike[str]
@@ -391,6 +396,63 @@ class Net:
     def alltoall(self, **options: Any) -> Run:
         """Run an all-to-all exchange; see `run`."""
         return self.run("alltoall", **options)
+
+    def torch_run(
+        self,
+        script: str | os.PathLike[str],
+        *arguments: object,
+        allgather: str = "",
+        broadcast: str = "",
+        reduce_scatter: str = "",
+        allreduce: str = "",
+        backend: str = "weft",
+        ranks: int | None = None,
+        timeout: float = 3600.0,
+        environment: Mapping[str, str] | None = None,
+        output: "TextIO | None" = None,
+        errors: "TextIO | None" = None,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> "TorchRun":
+        """Run a program of PyTorch, a rank on each host, as ``weft torch run`` does.
+
+        Args:
+            script: the path of a Python file; or ``-m``, with a module as the first argument.
+            arguments: the program's own.
+            allgather, broadcast, reduce_scatter, allreduce: the algorithm, as ``ring``, or by size,
+                as ``ring<64KiB,switch``.
+            backend: what ``init_process_group()`` without a backend gets: ``weft`` or ``gloo``.
+            ranks: how many hosts run it, from the first one on; by default all.
+            timeout: after so many seconds it is ended.
+            environment: variables of its environment beside this process's own.
+            output, errors: files that its lines go to, each with its rank; by default nowhere.
+            folder: an existing folder for the document, the report and the timeline.
+
+        Returns:
+            what came of it; ``status`` is 0 if every rank ended well, ``error`` says what failed.
+
+        Raises:
+            InputError: something of this makes no sense, or the network is simulated.
+            MachineError: torch is not installed.
+            RunError: a process of the network has ended.
+        """
+        from weft.experiments.training.torch_run import TorchOptions, torch_run
+
+        self.controller  # noqa: B018 - raises unless the network is up
+        asked = {
+            "allgather": allgather, "broadcast": broadcast, "reduce-scatter": reduce_scatter,
+            "allreduce": allreduce,
+        }  # fmt: skip
+        options = TorchOptions(
+            algorithms={name: text for name, text in asked.items() if text},
+            backend=backend,
+            ranks=ranks,
+            limit_s=_seconds("torch_run: timeout", timeout),
+            environment=dict(environment or {}),
+        )
+        return torch_run(
+            self, os.fspath(script), [*map(str, arguments)], options, output=output, errors=errors,
+            folder=None if folder is None else Path(folder),
+        )  # fmt: skip
 
 
 @dataclass

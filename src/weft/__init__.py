@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from weft.experiments.results.results import Results
     from weft.experiments.runs.runner import run
     from weft.experiments.scenario.scenario import Scenario
+    from weft.experiments.training.results import TorchRun
     from weft.topo.clos import Topology, fat_tree, leaf_spine, single
     from weft.topo.faults import Fault, LinkLoss
     from weft.topo.own import Network, from_networkx, read_network
@@ -31,6 +32,7 @@ __version__ = VERSION
 
 __all__ = [
     "Fault", "LinkLoss", "Mesh", "Net", "Network", "Results", "Scenario", "Tensor", "Topology",
+    "TorchRun",
     "fat_tree", "from_networkx", "leaf_spine", "plan_resharding", "read_network", "run", "single",
     "up",
 ]  # fmt: skip
@@ -46,6 +48,7 @@ _HOMES = {
     "Scenario": "weft.experiments.scenario.scenario",
     "Tensor": "weft.experiments.resharding.plan",
     "Topology": "weft.topo.clos",
+    "TorchRun": "weft.experiments.training.results",
     "fat_tree": "weft.topo.clos",
     "from_networkx": "weft.topo.own",
     "leaf_spine": "weft.topo.clos",

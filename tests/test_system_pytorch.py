@@ -1,0 +1,275 @@
+"""Programs of PyTorch on hosts of the emulated world: each of the programs in pytorch_programs
+checks itself, and knows nothing of Weft."""
+
+from __future__ import annotations
+
+import importlib.util
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.system_support import ENVIRONMENT, Machine, weft
+
+import weft as api
+from weft import Net, TorchRun
+from weft.experiments.training.results import TorchRun as Document
+from weft.pytorch.timeline import read
+
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None,
+        reason="torch is not installed: ./weft setup --torch",
+    ),
+]
+
+PROGRAMS = Path(__file__).resolve().parent / "pytorch_programs"
+
+
+@pytest.fixture(scope="module")
+def net() -> Iterator[Net]:
+    with api.up(api.leaf_spine(leaves=2, spines=2, hosts_per_leaf=2)) as network:
+        yield network
+
+
+def run(net: Net, program: str, *arguments: str, **options: object) -> tuple[TorchRun, str]:
+    """What came of a program, and what it printed."""
+    output = io.StringIO()
+    found = net.torch_run(
+        PROGRAMS / program, *arguments, output=output, errors=output, timeout=400, **options
+    )  # type: ignore[arg-type]
+    return found, output.getvalue()
+
+
+@pytest.mark.parametrize(
+    "algorithms",
+    [
+        {},
+        {"allreduce": "ring", "allgather": "ring", "broadcast": "pipelined-ring"},
+        {"allreduce": "optcast", "reduce_scatter": "optcast"},
+        {"allreduce": "switch", "reduce_scatter": "switch", "allgather": "multicast",
+         "broadcast": "multicast"},
+    ],
+    ids=["default", "rings", "servers", "switches"],
+)  # fmt: skip
+def test_all_collectives_by_all_algorithms(net: Net, algorithms: dict[str, str]) -> None:
+    quick = [] if not algorithms else ["--quick"]
+    found, said = run(net, "collectives.py", *quick, **algorithms)
+    assert found.status == 0, said
+    assert said.count("checks") == 5
+    used = {algorithm for _, algorithm in found.collectives()}
+    assert set(algorithms.values()) <= used
+
+
+def test_a_program_of_one_rank_and_of_three(net: Net) -> None:
+    for ranks in (1, 3):
+        found, said = run(net, "collectives.py", "--quick", ranks=ranks)
+        assert found.status == 0, said
+        assert len(found.ranks) == ranks
+
+
+def test_training_by_every_wrapper_is_as_in_one_process(net: Net) -> None:
+    found, said = run(net, "wrappers.py")
+    assert found.status == 0, said
+    for what in ("DDP", "FSDP2, clipped", "HSDP", "tensor parallel", "pipeline, 1F1B"):
+        assert f"{what}: losses" in said
+    rank = found.ranks[1]
+    assert len(rank.step_ns) == len(rank.losses) >= 40
+    assert rank.exposed_ns + rank.computation_ns == rank.total_ns
+    assert found.groups_in_switches > 1
+
+
+def test_the_same_script_over_gloo_goes_over_the_fabric_too(net: Net) -> None:
+    found, said = run(net, "wrappers.py", "ddp", "fsdp", backend="gloo")
+    assert found.status == 0, said
+    assert found.tiers["host_up"] > 100_000
+    assert found.management_bytes < found.tiers["host_up"]
+
+
+def test_with_loss_it_trains_the_same(tmp_path: Path) -> None:
+    done = weft(
+        "torch", "run", "--leaves", "2", "--spines", "1", "--loss", "1%", "--out", "out",
+        str(PROGRAMS / "wrappers.py"), "ddp", "fsdp", "tp", "pipeline", cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = Document.read(tmp_path / "out")
+    assert sum(link.lost for link in found.links) > 0
+    assert (tmp_path / "out" / "report.html").read_text().count("<svg") == 2
+    assert (tmp_path / "out" / "timeline.trace.json").stat().st_size > 1000
+
+
+ALLREDUCE = """
+import torch, torch.distributed as dist
+dist.init_process_group()
+assert dist.get_backend() == "weft", dist.get_backend()
+tensor = torch.ones(1_000_000)
+dist.all_reduce(tensor)
+whole = torch.empty(4_000_000)
+dist.all_gather_single(whole, tensor)
+"""
+
+
+@pytest.mark.parametrize("by", ["switches", "rings"])
+def test_bytes_on_links_are_as_models_say_and_none_on_the_management_network(
+    net: Net, tmp_path: Path, by: str
+) -> None:
+    """An Allreduce of 4 MB and an Allgather of 4 MB a rank, on 4 hosts; the group is not
+    destroyed."""
+    script = tmp_path / "bytes.py"
+    script.write_text(ALLREDUCE)
+    rings = {"allreduce": "ring", "allgather": "ring"} if by == "rings" else {}
+    found = net.torch_run(script, **rings)  # type: ignore[arg-type]
+    assert found.status == 0, found.error
+    vector = 4_000_000
+    # Up: each rank sends the vector once, and its shard once. Down: the sum, and three shards.
+    up = 4 * (vector + vector) if by == "switches" else 4 * (1.5 * vector + 3 * vector)
+    down = 4 * (vector + 3 * vector)
+    assert up < found.tiers["host_up"] < 1.12 * up
+    if by == "switches":
+        assert down < found.tiers["host_down"] < 1.12 * down
+    assert found.management_bytes < 200_000
+
+
+DIES = """
+import os, signal, sys, time, torch, torch.distributed as dist
+dist.init_process_group()
+rank, how = dist.get_rank(), sys.argv[1]
+tensor = torch.ones(500_000)
+dist.all_reduce(tensor)
+begun = time.monotonic()
+if rank == 2 and how == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+if rank == 2 and how == "raises":
+    raise ValueError("bad luck")
+try:
+    if how == "any source" and rank == 0:
+        dist.recv(tensor)
+    elif how == "any source" and rank == 2:
+        os._exit(3)
+    dist.all_reduce(tensor)
+    dist.all_reduce(tensor)
+except RuntimeError as error:
+    print(f"{time.monotonic() - begun:.1f} s: {error}")
+    sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("how", ["killed", "raises", "any source"])
+def test_every_rank_hears_of_one_that_dies_by_name(net: Net, tmp_path: Path, how: str) -> None:
+    script = tmp_path / "dies.py"
+    script.write_text(DIES)
+    output = io.StringIO()
+    found = net.torch_run(script, how, output=output, errors=output)
+    told = [line for line in output.getvalue().splitlines() if " s: " in line]
+    assert len(told) == 3, output.getvalue()
+    for line in told:
+        assert "rank 2" in line
+        assert float(line.split("] ")[1].split(" s:")[0]) < 5
+    status = {"killed": 128 + signal.SIGKILL, "raises": 1, "any source": 3}[how]
+    assert found.status == status
+    assert "rank 2 (host h2)" in found.error
+    after = net.allgather(size="64KiB", algorithm="multicast")
+    assert after.verified
+
+
+def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
+    script = tmp_path / "forever.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "print('begun', flush=True)\n"
+        "while True: dist.all_reduce(torch.ones(10_000))\n"
+    )
+    before = Machine()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "weft", "torch", "run", "--leaves", "2", "--spines", "1",
+         str(script)],
+        cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "begun" in line:
+            break
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    rest = process.stdout.read()
+    assert process.wait(60) == 130, rest
+    assert "Traceback" not in rest
+    assert not Machine().more_than(before)
+    running = subprocess.run(["ps", "axo", "args"], capture_output=True, text=True, check=True)
+    assert "weft.pytorch" not in running.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["nowhere.py"], "script 'nowhere.py': there is no such file"),
+        (["--allreduce", "rign", "x.py"], "--allreduce 'rign': algorithm 'rign' is unknown"),
+        (["--ranks", "9", "x.py"], "--ranks 9: the network has 8 hosts"),
+        (["--backend", "nccl", "x.py"], "--backend 'nccl': choose weft or gloo"),
+    ],
+)
+def test_bad_input_is_one_sentence(tmp_path: Path, arguments: list[str], why: str) -> None:
+    (tmp_path / "x.py").write_text("")
+    done = weft("torch", "run", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") <= 2 and why in done.stderr, done.stderr
+    assert sorted(os.listdir(tmp_path)) == ["x.py"]
+
+
+def test_what_is_not_supported_names_operation_type_and_what_to_use(
+    net: Net, tmp_path: Path
+) -> None:
+    script = tmp_path / "wrong.py"
+    script.write_text(
+        "import torch, torch.distributed as dist\n"
+        "dist.init_process_group()\n"
+        "for dtype, op in ((torch.float32, dist.ReduceOp.BAND), (torch.bool, dist.ReduceOp.AVG),\n"
+        "                  (torch.float8_e4m3fn, dist.ReduceOp.SUM)):\n"
+        "    try:\n"
+        "        dist.all_reduce(torch.ones(4).to(dtype), op)\n"
+        "    except Exception as error:\n"
+        "        print(type(error).__name__, error)\n"
+        "try:\n"
+        "    dist.all_reduce(torch.ones(4).to_sparse())\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+        "try:\n"
+        "    dist.send(torch.ones(4), dist.get_rank())\n"
+        "except Exception as error:\n"
+        "    print(error)\n"
+    )
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, ranks=2)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert "allreduce of torch.float32 by bitwise-and: it is for integers; choose SUM" in said
+    assert "allreduce of torch.bool by average: choose SUM, PRODUCT" in said
+    assert "allreduce of torch.float8_e4m3fn by sum: it cannot be reduced" in said
+    assert "layout torch.sparse_coo" in said
+
+
+def test_names_of_torch_2_14_are_there_with_their_parameters() -> None:
+    """They are untested with it: torch 2.13 does not call them."""
+    import inspect
+
+    from weft.pytorch.process_group import WeftProcessGroup as Group
+
+    for name, parameters in {
+        "all_gather_single": ["output", "input", "opts"],
+        "reduce_scatter_single": ["output", "input", "opts"],
+        "gather_single": ["output_tensors", "input_tensors", "opts"],
+        "start_coalescing": ["device"],
+        "end_coalescing": ["device"],
+        "_get_backend": ["device"],
+    }.items():
+        assert list(inspect.signature(getattr(Group, name)).parameters)[1:] == parameters
+    assert Group.supports_coalescing is False
+    assert read  # the record's reader needs no torch
