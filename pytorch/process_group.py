@@ -539,6 +539,13 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Wait for all ranks, for so long at most."""
         self.barrier().wait(timeout)
 
+    def start_coalescing(self, device: Any = None) -> None:
+        """Do nothing: what is called next is done at once."""
+
+    def end_coalescing(self, device: Any = None) -> WeftWork:
+        """Return a work that ends when all that was called before on the group has ended."""
+        return self.barrier()
+
     # -- messages
 
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WeftWork:

@@ -373,7 +373,8 @@ def main():
     if rank == 0:
         print(f"all ranks: {whole.done} checks")
     # Groups of some ranks, in another order, beside each other; made and destroyed again.
-    groups = [[*range(0, size, 2)], [*range(1, size, 2)], [size - 1, 0], [0]]
+    groups = [[*range(0, size, 2)], [*range(1, size, 2)], [*{size - 1, 0}], [0]]
+    groups = [ranks for ranks in groups if ranks]
     for ranks in groups:
         group = dist.new_group(ranks, use_local_synchronization=False)
         if rank in ranks:
