@@ -10,10 +10,11 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
@@ -454,6 +455,65 @@ def test_names_and_tensors_that_make_no_sense_are_refused() -> None:
 )
 def test_elements_are_of_any_type_of_numbers(dtype: str, size_bytes: int) -> None:
     assert Tensor((3, 5), dtype, "RR", "RR").size_bytes == 15 * size_bytes
+
+
+def test_lists_and_numbers_of_numpy_are_as_good_as_tuples() -> None:
+    given: dict[str, Any] = {"hosts": [0, 1], "devices": np.int64(4), "shape": np.array([8])}
+    mesh = Mesh(**given, names=["all"])  # type: ignore[arg-type]
+    same = Mesh((0, 1), 4, (8,), ("all",))
+    assert mesh == same and hash(mesh) == hash(same)
+    assert Mesh(range(2), 4) == Mesh((0, 1), 4)  # type: ignore[arg-type]
+    many: list[Any] = [[4, 4], np.float16, "S0R", "RR"]
+    tensor = Tensor(*many)
+    assert tensor == Tensor((4, 4), "float16", "S0R", "RR")
+    assert Tensor((4,), np.dtype("int32"), "R", "R").dtype == "int32"  # type: ignore[arg-type]
+    meshes = Mesh((0,), 2), Mesh((1,), 2)
+    assert plan(*meshes, (tensor,)) == plan(*meshes, [tensor])
+
+
+_TENSOR = Tensor((4, 4), "int32", "RR", "RR")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "words"),
+    [
+        (Mesh, (2, 4), "hosts of a mesh 2 is no sequence: give a list or a tuple of whole numbers"),
+        (Mesh, ("01", 4), "hosts of a mesh '01' is no sequence: .* like (0, 1)"),
+        (Mesh, ({0, 1}, 4), "hosts of a mesh {0, 1} is no sequence"),
+        (Mesh, (np.array(2), 4), "hosts of a mesh array(2) is no sequence"),
+        (Mesh, ((0, "h1"), 4), "hosts of a mesh (0, 'h1'): 'h1' is no whole number: give a list"),
+        (Mesh, ((0, 1), "4"), "devices of a mesh '4' is no whole number: give one, like 4"),
+        (Mesh, ((0, 1), 4.0), "devices of a mesh 4.0 is no whole number"),
+        (Mesh, ((0, 1), True), "devices of a mesh True is no whole number"),
+        (Mesh, ((0, 1), 4, 8), "shape of a mesh 8 is no sequence: .* like (2, 4)"),
+        (Mesh, ((0, 1), 4, (8,), "x"), "names of a mesh 'x' is no sequence: .* like ('dp', 'tp')"),
+        (Mesh, ((0, 1), 4, (8,), (1,)), "names of a mesh (1,): 1 is no text: give a list or"),
+        (Tensor, (4, "int32", "R", "R"), "shape of a tensor 4 is no sequence: .* like (1024, 512)"),
+        (Tensor, ((4, 0.5), "int32", "R", "R"), "shape of a tensor (4, 0.5): 0.5 is no whole"),
+        (Tensor, ((4,), 32, "R", "R"), "dtype 32 is no type of numbers: choose one of numpy's"),
+        (Tensor, ((4,), str, "R", "R"), "dtype 'str' is no type of numbers"),
+        (Tensor, ((4,), None, "R", "R"), "dtype None is no type of numbers"),
+        (
+            Tensor,
+            ((4,), "int32", ["R"], "R"),
+            "source_spec of a tensor ['R'] is no text: give one, like 'S0RR' or 'Shard(0),",
+        ),
+        (Tensor, ((4,), "int32", "R", None), "destination_spec of a tensor None is no text"),
+        (plan, (MESH, (2, 3), [_TENSOR]), "destination (2, 3) is no mesh: give one, like weft.Mes"),
+        (plan, ("2x4", MESH, [_TENSOR]), "source '2x4' is no mesh: give one, like weft.Mesh((0,"),
+        (plan, (MESH, MESH, _TENSOR), "is no sequence: give a list or a tuple of tensors, like"),
+        (plan, (MESH, MESH, [(4, 4)]), "tensors ((4, 4),): (4, 4) is no tensor: give a list of"),
+        (plan, (MESH, MESH, [_TENSOR], ["best"]), "balance ['best'] is no text: give one, like 'b"),
+        (plan, (MESH, MESH, [_TENSOR], "best", "1"), "seed '1' is no whole number: give one, like"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_by_name(
+    made: Callable[..., object], given: tuple[Any, ...], words: str
+) -> None:
+    with pytest.raises(InputError) as failure:
+        made(*given)
+    for part in words.split(" .* "):
+        assert part in str(failure.value)
 
 
 # -- The paper's cases -----------------------------------------------------------------------------
