@@ -22,12 +22,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
-from weft.experiments.resharding import balance
+from weft.experiments.resharding import balance, exact
 from weft.experiments.resharding.balancers import BALANCERS, balanced
 from weft.experiments.resharding.bounds import lower_bound, outgoing_bytes
 from weft.experiments.resharding.cases import Case, case, one_to_many
 from weft.experiments.resharding.exact import MOST_JOBS, solve
-from weft.experiments.resharding.jobs import Choice, Job, Model, Use, by_links, makespan, times
+from weft.experiments.resharding.jobs import Choice, Job, makespan, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCES
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
@@ -593,15 +593,10 @@ def some_jobs(seed: int, count: int) -> list[Job]:
     ]  # fmt: skip
 
 
-def by_pairs(job: Job, sender: int) -> Use:
-    """A model in which times depend on the sender, and one host is busy both ways."""
-    hosts = (sender, *job.receivers)
-    return Use(job.size_bytes * (1 + sender), tuple(("host", host % 10) for host in hosts))
-
-
-def by_links_again(job: Job, sender: int) -> Use:
-    """The usual model, which the solver does not know to be that, so that it takes no short cut."""
-    return by_links(job, sender)
+@pytest.fixture
+def no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the solver know no lower bound, so that it takes no short cut."""
+    monkeypatch.setattr(exact, "lower_bound", lambda _: 0)
 
 
 def test_the_names_of_balancers_are_those_that_can_be_asked_for() -> None:
@@ -617,18 +612,17 @@ def test_jobs_begin_when_all_links_are_free() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("model", [by_links, by_pairs])
 def test_any_jobs_get_one_sender_each_and_an_order(
-    name: str, model: Model, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balance, "DFS_CHOICES", 10_000)
     assert balanced(name, [], 1) == Choice((), ())
     for seed in range(20):
         jobs = some_jobs(seed, 1 + seed)
-        choice = balanced(name, jobs, seed, model)
+        choice = balanced(name, jobs, seed)
         assert sorted(choice.order) == [*range(len(jobs))]
         assert all(host in job.senders for host, job in zip(choice.senders, jobs, strict=True))
-        assert makespan(jobs, choice, model) >= lower_bound(jobs)
+        assert makespan(jobs, choice) >= lower_bound(jobs)
 
 
 def test_sets_of_the_greedy_are_maximal_and_apart() -> None:
@@ -698,33 +692,37 @@ def test_bounds_of_very_many_sets_of_senders_are_found_by_the_linear_program() -
 # -- The exact solver ------------------------------------------------------------------------------
 
 
-def brute(jobs: list[Job], model: Model) -> int:
+def brute(jobs: list[Job]) -> int:
     return min(
-        makespan(jobs, Choice(senders, order), model)
+        makespan(jobs, Choice(senders, order))
         for senders in product(*(job.senders for job in jobs))
         for order in permutations(range(len(jobs)))
     )
 
 
-@pytest.mark.parametrize("model", [by_links, by_links_again, by_pairs])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_exact_solver_finds_what_trying_all_finds(seed: int, model: Model) -> None:
-    jobs = some_jobs(seed, 2 + seed % 4)
-    found = solve(jobs, 30, model=model)
-    least = brute(jobs, model)
+def test_the_exact_solver_finds_what_trying_all_finds(seed: int) -> None:
+    check_solved(some_jobs(seed, 2 + seed % 4))
+
+
+@pytest.mark.usefixtures("no_bound")
+@pytest.mark.parametrize("seed", range(24))
+def test_the_program_alone_finds_what_trying_all_finds(seed: int) -> None:
+    check_solved(some_jobs(seed, 2 + seed % 4))
+
+
+@pytest.mark.usefixtures("no_bound")
+@pytest.mark.parametrize("seed", range(16))
+def test_the_exact_solver_finds_it_where_jobs_are_alike(seed: int) -> None:
+    check_solved([*some_jobs(seed, 2), *some_jobs(seed, 2 + seed % 2)])
+
+
+def check_solved(jobs: list[Job]) -> None:
+    found = solve(jobs, 30)
+    least = brute(jobs)
     assert found.optimal
-    assert makespan(jobs, found.choice, model) == least
+    assert makespan(jobs, found.choice) == least
     assert found.bound_bytes == pytest.approx(least, rel=1e-4)
-
-
-@pytest.mark.parametrize("model", [by_links_again, by_pairs])
-@pytest.mark.parametrize("seed", range(8))
-def test_the_exact_solver_finds_it_where_jobs_are_alike(seed: int, model: Model) -> None:
-    jobs = [*some_jobs(seed, 2), *some_jobs(seed, 2 + seed % 2)]
-    found = solve(jobs, 30, model=model)
-    assert found.optimal
-    assert makespan(jobs, found.choice, model) == brute(jobs, model)
-    assert found.bound_bytes == pytest.approx(brute(jobs, model), rel=1e-4)
 
 
 def test_others_are_no_better_than_the_exact_solver() -> None:
@@ -743,14 +741,15 @@ def test_the_exact_solver_says_how_much_is_too_much() -> None:
     assert solve([]).choice == Choice((), ())
 
 
+@pytest.mark.usefixtures("no_bound")
 def test_what_is_known_at_the_time_limit_is_returned() -> None:
     jobs = some_jobs(3, 14)
-    found = solve(jobs, limit_s=0.0, model=by_pairs)
+    found = solve(jobs, limit_s=0.0)
     assert not found.optimal
     assert sorted(found.choice.order) == [*range(14)]
-    assert 0 <= found.bound_bytes <= makespan(jobs, found.choice, by_pairs)
-    near = solve(some_jobs(3, 6), 30, mip_rel_gap=0.5, model=by_pairs)
-    least = makespan(some_jobs(3, 6), solve(some_jobs(3, 6), 30, model=by_pairs).choice, by_pairs)
+    assert 0 <= found.bound_bytes <= makespan(jobs, found.choice)
+    near = solve(some_jobs(3, 6), 30, mip_rel_gap=0.5)
+    least = makespan(some_jobs(3, 6), solve(some_jobs(3, 6), 30).choice)
     assert near.bound_bytes <= least
 
 

@@ -8,7 +8,7 @@ from weft.experiments.resharding.jobs import Job
 
 
 def lower_bound(jobs: Sequence[Job]) -> int:
-    """Return a time, in bytes, before which no choice ends by the model `by_links`: the most that
+    """Return a time, in bytes, before which no choice ends: the most that
     comes to a host, or that the fullest sender's link carries at least."""
     incoming: dict[int, int] = {}
     for job in jobs:
