@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
@@ -658,6 +658,7 @@ def test_many_jobs_are_searched_without_deep_recursion() -> None:
         st.frozensets(st.integers(0, 6), min_size=1), st.integers(1, 10**12), max_size=8
     )
 )
+@example({frozenset({0}): 999998597459, frozenset({1}): 999998600021})
 def test_the_least_load_by_sets_is_that_of_the_linear_program(
     kinds: dict[frozenset[int], int],
 ) -> None:
