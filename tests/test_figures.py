@@ -238,6 +238,7 @@ def test_metrics_are_of_the_slowest_rank_of_tiers_and_of_ranks_alone() -> None:
     assert figures["host-down-over-model"] == pytest.approx(1.0, abs=0.05)
     assert figures["ranks-mib"] == figures["host-mib"]
     assert figures["error-rms"] is None
+    assert figures["peak-activations"] is None, "this is no training step"
     served = sample_results(collective="allreduce", algorithms=("optcast",), servers=2).runs[0]
     figures = metrics_of(served)
     its = {f"{each.host}" for each in served.ranks}

@@ -11,6 +11,7 @@ import pytest
 
 from weft import Scenario, run
 from weft.base.errors import InputError
+from weft.experiments.figures.kept import metrics_of
 from weft.experiments.pipeline.names import COMMUNICATION, algorithm_named, parts_of_algorithm
 from weft.experiments.pipeline.schedules import make, peak_activations
 from weft.experiments.plots.gantt import draw_gantt, gantt_files, shown_runs, trace_events
@@ -119,6 +120,10 @@ def test_peaks_bubbles_and_pictures(tmp_path: Path) -> None:
     assert eager.peak_activations == [7, 5, 3, 1]
     assert 0 < one.bubble < 1 and one.exposed_ns >= 0
     assert {*one.rank} == {0, 1, 2, 3} == {*one.stage}
+    figures = metrics_of(results.runs[1])
+    assert figures["bubble-percent"] == 100 * eager.bubble
+    assert figures["exposed-ms"] == eager.exposed_ns / 1e6
+    assert figures["peak-activations"] == 7
     runs = shown_runs(results)
     assert [each.algorithm for each in runs] == ["1f1b", "eager-1f1b"]
     assert draw_gantt(runs, "svg").startswith(b"<?xml")

@@ -25,14 +25,22 @@ from tests.collective_names import COLLECTIVES as ALGORITHMS_OF
 from tests.results_samples import sample_experiment, sample_results, summarize
 
 from weft.base.errors import InputError
+from weft.experiments.pipeline.schedules import SCHEDULES
 from weft.experiments.plots import PlotSpec
 from weft.experiments.plots.heatmap import RAMP
-from weft.experiments.plots.palette import ALGORITHMS, style_sheet
+from weft.experiments.plots.palette import (
+    ALGORITHMS,
+    algorithm_class,
+    colour,
+    style_sheet,
+    with_page_colours,
+)
 from weft.experiments.report import write_report
 from weft.experiments.report.charts import ticks
 from weft.experiments.report.page import render
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.report.words import headline
+from weft.experiments.resharding.names import strategies
 from weft.experiments.results.results import Results, Run, scenario_of
 from weft.experiments.results.summary import (
     MAX_DOUBTS,
@@ -473,6 +481,24 @@ def test_every_algorithm_has_a_colour_that_no_other_of_its_collective_has() -> N
         assert len({ALGORITHMS[name] for name in names}) == len(names)
         for name in names:
             assert f".{name} {{ --key: {ALGORITHMS[name][0]}; }}" in style_sheet()
+
+
+@pytest.mark.parametrize(
+    ("names", "with_parts"),
+    [(strategies(), "{}/greedy"), (tuple(SCHEDULES), "{}/multicast/blocking")],
+)
+def test_strategies_and_schedules_have_colours_of_their_own(
+    names: tuple[str, ...], with_parts: str
+) -> None:
+    assert len({colour(name) for name in names}) == len(names)
+    for name in names:
+        key = algorithm_class(name)
+        assert re.fullmatch("[a-z][a-z0-9-]*", key) and key != "other"
+        assert f".{key} {{ --key: {colour(name)}; }}" in style_sheet()
+        assert algorithm_class(with_parts.format(name)) == key
+        assert colour(with_parts.format(name)) == colour(name)
+        assert with_page_colours(colour(name)) == f"var(--{colour(name)[1:]})"
+    assert algorithm_class("own.toml") == "other"
 
 
 @pytest.mark.parametrize(

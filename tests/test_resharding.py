@@ -202,6 +202,14 @@ def test_meshes_of_named_hosts_and_several_tensors() -> None:
     assert results.verified
 
 
+def test_each_tensor_may_have_a_type_of_its_own() -> None:
+    scenario = simulated(
+        source="2x2:S0R;S01", destination="2x2:S1R;R", shape="7,5;11", dtype="complex128; int8"
+    )
+    assert scenario.size_bytes == 7 * 5 * 16 + 11
+    assert run(scenario).verified
+
+
 @pytest.mark.parametrize(
     "asked, message",
     [
@@ -243,6 +251,20 @@ def test_meshes_of_named_hosts_and_several_tensors() -> None:
             "every host has all that its devices need",
         ),
         ({"case": 1, "dtype": "what"}, "dtype 'what' is unknown"),
+        ({"case": 1, "dtype": "int32;"}, "dtype 'int32;' is unknown"),
+        (
+            {"case": 1, "dtype": "int32;bool"},
+            "dtype 'int32;bool' is of 2 tensors, and a case has one: give one for all, or one for",
+        ),
+        (
+            {
+                "source": "1x1:R;R;R",
+                "destination": "1x1:R;R;R",
+                "shape": "4;5;6",
+                "dtype": "int32;bool",
+            },
+            "dtype 'int32;bool' is of 2 tensors, and shape '4;5;6' is of 3: give one for all, or",
+        ),
         ({"case": 4, "balances": ("exact",)}, "balance 'exact' solves 16 slices at most, and 64"),
         ({"source": "1x1:R", "full": True}, "full is for the paper's cases|without destination"),
         (
@@ -276,6 +298,8 @@ def test_options_of_others_are_refused() -> None:
         Scenario("allgather", world="simulated", strategies=("broadcast",))
     with pytest.raises(InputError, match="dtype 'bool' is for reshard"):
         Scenario("allgather", world="simulated", dtype="bool")
+    with pytest.raises(InputError, match="dtype 'int32;float16' is for reshard"):
+        Scenario("allgather", world="simulated", dtype="int32;float16")
 
 
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,23 +10,24 @@ from __future__ import annotations
 import random
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise, permutations, product
 from math import prod
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
-from weft.experiments.resharding import balance
+from weft.experiments.resharding import balance, exact
 from weft.experiments.resharding.balancers import BALANCERS, balanced
 from weft.experiments.resharding.bounds import lower_bound, outgoing_bytes
 from weft.experiments.resharding.cases import Case, case, one_to_many
 from weft.experiments.resharding.exact import MOST_JOBS, solve
-from weft.experiments.resharding.jobs import Choice, Job, Model, Use, by_links, makespan, times
+from weft.experiments.resharding.jobs import Choice, Job, makespan, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCES
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
@@ -456,6 +457,65 @@ def test_elements_are_of_any_type_of_numbers(dtype: str, size_bytes: int) -> Non
     assert Tensor((3, 5), dtype, "RR", "RR").size_bytes == 15 * size_bytes
 
 
+def test_lists_and_numbers_of_numpy_are_as_good_as_tuples() -> None:
+    given: dict[str, Any] = {"hosts": [0, 1], "devices": np.int64(4), "shape": np.array([8])}
+    mesh = Mesh(**given, names=["all"])  # type: ignore[arg-type]
+    same = Mesh((0, 1), 4, (8,), ("all",))
+    assert mesh == same and hash(mesh) == hash(same)
+    assert Mesh(range(2), 4) == Mesh((0, 1), 4)  # type: ignore[arg-type]
+    many: list[Any] = [[4, 4], np.float16, "S0R", "RR"]
+    tensor = Tensor(*many)
+    assert tensor == Tensor((4, 4), "float16", "S0R", "RR")
+    assert Tensor((4,), np.dtype("int32"), "R", "R").dtype == "int32"  # type: ignore[arg-type]
+    meshes = Mesh((0,), 2), Mesh((1,), 2)
+    assert plan(*meshes, (tensor,)) == plan(*meshes, [tensor])
+
+
+_TENSOR = Tensor((4, 4), "int32", "RR", "RR")
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "words"),
+    [
+        (Mesh, (2, 4), "hosts of a mesh 2 is no sequence: give a list or a tuple of whole numbers"),
+        (Mesh, ("01", 4), "hosts of a mesh '01' is no sequence: .* like (0, 1)"),
+        (Mesh, ({0, 1}, 4), "hosts of a mesh {0, 1} is no sequence"),
+        (Mesh, (np.array(2), 4), "hosts of a mesh array(2) is no sequence"),
+        (Mesh, ((0, "h1"), 4), "hosts of a mesh (0, 'h1'): 'h1' is no whole number: give a list"),
+        (Mesh, ((0, 1), "4"), "devices of a mesh '4' is no whole number: give one, like 4"),
+        (Mesh, ((0, 1), 4.0), "devices of a mesh 4.0 is no whole number"),
+        (Mesh, ((0, 1), True), "devices of a mesh True is no whole number"),
+        (Mesh, ((0, 1), 4, 8), "shape of a mesh 8 is no sequence: .* like (2, 4)"),
+        (Mesh, ((0, 1), 4, (8,), "x"), "names of a mesh 'x' is no sequence: .* like ('dp', 'tp')"),
+        (Mesh, ((0, 1), 4, (8,), (1,)), "names of a mesh (1,): 1 is no text: give a list or"),
+        (Tensor, (4, "int32", "R", "R"), "shape of a tensor 4 is no sequence: .* like (1024, 512)"),
+        (Tensor, ((4, 0.5), "int32", "R", "R"), "shape of a tensor (4, 0.5): 0.5 is no whole"),
+        (Tensor, ((4,), 32, "R", "R"), "dtype 32 is no type of numbers: choose one of numpy's"),
+        (Tensor, ((4,), str, "R", "R"), "dtype 'str' is no type of numbers"),
+        (Tensor, ((4,), None, "R", "R"), "dtype None is no type of numbers"),
+        (
+            Tensor,
+            ((4,), "int32", ["R"], "R"),
+            "source_spec of a tensor ['R'] is no text: give one, like 'S0RR' or 'Shard(0),",
+        ),
+        (Tensor, ((4,), "int32", "R", None), "destination_spec of a tensor None is no text"),
+        (plan, (MESH, (2, 3), [_TENSOR]), "destination (2, 3) is no mesh: give one, like weft.Mes"),
+        (plan, ("2x4", MESH, [_TENSOR]), "source '2x4' is no mesh: give one, like weft.Mesh((0,"),
+        (plan, (MESH, MESH, _TENSOR), "is no sequence: give a list or a tuple of tensors, like"),
+        (plan, (MESH, MESH, [(4, 4)]), "tensors ((4, 4),): (4, 4) is no tensor: give a list of"),
+        (plan, (MESH, MESH, [_TENSOR], ["best"]), "balance ['best'] is no text: give one, like 'b"),
+        (plan, (MESH, MESH, [_TENSOR], "best", "1"), "seed '1' is no whole number: give one, like"),
+    ],
+)
+def test_arguments_of_other_types_are_refused_by_name(
+    made: Callable[..., object], given: tuple[Any, ...], words: str
+) -> None:
+    with pytest.raises(InputError) as failure:
+        made(*given)
+    for part in words.split(" .* "):
+        assert part in str(failure.value)
+
+
 # -- The paper's cases -----------------------------------------------------------------------------
 
 MIB = 1 << 20
@@ -533,15 +593,10 @@ def some_jobs(seed: int, count: int) -> list[Job]:
     ]  # fmt: skip
 
 
-def by_pairs(job: Job, sender: int) -> Use:
-    """A model in which times depend on the sender, and one host is busy both ways."""
-    hosts = (sender, *job.receivers)
-    return Use(job.size_bytes * (1 + sender), tuple(("host", host % 10) for host in hosts))
-
-
-def by_links_again(job: Job, sender: int) -> Use:
-    """The usual model, which the solver does not know to be that, so that it takes no short cut."""
-    return by_links(job, sender)
+@pytest.fixture
+def no_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the solver know no lower bound, so that it takes no short cut."""
+    monkeypatch.setattr(exact, "lower_bound", lambda _: 0)
 
 
 def test_the_names_of_balancers_are_those_that_can_be_asked_for() -> None:
@@ -557,18 +612,17 @@ def test_jobs_begin_when_all_links_are_free() -> None:
 
 
 @pytest.mark.parametrize("name", QUICK)
-@pytest.mark.parametrize("model", [by_links, by_pairs])
 def test_any_jobs_get_one_sender_each_and_an_order(
-    name: str, model: Model, monkeypatch: pytest.MonkeyPatch
+    name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(balance, "DFS_CHOICES", 10_000)
     assert balanced(name, [], 1) == Choice((), ())
     for seed in range(20):
         jobs = some_jobs(seed, 1 + seed)
-        choice = balanced(name, jobs, seed, model)
+        choice = balanced(name, jobs, seed)
         assert sorted(choice.order) == [*range(len(jobs))]
         assert all(host in job.senders for host, job in zip(choice.senders, jobs, strict=True))
-        assert makespan(jobs, choice, model) >= lower_bound(jobs)
+        assert makespan(jobs, choice) >= lower_bound(jobs)
 
 
 def test_sets_of_the_greedy_are_maximal_and_apart() -> None:
@@ -604,6 +658,7 @@ def test_many_jobs_are_searched_without_deep_recursion() -> None:
         st.frozensets(st.integers(0, 6), min_size=1), st.integers(1, 10**12), max_size=8
     )
 )
+@example({frozenset({0}): 999998597459, frozenset({1}): 999998600021})
 def test_the_least_load_by_sets_is_that_of_the_linear_program(
     kinds: dict[frozenset[int], int],
 ) -> None:
@@ -638,33 +693,37 @@ def test_bounds_of_very_many_sets_of_senders_are_found_by_the_linear_program() -
 # -- The exact solver ------------------------------------------------------------------------------
 
 
-def brute(jobs: list[Job], model: Model) -> int:
+def brute(jobs: list[Job]) -> int:
     return min(
-        makespan(jobs, Choice(senders, order), model)
+        makespan(jobs, Choice(senders, order))
         for senders in product(*(job.senders for job in jobs))
         for order in permutations(range(len(jobs)))
     )
 
 
-@pytest.mark.parametrize("model", [by_links, by_links_again, by_pairs])
 @pytest.mark.parametrize("seed", range(12))
-def test_the_exact_solver_finds_what_trying_all_finds(seed: int, model: Model) -> None:
-    jobs = some_jobs(seed, 2 + seed % 4)
-    found = solve(jobs, 30, model=model)
-    least = brute(jobs, model)
+def test_the_exact_solver_finds_what_trying_all_finds(seed: int) -> None:
+    check_solved(some_jobs(seed, 2 + seed % 4))
+
+
+@pytest.mark.usefixtures("no_bound")
+@pytest.mark.parametrize("seed", range(24))
+def test_the_program_alone_finds_what_trying_all_finds(seed: int) -> None:
+    check_solved(some_jobs(seed, 2 + seed % 4))
+
+
+@pytest.mark.usefixtures("no_bound")
+@pytest.mark.parametrize("seed", range(16))
+def test_the_exact_solver_finds_it_where_jobs_are_alike(seed: int) -> None:
+    check_solved([*some_jobs(seed, 2), *some_jobs(seed, 2 + seed % 2)])
+
+
+def check_solved(jobs: list[Job]) -> None:
+    found = solve(jobs, 30)
+    least = brute(jobs)
     assert found.optimal
-    assert makespan(jobs, found.choice, model) == least
+    assert makespan(jobs, found.choice) == least
     assert found.bound_bytes == pytest.approx(least, rel=1e-4)
-
-
-@pytest.mark.parametrize("model", [by_links_again, by_pairs])
-@pytest.mark.parametrize("seed", range(8))
-def test_the_exact_solver_finds_it_where_jobs_are_alike(seed: int, model: Model) -> None:
-    jobs = [*some_jobs(seed, 2), *some_jobs(seed, 2 + seed % 2)]
-    found = solve(jobs, 30, model=model)
-    assert found.optimal
-    assert makespan(jobs, found.choice, model) == brute(jobs, model)
-    assert found.bound_bytes == pytest.approx(brute(jobs, model), rel=1e-4)
 
 
 def test_others_are_no_better_than_the_exact_solver() -> None:
@@ -683,14 +742,15 @@ def test_the_exact_solver_says_how_much_is_too_much() -> None:
     assert solve([]).choice == Choice((), ())
 
 
+@pytest.mark.usefixtures("no_bound")
 def test_what_is_known_at_the_time_limit_is_returned() -> None:
     jobs = some_jobs(3, 14)
-    found = solve(jobs, limit_s=0.0, model=by_pairs)
+    found = solve(jobs, limit_s=0.0)
     assert not found.optimal
     assert sorted(found.choice.order) == [*range(14)]
-    assert 0 <= found.bound_bytes <= makespan(jobs, found.choice, by_pairs)
-    near = solve(some_jobs(3, 6), 30, mip_rel_gap=0.5, model=by_pairs)
-    least = makespan(some_jobs(3, 6), solve(some_jobs(3, 6), 30, model=by_pairs).choice, by_pairs)
+    assert 0 <= found.bound_bytes <= makespan(jobs, found.choice)
+    near = solve(some_jobs(3, 6), 30, mip_rel_gap=0.5)
+    least = makespan(some_jobs(3, 6), solve(some_jobs(3, 6), 30).choice)
     assert near.bound_bytes <= least
 
 

@@ -50,13 +50,19 @@ METRICS = {
     "error-rms": "root mean square of a sum's errors over that of the exact sum",
     "error-of-terms": "greatest error of an element over the magnitudes added to it",
     "error-of-bound": "greatest error of an element over what theory allows",
+    "bubble-percent": "part of a training step in which the busiest stage does not compute, %",
+    "exposed-ms": "how much longer a training step is than without communication, ms",
+    "peak-activations": "the most micro-batches whose activations a stage holds at a time",
 }
 """The metrics by name, each with what it is. Bytes are those of Ethernet frames without FCS; the
 model's are those of all data packets with their headers, without acknowledgements, control and what
 is sent again."""
-TIMES = ("completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us")
+TIMES = (
+    "completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us",
+    "bubble-percent", "exposed-ms",
+)  # fmt: skip
 """The metrics that are the machine's where a run's fidelity is not ``ok``."""
-COUNTS = ("retransmitted", "reordered", "queue-dropped")
+COUNTS = ("retransmitted", "reordered", "queue-dropped", "peak-activations")
 """The metrics that are whole numbers in each run."""
 
 
@@ -130,7 +136,7 @@ def metrics_of(run: Run) -> dict[str, float | None]:
     """Return all the metrics of a run; of a run that failed each is None."""
     if not run.verified:
         return dict.fromkeys(METRICS)
-    paths, sums = path_figures(run), run.accuracy
+    paths, sums, step = path_figures(run), run.accuracy, run.step
     time_ns = run.completion_ns
     phases_ns = Summary(run.algorithm, (run,)).phases_ns
     hosts = {rank.host for rank in run.ranks}
@@ -161,6 +167,9 @@ def metrics_of(run: Run) -> dict[str, float | None]:
         "error-rms": sums.error_rms_relative if sums else None,
         "error-of-terms": sums.error_max_of_terms if sums else None,
         "error-of-bound": sums.error_max_of_bound if sums else None,
+        "bubble-percent": 100 * step.bubble if step else None,
+        "exposed-ms": step.exposed_ns / 1e6 if step else None,
+        "peak-activations": float(max(step.peak_activations)) if step else None,
     }
 
 

@@ -8,27 +8,25 @@ from weft.agents.collectives.names import ALGORITHMS as REGISTERED
 from weft.agents.collectives.names import algorithms
 from weft.base.errors import InputError
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.resharding.names import STRATEGIES
+from weft.experiments.resharding.names import AUTO, STRATEGIES
 from weft.experiments.scenario.fsdp_models import FSDP, PARTS
 from weft.experiments.scenario.kinds import kinds_of
 
 ALGORITHMS: dict[str, tuple[str, str]] = {
+    **{name: STRATEGIES.fact(name, "colours") for name in STRATEGIES.names()},
+    AUTO: ("#56b4e9", "#8fd0f5"),
+    "gpipe": ("#e69f00", "#f3bd4a"),
+    "1f1b": ("#0072b2", "#5aaae6"),
+    "eager-1f1b": ("#d55e00", "#f08c3c"),
+    "interleaved-1f1b": ("#009e73", "#3fc79e"),
+    "zb-h1": ("#cc79a7", "#e09cc2"),
     **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
     **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
 """Colours on white and on a dark page: those of Okabe and Ito (2008) that no other algorithm of the
-same collective has."""
+same collective has. Of reshardings they are the strategies', and of pipelines the schedules'."""
 
 OTHER = ("#6a51a3", "#ab95dd")
-
-SCHEDULES: dict[str, str] = {
-    "gpipe": "#999999",
-    "1f1b": "#0072b2",
-    "eager-1f1b": "#d55e00",
-    "interleaved-1f1b": "#009e73",
-    "zb-h1": "#cc79a7",
-}
-"""Colours of pipeline schedules."""
 
 PHASES: dict[str, tuple[str, str]] = {
     "barrier": ("#b9c4d0", "#7f8ea0"),
@@ -42,17 +40,19 @@ OTHER_PHASES = (("#cc79a7", "#e09cc2"), ("#b35c5c", "#d08a8a"), ("#8c6d31", "#c4
 
 def colour(algorithm: str) -> str:
     """Return the colour on white of an algorithm, or of a scheme of path assignment."""
-    if algorithm in ALGORITHMS:
-        return ALGORITHMS[algorithm][0]
-    first = algorithm.partition("/")[0]
-    if first in STRATEGIES.names():
-        return str(STRATEGIES.fact(first, "colours")[0])
-    if first in SCHEDULES:
-        return SCHEDULES[first]
+    name = _coloured(algorithm)
+    if name in ALGORITHMS:
+        return ALGORITHMS[name][0]
     try:
         return scheme_of(algorithm).colour
     except InputError:
         return OTHER[0]
+
+
+def _coloured(algorithm: str) -> str:
+    """Return the part of an algorithm's name that has a colour: its strategy or its schedule, if it
+    is made of parts."""
+    return algorithm if algorithm in ALGORITHMS else algorithm.partition("/")[0]
 
 
 def label_of(algorithm: str) -> str:
@@ -69,7 +69,15 @@ def in_order(phases: Iterable[str]) -> list[str]:
 
 def algorithm_class(algorithm: str) -> str:
     """Return the class of the report's style sheet that colours an algorithm."""
-    return algorithm if algorithm in ALGORITHMS else "other"
+    name = _coloured(algorithm)
+    return _class_of(name) if name in ALGORITHMS else "other"
+
+
+def _class_of(name: str) -> str:
+    """Return a name as a style sheet may write a class: one that begins with no digit, and has no
+    characters that have to be escaped."""
+    plain = re.sub("[^A-Za-z0-9_-]", "-", name)
+    return plain if plain[:1].isalpha() else f"of-{plain}"
 
 
 def phase_class(name: str) -> str:
@@ -99,7 +107,8 @@ def style_sheet() -> str:
     """Return a style sheet for white and for dark pages: classes, each with its colour as
     ``--key``, and the colours that `with_page_colours` names."""
     phases = enumerate((*PHASES.values(), *OTHER_PHASES))
-    named = {**ALGORITHMS, "other": OTHER, **{f"phase-{index}": pair for index, pair in phases}}
+    named = {_class_of(name): pair for name, pair in ALGORITHMS.items()}
+    named |= {"other": OTHER, **{f"phase-{index}": pair for index, pair in phases}}
     light, dark = (
         " ".join(
             [

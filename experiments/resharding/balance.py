@@ -1,10 +1,10 @@
 """Load balance and order: who sends each slice, and when (MLSys 2023, arXiv 2211.05322, section
 3.2 and its appendix).
 
-A job takes links for a time: by default the outgoing link of its sender's host and the incoming
+A job takes links for a time: the outgoing link of its sender's host and the incoming
 link of every host that needs the slice, for as long as a link takes for it. Where the meshes have
 no host in common this is the paper's model, in which a host does one job at a time. Times are in
-bytes that a link carries meanwhile. Other models may be given to all balancers.
+bytes that a link carries meanwhile.
 """
 
 import random
@@ -14,13 +14,7 @@ from heapq import nsmallest
 from operator import and_, or_
 from typing import NamedTuple
 
-from weft.experiments.resharding.jobs import (
-    Choice,
-    Job,
-    Model,
-    by_links,
-    makespan,
-)
+from weft.experiments.resharding.jobs import Choice, Job, Link, links_of, makespan
 
 DRAWS = 100
 """How many sets of jobs the randomised greedy draws at a time, as in the paper..."""
@@ -32,12 +26,12 @@ _WIDTH = 12
 """How many choices it tries at each step, those first that can begin first."""
 
 
-def first_replica(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def first_replica(jobs: Sequence[Job], seed: int) -> Choice:
     """Take the first replica, in natural order."""
     return Choice(tuple(job.senders[0] for job in jobs), tuple(range(len(jobs))))
 
 
-def least_loaded(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def least_loaded(jobs: Sequence[Job], seed: int) -> Choice:
     """Take the sender whose link has least to send so far, in natural order."""
     load: dict[int, int] = {}
     chosen = []
@@ -48,11 +42,11 @@ def least_loaded(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Cho
     return Choice(tuple(chosen), tuple(range(len(jobs))))
 
 
-def greedy(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def greedy(jobs: Sequence[Job], seed: int) -> Choice:
     """Take sets of jobs that do not meet: again and again the largest of `DRAWS` random ones; of
     equals the one after which senders' loads differ least."""
     drawn = random.Random(seed)
-    taken = _masks(jobs, model)
+    taken = _masks(jobs)
     left = list(range(len(jobs)))
     load: dict[int, int] = {host: 0 for job in jobs for host in job.senders}
     senders = [0] * len(jobs)
@@ -79,13 +73,13 @@ def greedy(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     return Choice(tuple(senders), tuple(order))
 
 
-def _masks(jobs: Sequence[Job], model: Model) -> list[list[int]]:
-    """Return what each job takes with each of its senders, as a bit for each resource."""
-    bits: dict[Hashable, int] = {}
+def _masks(jobs: Sequence[Job]) -> list[list[int]]:
+    """Return what each job takes with each of its senders, as a bit for each link."""
+    bits: dict[Link, int] = {}
     return [
         [
-            reduce(or_, (bits.setdefault(each, 1 << len(bits)) for each in use.resources), 0)
-            for use in (model(job, sender) for sender in job.senders)
+            reduce(or_, (bits.setdefault(each, 1 << len(bits)) for each in links_of(job, sender)))
+            for sender in job.senders
         ]
         for job in jobs
     ]
@@ -120,14 +114,14 @@ def _independent(
     return found
 
 
-def depth_first(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def depth_first(jobs: Sequence[Job], seed: int) -> Choice:
     """Search depth first for (next job, its sender), with a lower bound, until `DFS_CHOICES` were
     looked at; begins from what `least_loaded` finds."""
-    return _searched(jobs, seed, model).best
+    return _searched(jobs, seed).best
 
 
-def _searched(jobs: Sequence[Job], seed: int, model: Model) -> "_Search":
-    search = _Search(jobs, least_loaded(jobs, seed), model)
+def _searched(jobs: Sequence[Job], seed: int) -> "_Search":
+    search = _Search(jobs, least_loaded(jobs, seed))
     search.run()
     return search
 
@@ -137,7 +131,7 @@ class _Step(NamedTuple):
 
     begin: int
     smaller: int
-    """Minus the duration: of jobs that can begin at the same time, the longest is tried first..."""
+    """Minus the size: of jobs that can begin at the same time, the largest is tried first..."""
     load: int
     """... and of its senders the one with the least load before it."""
     job: int
@@ -147,48 +141,47 @@ class _Step(NamedTuple):
 class _Search:
     """Search depth first, and hold the best choice that was found.
 
-    Resources are numbered. The bound at each step: each resource is busy until it is free, and then
-    for all jobs that are left and take it whoever sends them; and of those resources that are taken
-    by some senders only, the mean is that and what the jobs take of them at least.
+    Links are numbered. The bound at each step: each link is busy until it is free, and then for
+    all jobs that are left and take it whoever sends them; and of those links that are taken by some
+    senders only, the mean is that and what the jobs take of them at least.
     """
 
-    def __init__(self, jobs: Sequence[Job], best: Choice, model: Model) -> None:
+    def __init__(self, jobs: Sequence[Job], best: Choice) -> None:
         self.best = best
         self._jobs = jobs
-        self.length = makespan(jobs, best, model)
+        self.length = makespan(jobs, best)
         self._left_to_look = DFS_CHOICES
-        numbers: dict[Hashable, int] = {}
+        numbers: dict[Link, int] = {}
         self._options = [
             [
-                (use.duration, tuple(numbers.setdefault(each, len(numbers)) for each in use[1]))
-                for use in (model(job, sender) for sender in job.senders)
+                tuple(numbers.setdefault(each, len(numbers)) for each in links_of(job, sender))
+                for sender in job.senders
             ]
             for job in jobs
         ]
+        """By job and sender, the links that are taken."""
         self._free = [0] * len(numbers)
         self._forced = [0] * len(numbers)
-        """By resource, what jobs that are left take of it whoever sends them."""
+        """By link, what jobs that are left take of it whoever sends them."""
         self._wanted = [0] * len(numbers)
-        """By resource, how many jobs are left that take it if they are sent by some senders."""
+        """By link, how many jobs are left that take it if they are sent by some senders."""
         self._open = 0
-        """What jobs that are left take at least of the resources that depend on senders."""
+        """What jobs that are left take at least of the links that depend on senders."""
         self._always: list[frozenset[int]] = []
         self._sometimes: list[frozenset[int]] = []
-        self._shortest: list[int] = []
         self._least_open: list[int] = []
-        for options in self._options:
-            always = frozenset.intersection(*(frozenset(taken) for _, taken in options))
-            sometimes = frozenset().union(*(taken for _, taken in options)) - always
+        for job, options in zip(jobs, self._options, strict=True):
+            always = frozenset.intersection(*map(frozenset, options))
+            sometimes = frozenset().union(*options) - always
             self._always.append(always)
             self._sometimes.append(sometimes)
-            self._shortest.append(min(duration for duration, _ in options))
             self._least_open.append(
-                min(duration * len(sometimes & {*taken}) for duration, taken in options)
+                job.size_bytes * min(len(sometimes & {*taken}) for taken in options)
             )
         self._begun = [False] * len(jobs)
-        for job in range(len(jobs)):
-            self._count(job, 1)
-        self._largest_first = sorted(range(len(jobs)), key=lambda job: -self._shortest[job])
+        for number in range(len(jobs)):
+            self._count(number, 1)
+        self._largest_first = sorted(range(len(jobs)), key=lambda each: -jobs[each].size_bytes)
         self._twins = self._earlier_twins()
         self._steps: list[tuple[_Step, list[int], int]] = []
         """What was done: the step, and what was free and the end before it."""
@@ -222,14 +215,14 @@ class _Search:
         seen: dict[Hashable, int] = {}
         twins = []
         for number, options in enumerate(self._options):
-            key = tuple(options)
+            key = (self._jobs[number].size_bytes, *options)
             twins.append(seen.get(key, -1))
             seen[key] = number
         return twins
 
     def _count(self, job: int, sign: int) -> None:
         for each in self._always[job]:
-            self._forced[each] += sign * self._shortest[job]
+            self._forced[each] += sign * self._jobs[job].size_bytes
         for each in self._sometimes[job]:
             self._wanted[each] += sign
         self._open += sign * self._least_open[job]
@@ -243,24 +236,26 @@ class _Search:
                 continue
             options = self._options[job]
             self._left_to_look -= len(options)
-            for option, (duration, taken) in enumerate(options):
-                begin = max((self._free[each] for each in taken), default=0)
+            size_bytes = self._jobs[job].size_bytes
+            for option, taken in enumerate(options):
+                begin = max(self._free[each] for each in taken)
                 load = sum(self._free[each] + self._forced[each] for each in taken)
-                steps.append(_Step(begin, -duration, load, job, option))
+                steps.append(_Step(begin, -size_bytes, load, job, option))
         return iter(nsmallest(_WIDTH, steps))
 
     def _do(self, step: _Step) -> None:
-        duration, taken = self._options[step.job][step.option]
+        taken = self._options[step.job][step.option]
+        end = step.begin - step.smaller
         self._steps.append((step, [self._free[each] for each in taken], self._end))
         for each in taken:
-            self._free[each] = step.begin + duration
-        self._end = max(self._end, step.begin + duration)
+            self._free[each] = end
+        self._end = max(self._end, end)
         self._begun[step.job] = True
         self._count(step.job, -1)
 
     def _undo(self) -> None:
         step, free, self._end = self._steps.pop()
-        for each, time in zip(self._options[step.job][step.option][1], free, strict=True):
+        for each, time in zip(self._options[step.job][step.option], free, strict=True):
             self._free[each] = time
         self._begun[step.job] = False
         self._count(step.job, 1)
@@ -281,10 +276,10 @@ class _Search:
         return max(mean, *busy)
 
 
-def best_of_both(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def best_of_both(jobs: Sequence[Job], seed: int) -> Choice:
     """Take the better of `greedy` and `depth_first`; the latter if it reaches a lower bound."""
-    search = _searched(jobs, seed, model)
+    search = _searched(jobs, seed)
     if search.length <= search.least:
         return search.best
-    drawn = greedy(jobs, seed, model)
-    return drawn if makespan(jobs, drawn, model) <= search.length else search.best
+    drawn = greedy(jobs, seed)
+    return drawn if makespan(jobs, drawn) <= search.length else search.best

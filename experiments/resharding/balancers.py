@@ -11,12 +11,12 @@ from weft.experiments.resharding.balance import (
     least_loaded,
 )
 from weft.experiments.resharding.exact import solve
-from weft.experiments.resharding.jobs import Choice, Job, Model, by_links
+from weft.experiments.resharding.jobs import Choice, Job
 
 
-def exactly(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def exactly(jobs: Sequence[Job], seed: int) -> Choice:
     """Take the best choice there is (`weft.experiments.resharding.exact`)."""
-    found = solve(jobs, model=model)
+    found = solve(jobs)
     refuse(
         not found.optimal,
         f"balance 'exact': no choice was shown to be the best of {len(jobs)} slices within the "
@@ -26,7 +26,7 @@ def exactly(jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
     return found.choice
 
 
-BALANCERS: dict[str, Callable[[Sequence[Job], int, Model], Choice]] = {
+BALANCERS: dict[str, Callable[[Sequence[Job], int], Choice]] = {
     "best": best_of_both,
     "none": first_replica,
     "least-loaded": least_loaded,
@@ -34,11 +34,11 @@ BALANCERS: dict[str, Callable[[Sequence[Job], int, Model], Choice]] = {
     "dfs": depth_first,
     "exact": exactly,
 }
-"""By name, functions of the jobs, a seed, and what jobs take."""
+"""By name, functions of the jobs and a seed."""
 
 
-def balanced(name: str, jobs: Sequence[Job], seed: int, model: Model = by_links) -> Choice:
+def balanced(name: str, jobs: Sequence[Job], seed: int) -> Choice:
     """Return what a balancer chooses. Raises InputError where there is none of that name."""
     if name not in BALANCERS:
         raise InputError(f"balance {name!r} is unknown: choose from {', '.join(BALANCERS)}")
-    return BALANCERS[name](jobs, seed, model) if jobs else Choice((), ())
+    return BALANCERS[name](jobs, seed) if jobs else Choice((), ())

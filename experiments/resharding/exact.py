@@ -9,7 +9,7 @@ import numpy as np
 from weft.base.errors import InputError
 from weft.experiments.resharding.balance import best_of_both
 from weft.experiments.resharding.bounds import lower_bound
-from weft.experiments.resharding.jobs import Choice, Job, Model, by_links, makespan
+from weft.experiments.resharding.jobs import Choice, Job, Link, links_of, makespan
 
 MOST_JOBS = 16
 """The most jobs that are solved: pairs that may share a link each have an order to be found."""
@@ -27,9 +27,7 @@ class Solution(NamedTuple):
     reached."""
 
 
-def solve(
-    jobs: Sequence[Job], limit_s: float = 60.0, mip_rel_gap: float = 0.0, model: Model = by_links
-) -> Solution:
+def solve(jobs: Sequence[Job], limit_s: float = 60.0, mip_rel_gap: float = 0.0) -> Solution:
     """Return the choice with the least makespan.
 
     If `best_of_both` reaches a lower bound, that is it. Otherwise a program is solved; its
@@ -39,7 +37,6 @@ def solve(
     Args:
         limit_s: how long the solver may take; after that the best that is known is returned.
         mip_rel_gap: the share of the makespan that may be missing to the optimum.
-        model: what jobs take, as balancers have it.
 
     Raises:
         InputError: there are more than `MOST_JOBS` jobs.
@@ -51,12 +48,12 @@ def solve(
         )
     if not jobs:
         return Solution(Choice((), ()), 0.0, True)
-    known = best_of_both(jobs, _SEED, model)
-    longest = makespan(jobs, known, model)
-    least = lower_bound(jobs) if model is by_links else 0
+    known = best_of_both(jobs, _SEED)
+    longest = makespan(jobs, known)
+    least = lower_bound(jobs)
     if longest <= least:
         return Solution(known, float(longest), True)
-    return _Program(jobs, model, longest).solve(known, least, limit_s, mip_rel_gap)
+    return _Program(jobs, longest).solve(known, least, limit_s, mip_rel_gap)
 
 
 class _Program:
@@ -65,54 +62,52 @@ class _Program:
     Columns are the makespan, the starts, the senders (job, option), the orders (pair).
     """
 
-    def __init__(self, jobs: Sequence[Job], model: Model, longest: int) -> None:
-        self._jobs, self._model, self._longest = jobs, model, longest
-        self._uses = [[model(job, sender) for sender in job.senders] for job in jobs]
+    def __init__(self, jobs: Sequence[Job], longest: int) -> None:
+        self._jobs, self._longest = jobs, longest
+        self._links = [[links_of(job, sender) for sender in job.senders] for job in jobs]
         self._option: dict[tuple[int, int], int] = {}
-        for number, uses in enumerate(self._uses):
-            for option in range(len(uses)):
+        for number, choices in enumerate(self._links):
+            for option in range(len(choices)):
                 self._option[number, option] = 1 + len(jobs) + len(self._option)
         self._columns = 1 + len(jobs) + len(self._option)
         self._rows: list[tuple[dict[int, float], float, float]] = []
-        for number, uses in enumerate(self._uses):
-            options = [self._option[number, option] for option in range(len(uses))]
+        for number, choices in enumerate(self._links):
+            options = [self._option[number, option] for option in range(len(choices))]
             self._add(dict.fromkeys(options, 1.0), 1, 1)
-            lasting = {
-                self._option[number, n]: -self._duration(number, n) for n in range(len(uses))
-            }
+            lasting = dict.fromkeys(options, -self._duration(number))
             self._add({0: 1.0, 1 + number: -1.0, **lasting}, 0)
-        self._takers = self._by_resource()
+        self._takers = self._by_link()
         self._loads()
         self._orders()
         self._twins()
 
-    def _duration(self, number: int, option: int) -> float:
-        return self._uses[number][option].duration / self._longest
+    def _duration(self, number: int) -> float:
+        return self._jobs[number].size_bytes / self._longest
 
     def _add(self, row: dict[int, float], low: float, high: float = np.inf) -> None:
         self._rows.append((row, low, high))
 
-    def _by_resource(self) -> dict[Hashable, dict[int, list[int]]]:
-        """Return, by resource and job, with which senders it takes that."""
-        found: dict[Hashable, dict[int, list[int]]] = {}
+    def _by_link(self) -> dict[Link, dict[int, list[int]]]:
+        """Return, by link and job, with which senders it takes that."""
+        found: dict[Link, dict[int, list[int]]] = {}
         for number, option in self._option:
-            for each in dict.fromkeys(self._uses[number][option].resources):
+            for each in self._links[number][option]:
                 found.setdefault(each, {}).setdefault(number, []).append(option)
         return found
 
     def _loads(self) -> None:
-        """Nothing ends before all that a resource is taken for; the solver does not see that by the
+        """Nothing ends before all that a link is taken for; the solver does not see that by the
         orders."""
         for takers in self._takers.values():
             lasting = {
-                self._option[number, option]: -self._duration(number, option)
+                self._option[number, option]: -self._duration(number)
                 for number, options in takers.items()
                 for option in options
             }
             self._add({0: 1.0, **lasting}, 0)
 
     def _orders(self) -> None:
-        """If two jobs take a resource, one ends before the other begins."""
+        """If two jobs take a link, one ends before the other begins."""
         first: dict[tuple[int, int], int] = {}
         said: set[Hashable] = set()
         for takers in self._takers.values():
@@ -123,7 +118,7 @@ class _Program:
                 both: dict[int, float] = {}
                 slack = 0
                 for number in (one, other):
-                    if len(takers[number]) < len(self._uses[number]):
+                    if len(takers[number]) < len(self._links[number]):
                         both |= {self._option[number, option]: 1.0 for option in takers[number]}
                         slack += 1
                 key = (one, other, tuple(both))
@@ -135,16 +130,16 @@ class _Program:
         for early, late, sign in ((one, other, 1), (other, one, -1)):
             row = {1 + late: 1.0, 1 + early: -1.0, first: -float(sign)}
             row |= {column: -value for column, value in both.items()}
-            for option in range(len(self._uses[early])):
+            for option in range(len(self._links[early])):
                 column = self._option[early, option]
-                row[column] = row.get(column, 0.0) - self._duration(early, option)
+                row[column] = row.get(column, 0.0) - self._duration(early)
             self._add(row, -slack - (1 if sign > 0 else 0))
 
     def _twins(self) -> None:
         """Of jobs that are no different the first begins first: other orders are no better."""
         last: dict[Hashable, int] = {}
-        for number, uses in enumerate(self._uses):
-            key = tuple(uses)
+        for number, choices in enumerate(self._links):
+            key = (self._jobs[number].size_bytes, *choices)
             if key in last:
                 self._add({1 + number: 1.0, 1 + last[key]: -1.0}, 0)
             last[key] = number
@@ -171,8 +166,8 @@ class _Program:
         )
         bound = max(float(least), (found.mip_dual_bound or 0.0) * self._longest)
         choices = [known] if found.x is None else [known, self._choice(found.x)]
-        best = min(choices, key=lambda choice: makespan(self._jobs, choice, self._model))
-        end = makespan(self._jobs, best, self._model)
+        best = min(choices, key=lambda choice: makespan(self._jobs, choice))
+        end = makespan(self._jobs, best)
         return Solution(best, min(bound, float(end)), found.status == 0)
 
     def _choice(self, x: "np.typing.NDArray[np.float64]") -> Choice:

@@ -69,7 +69,8 @@ def _case(options: ReshardingOptions) -> Case:
 
 
 def _of_case(options: ReshardingOptions, one: Case) -> Resharding:
-    tensor = Tensor(one.shape, options.dtype, one.source_spec, one.destination_spec)
+    (dtype,) = _dtypes(options.dtype, 1, "a case has one")
+    tensor = Tensor(one.shape, dtype, one.source_spec, one.destination_spec)
     return Resharding(one.source, one.destination, (tensor,))
 
 
@@ -85,14 +86,22 @@ def _own(options: ReshardingOptions) -> Resharding:
             f"{shown(options.shape)} is of {len(shapes)}: give one for each, with semicolons "
             "between",
         )
-    return Resharding(
-        source,
-        destination,
-        tuple(
-            Tensor(shape, options.dtype, one, other)
-            for shape, one, other in zip(shapes, source_specs, specs, strict=True)
-        ),
+    dtypes = _dtypes(
+        options.dtype, len(shapes), f"shape {shown(options.shape)} is of {len(shapes)}"
     )
+    parts = zip(shapes, dtypes, source_specs, specs, strict=True)
+    return Resharding(source, destination, tuple(Tensor(*each) for each in parts))
+
+
+def _dtypes(text: str, tensors: int, why: str) -> list[str]:
+    """Return the type of each tensor; one type alone is that of all."""
+    dtypes = [each.strip() for each in text.split(";")]
+    refuse(
+        len(dtypes) not in (1, tensors),
+        f"dtype {shown(text)} is of {len(dtypes)} tensors, and {why}: give one for all, or one for "
+        "each, with semicolons between",
+    )
+    return dtypes if len(dtypes) == tensors else dtypes * tensors
 
 
 def _shapes(text: str) -> list[tuple[int, ...]]:

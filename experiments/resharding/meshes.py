@@ -6,6 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from weft.base.errors import refuse
+from weft.experiments.resharding.arguments import texts, whole, wholes
 
 MOST_DEVICES = 1 << 16
 """The most devices of a mesh."""
@@ -24,8 +25,10 @@ class Mesh:
     """A mesh is devices of hosts, in rows, columns and so on; device i, in row-major order, is
     device i % D of the (i // D)-th host, where every host has D.
 
+    Lists become tuples.
+
     Raises:
-        InputError: hosts or dimensions that make no mesh.
+        InputError: hosts or dimensions that make no mesh, or arguments of other types.
     """
 
     hosts: tuple[int, ...]
@@ -38,6 +41,13 @@ class Mesh:
     """What the dimensions are called; empty: by their numbers."""
 
     def __post_init__(self) -> None:
+        for field, value in (
+            ("hosts", wholes("hosts of a mesh", self.hosts, "(0, 1)")),
+            ("devices", whole("devices of a mesh", self.devices, "4")),
+            ("shape", wholes("shape of a mesh", self.shape, "(2, 4)")),
+            ("names", texts("names of a mesh", self.names, "('dp', 'tp')")),
+        ):
+            object.__setattr__(self, field, value)
         refuse(not self.hosts, "a mesh without hosts: it has one at least")
         twice = next((host for host in self.hosts if self.hosts.count(host) > 1), None)
         refuse(

@@ -4,11 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
+from typing import Any
+
+import numpy as np
 
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import Box
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
+from weft.experiments.resharding.arguments import items, text, whole, wholes
 from weft.experiments.resharding.balancers import balanced
 from weft.experiments.resharding.bounds import lower_bound
 from weft.experiments.resharding.jobs import Choice, job_of, times
@@ -22,8 +26,10 @@ from weft.experiments.resharding.unit_tasks import UnitTask, unit_tasks
 class Tensor:
     """A tensor that is sharded over one mesh, and is to be sharded over another.
 
+    A list of sizes becomes a tuple, and numpy's type of elements its name.
+
     Raises:
-        InputError: its shape or its type makes no sense.
+        InputError: its shape or its type makes no sense, or an argument is of another type.
     """
 
     shape: tuple[int, ...]
@@ -34,6 +40,11 @@ class Tensor:
     destination_spec: str
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "shape", wholes("shape of a tensor", self.shape, "(1024, 512)"))
+        for name in ("source_spec", "destination_spec"):
+            text(f"{name} of a tensor", getattr(self, name), "'S0RR' or 'Shard(0),Replicate()'")
+        if isinstance(self.dtype, (type, np.dtype)):
+            object.__setattr__(self, "dtype", _name_of(self.dtype))
         refuse(
             not self.shape or min(self.shape) < 1,
             f"shape {shown(self.shape)}: a tensor has dimensions of 1 at least",
@@ -55,8 +66,18 @@ class Tensor:
         return prod(self.shape) * self.item_bytes
 
 
+def _name_of(dtype: Any) -> str:
+    """Return the name of a type of numpy's; of another type that of Python, which is refused."""
+    try:
+        return str(np.dtype(dtype).name)
+    except TypeError:
+        return str(dtype.__name__)
+
+
 def _is_element(name: str) -> bool:
     """Return whether a name is that of a type of numbers, numpy's or one registered with it."""
+    if not isinstance(name, str):
+        return False
     try:
         found = dtype_of(name)
     except (TypeError, ValueError, SyntaxError, AttributeError):
@@ -189,10 +210,25 @@ def plan_resharding(
         the unit tasks, their senders and order, and bounds.
 
     Raises:
-        InputError: a sharding does not fit its mesh or shape, a name is unknown, or there is too
-            much for the exact solver.
+        InputError: a sharding does not fit its mesh or shape, a name is unknown, there is too much
+            for the exact solver, or an argument is of another type.
     """
-    tasks = Resharding(source, destination, tuple(tensors)).unit_tasks()
+    for name, mesh in (("source", source), ("destination", destination)):
+        refuse(
+            not isinstance(mesh, Mesh),
+            f"{name} {shown(mesh)} is no mesh: give one, like weft.Mesh((0, 1), 4)",
+        )
+    example = "[weft.Tensor((1024, 512), 'int32', 'S0R', 'RS0')]"
+    tensors = items("tensors", tensors, "tensors", example)
+    for each in tensors:
+        if not isinstance(each, Tensor):
+            raise InputError(
+                f"tensors {shown(tensors)}: {shown(each)} is no tensor: give a list of these, like "
+                f"{example}"
+            )
+    text("balance", balance, f"{BALANCE!r}")
+    seed = whole("seed", seed, "1")
+    tasks = Resharding(source, destination, tensors).unit_tasks()
     sent = [number for number, task in enumerate(tasks) if task.remote]
     jobs = [job_of(tasks[number]) for number in sent]
     choice = balanced(balance, jobs, seed)
@@ -200,7 +236,7 @@ def plan_resharding(
     return Plan(
         source,
         destination,
-        tuple(tensors),
+        tensors,
         tasks,
         _devices(tasks, sent, choice),
         (*copied, *(sent[place] for place in choice.order)),

@@ -204,6 +204,11 @@ def _is_resharding(asked: "Asked") -> bool:
     return asked.collective == RESHARD
 
 
+def _are_dtypes(names: str) -> bool:
+    """Return whether a text says one type for each of the tensors of a resharding."""
+    return all(name.strip() in (*DTYPES, *TENSOR_DTYPES) for name in names.split(";"))
+
+
 def _is_pipeline(asked: "Asked") -> bool:
     return asked.collective == PIPELINE
 
@@ -464,12 +469,15 @@ class Asked:
     dtype: str = option(
         "",
         TEXT,
-        f"Type of the elements; of reshard also {', '.join(TENSOR_DTYPES)}.",
+        f"Type of the elements; of reshard also {', '.join(TENSOR_DTYPES)}, and one for each "
+        "tensor, like int32;float16.",
         group=OPERATION,
         otherwise=f"{DTYPE}; of reductions {REDUCED_DTYPE}; of reshard int32",
         choices=DTYPES,
-        besides=lambda name: name in TENSOR_DTYPES,
+        besides=_are_dtypes,
     )
+    """The type of the elements; of a resharding of several tensors also one for each, with
+    semicolons between."""
     op: str = option(
         "sum",
         TEXT,

@@ -33,7 +33,6 @@ from weft.experiments.scenario.choices import (
     NOTICE_AFTER_NS,
     REDUCED_DTYPE,
     SLOTS,
-    TENSOR_DTYPES,
     TOPOLOGIES,
     choose,
     flag,
@@ -223,7 +222,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
     if asked.collective == FLOWS:
         asked = _with_flows(asked, ranks)
     refuse(
-        asked.dtype in TENSOR_DTYPES and asked.collective != RESHARD,
+        asked.dtype not in ("", *DTYPES) and asked.collective not in CARRYING,
         f"dtype {asked.dtype!r} is for {RESHARD}: choose {', '.join(DTYPES)}",
     )
     if asked.collective == RESHARD:
@@ -252,12 +251,13 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
-    item_bytes = item_bytes_of(asked.dtype)
-    for size in asked.sizes_bytes or (asked.size_bytes,):
-        if asked.collective not in CARRYING:
-            whole("size", size, 0, MAX_SIZE_BYTES)
+    for size in (
+        asked.sizes_bytes or (asked.size_bytes,) if asked.collective not in CARRYING else ()
+    ):
+        item_bytes = item_bytes_of(asked.dtype)
+        whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(
-            size % item_bytes and asked.collective not in (FSDP, *CARRYING),
+            size % item_bytes and asked.collective != FSDP,
             f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
             f"of {item_bytes} bytes",
         )

@@ -20,7 +20,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
         collective, algorithm: those of the scenario, or of a part of it.
         more: fields of the request besides those that options set, or in place of them.
     """
-    item_bytes = dtype_of(asked.dtype).itemsize
+    item_bytes = dtype_of(more.get("dtype", asked.dtype)).itemsize
     sizes = asked.sizes_bytes and shard_sizes_of(asked, ranks)
     fields: dict[str, Any] = {
         "counts": tuple(size // item_bytes for size in sizes) or asked.size_bytes // item_bytes,

@@ -14,7 +14,7 @@ class Broadcast(Strategy):
     name = "broadcast"
     about = "a pipelined chain over the hosts"
     position = 0
-    colours = ("#1f6f8b", "#6fb7d0")
+    colours = ("#d55e00", "#f08c3c")
 
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
         """See `Strategy`."""

@@ -22,7 +22,7 @@ class GlobalAllgather(Strategy):
     name = "global-allgather"
     about = "a part for each device, gathered by all"
     position = 4
-    colours = ("#7b4173", "#c48abd")
+    colours = ("#009e73", "#3fc79e")
 
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
         """See `Strategy`."""

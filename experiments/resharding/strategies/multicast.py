@@ -15,7 +15,7 @@ class Multicast(Strategy):
     name = "multicast"
     about = "once, copied by the switches"
     position = 1
-    colours = ("#2e7d32", "#7cc47f")
+    colours = ("#0072b2", "#5aaae6")
     multicasts = True
 
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:

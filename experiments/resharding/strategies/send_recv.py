@@ -21,7 +21,7 @@ class SendRecv(Strategy):
     name = "send-recv"
     about = "a copy for each device"
     position = 2
-    colours = ("#8c6d31", "#c9a45c")
+    colours = ("#e69f00", "#f3bd4a")
 
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
         """See `Strategy`."""
@@ -53,7 +53,7 @@ class SendRecvAllgather(Strategy):
     name = "send-recv+allgather"
     about = "a part for each device of a host, gathered inside the host"
     position = 3
-    colours = ("#b5651d", "#e0a06a")
+    colours = ("#cc79a7", "#e09cc2")
 
     def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
         """See `Strategy`."""
