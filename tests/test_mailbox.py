@@ -51,7 +51,7 @@ class Mailboxes:
 
         self.network.run(until=done, timeout_ns=timeout_ns)
 
-    def send(self, source: int, key: int, to: int, tag: int, data: np.ndarray) -> None:  # type: ignore[type-arg]
+    def send(self, source: int, key: int, to: int, tag: int, data: np.ndarray) -> None:
         self.boxes[source].send_to(key, to, tag, data, self.network.now_ns)
 
     def receive(
@@ -60,12 +60,12 @@ class Mailboxes:
         key: int,
         source: int | None,
         tag: int,
-        memory: np.ndarray,  # type: ignore[type-arg]
+        memory: np.ndarray,
     ) -> None:
         self.boxes[rank].receive_from(key, source, tag, memory, self.network.now_ns)
 
 
-def data_of(number: int, size: int) -> np.ndarray:  # type: ignore[type-arg]
+def data_of(number: int, size: int) -> np.ndarray:
     return np.random.default_rng(number).integers(0, 256, size, np.uint8)
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.system_support import ENVIRONMENT, Machine, weft
@@ -19,7 +20,6 @@ from tests.system_support import ENVIRONMENT, Machine, weft
 import weft as api
 from weft import Net, TorchRun
 from weft.experiments.training.results import TorchRun as Document
-from weft.pytorch.timeline import read
 
 pytestmark = [
     pytest.mark.system,
@@ -39,12 +39,12 @@ def net() -> Iterator[Net]:
         yield network
 
 
-def run(net: Net, program: str, *arguments: str, **options: object) -> tuple[TorchRun, str]:
+def run(net: Net, program: str, *arguments: str, **options: Any) -> tuple[TorchRun, str]:
     """What came of a program, and what it printed."""
     output = io.StringIO()
     found = net.torch_run(
         PROGRAMS / program, *arguments, output=output, errors=output, timeout=400, **options
-    )  # type: ignore[arg-type]
+    )
     return found, output.getvalue()
 
 
@@ -272,4 +272,3 @@ def test_names_of_torch_2_14_are_there_with_their_parameters() -> None:
     }.items():
         assert list(inspect.signature(getattr(Group, name)).parameters)[1:] == parameters
     assert Group.supports_coalescing is False
-    assert read  # the record's reader needs no torch
