@@ -22,12 +22,13 @@ from weft.experiments.bench.benchmarks import table_lines
 from weft.experiments.training.results import TorchRun
 
 SCRIPT = CHECKOUT / "examples" / "pytorch" / "train_gpt.py"
-STEPS = 8
+STEPS = 6
 WARM = 2
 """The first steps, which are left out: code is loaded and buffers are made."""
 RUNS = 10
-RANKS = 4
+RANKS = 8
 BATCH = 64
+LAYERS = 4
 TOKENS, FLOPS, LINK_BPS = 4096, 0.4 * 312e12, 200e9
 RATIO = (3 * 2 * 8 / LINK_BPS) / (6 * TOKENS / FLOPS)
 """Communication by rings over computation, on such a machine; N cancels out."""
@@ -35,6 +36,7 @@ TOLERANCE = 1e-4
 PROBE_BPS = 100_000_000
 WAYS: Mapping[str, Mapping[str, str]] = {
     "in-network": {"allgather": "multicast", "reduce_scatter": "switch"},
+    "multicast and rings": {"allgather": "multicast", "reduce_scatter": "ring"},
     "rings": {"allgather": "ring", "reduce_scatter": "ring"},
     "gloo": {"backend": "gloo"},
 }
@@ -50,8 +52,9 @@ def measure(runs: int = RUNS, steps: int = STEPS) -> dict[str, Any]:
     import weft
 
     refuse(not SCRIPT.exists(), f"{SCRIPT} is not there: run this in a checkout", MachineError)
-    expected = _alone(steps)
-    arguments = ["--parallel", "fsdp", "--steps", str(steps), "--batch", str(BATCH)]
+    size = ["--steps", str(steps), "--batch", str(BATCH), "--layers", str(LAYERS)]
+    expected = _alone(size)
+    arguments = ["--parallel", "fsdp", "--prefetch", *size]
     with weft.up(_network(PROBE_BPS)) as net:
         probe = _checked(net.torch_run(SCRIPT, *arguments, **_options("rings")), expected)
     computation_ns = mean(rank.computation_ns for rank in probe.ranks) / steps
@@ -77,19 +80,16 @@ def measure(runs: int = RUNS, steps: int = STEPS) -> dict[str, Any]:
 def _network(rate_bps: int) -> Any:
     import weft
 
-    return weft.leaf_spine(leaves=2, spines=2, hosts_per_leaf=RANKS // 2, rate_bps=rate_bps)
+    return weft.leaf_spine(leaves=4, spines=2, hosts_per_leaf=RANKS // 4, rate_bps=rate_bps)
 
 
 def _options(way: str) -> Any:
     return dict(WAYS[way])
 
 
-def _alone(steps: int) -> list[float]:
+def _alone(size: list[str]) -> list[float]:
     """Return the losses of one process."""
-    done = run_tool(
-        [sys.executable, str(SCRIPT), "--parallel", "none", "--steps", str(steps),
-         "--batch", str(BATCH)]
-    )  # fmt: skip
+    done = run_tool([sys.executable, str(SCRIPT), "--parallel", "none", *size])
     refuse(
         done.returncode,
         f"{SCRIPT.name} in one process ended with status {done.returncode}: "
