@@ -22,13 +22,13 @@ from weft.experiments.bench.benchmarks import table_lines
 from weft.experiments.training.results import TorchRun
 
 SCRIPT = CHECKOUT / "examples" / "pytorch" / "train_gpt.py"
-STEPS = 6
+STEPS = 5
 WARM = 2
 """The first steps, which are left out: code is loaded and buffers are made."""
 RUNS = 10
 RANKS = 8
 BATCH = 64
-LAYERS = 4
+LAYERS = 2
 TOKENS, FLOPS, LINK_BPS = 4096, 0.4 * 312e12, 200e9
 RATIO = (3 * 2 * 8 / LINK_BPS) / (6 * TOKENS / FLOPS)
 """Communication by rings over computation, on such a machine; N cancels out."""
