@@ -84,7 +84,14 @@ class Network:
         return found[0]
 
     def make_group(
-        self, name: str, rank: int, members: Sequence[int], made: GroupMade, *, serves: bool
+        self,
+        name: str,
+        rank: int,
+        members: Sequence[int],
+        made: GroupMade,
+        *,
+        serves: bool,
+        subsets: Sequence[Sequence[int]] = (),
     ) -> "Group":
         """Make a group of ranks of the run; it must be connected.
 
@@ -93,11 +100,12 @@ class Network:
             members: ranks of the run, in the order of the group's own.
             made: what the switches hold for it.
             serves: whether each rank's host is a reduction server for it, too.
+            subsets: the group's ranks that are members of each multicast group; by default all.
         """
         addresses = [ipv4(self.settings.addresses[member]) for member in members]
 
         def make() -> Group:
-            group = Group(self, name, rank, members, addresses, made, serves)
+            group = Group(self, name, rank, members, addresses, made, serves, subsets)
             self._groups.append(group)
             self.background.driver.join_groups()
             return group
@@ -124,7 +132,7 @@ class Network:
         self._groups.remove(group)
         group.leave()
         self.background.driver.join_groups()
-        self.runner.say(DropGroup(group.name))
+        self.runner.say(DropGroup(group.name_in_switches))
 
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver."""
@@ -182,9 +190,12 @@ class Group:
         addresses: Sequence[int],
         made: GroupMade,
         serves: bool,
+        subsets: Sequence[Sequence[int]],
     ) -> None:
         self._network = network
         self.name = name
+        self.name_in_switches = made.name
+        """What the runner calls it."""
         self.rank = rank
         self.size = len(addresses)
         self.members = list(members)
@@ -197,9 +208,17 @@ class Group:
         others = [other for other in range(self.size) if other != rank]
         servers = list(addresses) if serves else []
         self._communicator = Communicator(
-            endpoint, rank, addresses, [ipv4(group) for group in made.groups], others, servers,
+            endpoint,
+            rank,
+            addresses,
+            [
+                ipv4(group) if not subsets or rank in subsets[number] else None
+                for number, group in enumerate(made.groups)
+            ],
+            others,
+            servers,
             made.job,
-        )  # fmt: skip
+        )
         self._agent = HostAgent(endpoint, self._communicator)
         self._mailbox = Mailbox(endpoint, rank, addresses)
         self._server: ReductionServer | None = None

@@ -88,6 +88,8 @@ class MakeGroup(_Message, frozen=True, tag="make_group"):
     """Ranks of the run, in the order of the group's own."""
     multicast: bool
     aggregation: bool
+    subsets: list[list[int]] = []
+    """Ranks of the run that are to have a multicast group each, in place of groups of all."""
 
 
 class GroupMade(_Message, frozen=True, tag="group_made"):
@@ -95,7 +97,8 @@ class GroupMade(_Message, frozen=True, tag="group_made"):
 
     name: str
     groups: list[str]
-    """IPv4 addresses of the multicast groups; empty: nothing is multicast."""
+    """IPv4 addresses of the multicast groups, or of those of the subsets; empty: nothing is
+    multicast."""
     job: SwitchJob | None = None
     """What the switches know the group as, if they add for it."""
     note: str = ""

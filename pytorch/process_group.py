@@ -14,11 +14,11 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
 import torch.distributed as dist
@@ -29,8 +29,9 @@ from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError, RunError, refuse
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.choices import Choices, choices_of
-from weft.pytorch.groups import Group, Introduction, Network
-from weft.pytorch.messages import GroupMade, MakeGroup, Settings
+from weft.pytorch.groups import Group, Network
+from weft.pytorch.meeting import Meeting
+from weft.pytorch.messages import Settings
 from weft.pytorch.tensors import Pool
 from weft.pytorch.timeline import Operation, Timeline
 
@@ -38,8 +39,6 @@ NAME = "weft"
 BUFFERED_BYTES = 64 << 20
 """The most bytes of messages that a process keeps for receives which have not come. A send beyond
 that waits for its receive."""
-LOOK_S = 0.01
-"""Between two looks for what other ranks have said in the store."""
 MOST_TAG = (1 << 31) - 1
 FINISHERS = 8
 """The most threads in which callbacks of futures run."""
@@ -224,64 +223,25 @@ class WeftProcessGroup(dist.ProcessGroup):
         self._store = store
         self._name = name
         self._torch_name = ""
-        members, made = self._meet(store, name)
+        used = {algorithm for choice in shared.choices.values() for _, algorithm in choice.steps}
+        self._meeting = Meeting(store, rank, size, name, timeout.total_seconds(), shared.network)
+        self._group, made = self._meeting.group(
+            "weft", multicast="multicast" in used, aggregation="switch" in used,
+            serves="optcast" in used,
+        )  # fmt: skip
         self._choices = Choices(
             shared.choices, bool(made.groups), made.job is not None, shared.notes
         )
         if made.note:
             shared.notes.add(made.note)
-        serves = any(
-            algorithm == "optcast" for choice in shared.choices.values()
-            for _, algorithm in choice.steps
-        )  # fmt: skip
-        self._group: Group = shared.network.make_group(name, rank, members, made, serves=serves)
-        mine = msgspec.json.encode(self._group.introduction())
-        store.set(f"weft/queue pairs/{rank}", mine)
-        texts = [self._told(f"weft/queue pairs/{other}") for other in range(size)]
-        introductions = [msgspec.json.decode(text, type=Introduction) for text in texts]
-        shared.network.call(lambda: self._group.connect(introductions))
-        # Before all are connected, nobody sends: it would not be understood.
-        store.set(f"weft/connected/{rank}", "")
-        for other in range(size):
-            self._told(f"weft/connected/{other}")
+        self._of_flows: dict[tuple[tuple[int, ...], ...], Group] = {}
+        """Communicators that carry flows, by the ranks of their multicast groups."""
         shared.timeline.begin()
 
-    def _meet(self, store: Any, name: str) -> tuple[list[int], GroupMade]:
-        """Return which ranks of the run the group has, and what the switches hold for it."""
-        shared = self._shared
-        store.set(f"weft/member/{self._rank}", str(shared.settings.rank))
-        if self._rank:
-            texts = self._told("weft/members"), self._told("weft/made")
-            members = msgspec.json.decode(texts[0], type=list[int])
-            return members, msgspec.json.decode(texts[1], type=GroupMade)
-        members = [int(self._told(f"weft/member/{other}")) for other in range(self._size)]
-        used = {name for choice in shared.choices.values() for _, name in choice.steps}
-        if self._size > 1 and used & {"multicast", "switch"}:
-            made = shared.network.runner.make_group(
-                MakeGroup(name, members, "multicast" in used, "switch" in used)
-            )
-        else:
-            made = GroupMade(name, [])
-        store.set("weft/members", msgspec.json.encode(members))
-        store.set("weft/made", msgspec.json.encode(made))
-        return members, made
-
-    def _told(self, key: str) -> bytes:
-        """Return what another rank says in the store, once it is there."""
-        end_s = time.monotonic() + self._timeout.total_seconds()
-        while not self._store.check([key]):
-            lost = self._shared.network.failure or self._shared.network.ended
-            if lost:
-                raise RunError(f"group {self._name}: {lost}")
-            refuse(
-                time.monotonic() > end_s,
-                f"group {self._name}: not all ranks came within "
-                f"{self._timeout.total_seconds():g} s; {key!r} is missing",
-                RunError,
-            )
-            time.sleep(LOOK_S)
-        found: bytes = self._store.get(key)
-        return found
+    @property
+    def settings(self) -> Settings:
+        """Return what is known of this process and its link."""
+        return self._shared.settings
 
     # -- what torch asks of a group
 
@@ -339,7 +299,8 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leave the group. Its trees leave the switches when all of its ranks have left."""
-        self._shared.network.drop_group(self._group)
+        for group in (self._group, *self._of_flows.values()):
+            self._shared.network.drop_group(group)
 
     abort = shutdown
 
@@ -646,6 +607,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         begun: int,
         size: int,
         finish: Callable[[], None],
+        group: Group | None = None,
     ) -> None:
         """Let the network do a collective, and then finish it in a thread of the pool."""
 
@@ -660,7 +622,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, _source: int) -> None:
             self._later(lambda: ended(error))
 
-        self._group.collective(request, buffer, output, done)
+        (group or self._group).collective(request, buffer, output, done)
 
     def _later(self, work: Callable[[], None]) -> None:
         try:
@@ -1065,6 +1027,37 @@ class WeftProcessGroup(dist.ProcessGroup):
         for peer, memory in sending:
             self._group.send(peer, tag, memory, lambda error, _: waits.one(error))
         waits.one("")
+        return work
+
+    def carry_flows(self, what: str, request: Request, data: Bytes, result: Bytes) -> WeftWork:
+        """Carry out flows of all ranks of the group, `weft.agents.collectives.flow_graph`. All
+        ranks ask for the same.
+
+        Args:
+            request: of the collective flows.
+            data, result: this rank's buffer and output.
+        """
+        assert request.flows is not None
+        subsets = tuple(tuple(each) for each in request.flows.groups)
+        if subsets not in self._of_flows:
+            key = f"weft/flows {len(self._of_flows)}"
+            group, made = self._meeting.group(key, multicast=bool(subsets), subsets=subsets)
+            self._of_flows[subsets] = group
+            refuse(
+                len(made.groups) < len(subsets),
+                f"{what}: {made.note or 'the switches hold no multicast groups for it'}; choose a "
+                "strategy of unicast, like broadcast",
+                RunError,
+            )
+        work, begun = self._begin(what, [], [], None)
+        asked = replace(
+            request,
+            pace_bps=self._shared.settings.pace_bps,
+            timeout_ns=int(self._timeout.total_seconds() * 1e9),
+        )
+        self._collective(
+            asked, data, result, work, begun, len(data), lambda: None, self._of_flows[subsets]
+        )
         return work
 
     def _check_peer(self, what: str, peer: int, tag: int) -> None:

@@ -29,8 +29,8 @@ class _Kept:
     """What there is for one group of ranks."""
 
     hosts: tuple[str, ...]
-    groups: list[int]
-    """The numbers of its multicast groups."""
+    groups: dict[int, tuple[str, ...]]
+    """The hosts of its multicast groups, by their numbers."""
     job: AggregationJob | None
     left: set[int] = field(default_factory=set)
     """The ranks of the run that need it no more."""
@@ -73,18 +73,27 @@ class GroupTrees:
         self.most_groups = 0
         """The most groups of ranks that had trees at a time."""
 
-    def make(self, asked: MakeGroup, hosts: Sequence[str]) -> GroupMade:
-        """Make what is asked for; what there is no room for is left out, with a note."""
-        wanted = _Kept(tuple(hosts), [], None)
+    def make(
+        self, asked: MakeGroup, hosts: Sequence[str], subsets: Sequence[Sequence[str]] = ()
+    ) -> GroupMade:
+        """Make what is asked for; what there is no room for is left out, with a note.
+
+        Args:
+            hosts: those of the group.
+            subsets: those of each subset.
+        """
+        wanted = _Kept(tuple(hosts), {}, None)
         why: list[str] = []
         if asked.multicast:
             roots = multicast.roots_of(self._reach, hosts)
-            count = min(len(roots), len(hosts), MOST_TREES)
+            members = [tuple(each) for each in subsets]
+            if not members:
+                members = [wanted.hosts] * min(len(roots), len(hosts), MOST_TREES)
             taken = {number for kept in self._kept.values() for number in kept.groups}
             free = (n for n in range(multicast.max_groups(self._names)) if n not in taken)
-            wanted.groups = [number for number, _ in zip(free, range(count), strict=False)]
-            if len(wanted.groups) < count or not count:
-                wanted.groups = []
+            wanted.groups = dict(zip(free, members, strict=False))
+            if len(wanted.groups) < len(members) or not members:
+                wanted.groups = {}
                 why.append("no multicast group is free, so unicast takes its place")
         if asked.aggregation:
             wanted.job = self._free_job(tuple(hosts))
@@ -130,8 +139,8 @@ class GroupTrees:
         last = max((n for kept in self._kept.values() for n in kept.groups), default=-1)
         groups: list[Sequence[str] | None] = [None] * (last + 1)
         for kept in self._kept.values():
-            for number in kept.groups:
-                groups[number] = kept.hosts
+            for number, members in kept.groups.items():
+                groups[number] = members
         jobs = [kept.job for kept in self._kept.values() if kept.job is not None]
         self._apply(self._plan({"multicast": groups, "aggregation": jobs}))
 

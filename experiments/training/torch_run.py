@@ -297,7 +297,10 @@ class _Program:
         }
 
     def _make_group(self, asked: MakeGroup) -> GroupMade:
-        return self._trees.make(asked, [self._hosts[rank].name for rank in asked.ranks])
+        def names(ranks: Sequence[int]) -> list[str]:
+            return [self._hosts[rank].name for rank in ranks]
+
+        return self._trees.make(asked, names(asked.ranks), [*map(names, asked.subsets)])
 
     def _drop_group(self, name: str, rank: int) -> None:
         self._trees.drop(name, rank)

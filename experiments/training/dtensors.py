@@ -1,0 +1,149 @@
+"""DTensors from mesh to mesh, by the strategies of ``weft run reshard``."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
+
+from weft.agents.collectives.requests import Request
+from weft.agents.collectives.tensors import Box, Bytes, Piece, Tile, assembled
+from weft.base.errors import InputError, refuse
+from weft.experiments.resharding.carrier import Carrier, usual_block_bytes
+from weft.experiments.resharding.choice import strategy_named
+from weft.experiments.resharding.load import BLOCKS
+from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.plan import Plan, Tensor, plan
+from weft.experiments.resharding.strategy import Flows
+from weft.pytorch.process_group import WeftProcessGroup
+from weft.pytorch.tensors import bytes_of
+
+LOCAL_FACTOR = 50.0
+
+
+def reshard(
+    tensor: DTensor,
+    mesh: DeviceMesh,
+    placements: Sequence[Any],
+    *,
+    strategy: str = "broadcast",
+    balance: str = "best",
+    group: Any = None,
+) -> DTensor:
+    """Return a DTensor with the same elements on another mesh, sharded otherwise.
+
+    Each rank of the group calls it; those of neither mesh, too. Torch itself redistributes within
+    a mesh alone. Gradients do not go through it.
+
+    Args:
+        tensor: on any mesh of ranks of the group; its placements are Shard and Replicate.
+        mesh: where it is to be; its ranks may be some of the tensor's.
+        placements: one for each dimension of that mesh, Shard or Replicate.
+        strategy: as ``weft run reshard --strategy`` has them: send-recv, send-recv+allgather,
+            global-allgather, broadcast, multicast, auto.
+        balance: as ``--balance`` has them.
+        group: a process group of the backend weft; by default that of all ranks.
+
+    Raises:
+        InputError: something of this makes no sense.
+        RuntimeError: the network has failed.
+    """
+    process_group = group or dist.group.WORLD
+    if not isinstance(process_group, WeftProcessGroup):
+        raise InputError(
+            f"reshard: the group is of backend {dist.get_backend(process_group)!r}; start the "
+            "program by 'weft torch run' and init_process_group() without a backend"
+        )
+    ranks = dist.get_process_group_ranks(process_group)
+    made = plan(
+        _mesh("the tensor's mesh", tensor.device_mesh, ranks),
+        _mesh("mesh", mesh, ranks),
+        [
+            Tensor(
+                tuple(tensor.shape),
+                str(tensor.dtype).removeprefix("torch."),
+                _spec("the tensor's placements", tensor.placements, tensor.dim()),
+                _spec("placements", placements, tensor.dim()),
+            )
+        ],
+        balance=balance,
+    )
+    tile = _brought(process_group, tensor, made, strategy)
+    local = (
+        torch.from_numpy(tile[1]).view(tensor.dtype).reshape(tile[0])
+        if tile is not None
+        else torch.empty(0, dtype=tensor.dtype)
+    )
+    return DTensor.from_local(
+        local, mesh, placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
+    )
+
+
+def _brought(
+    process_group: WeftProcessGroup, tensor: DTensor, made: Plan, strategy: str
+) -> tuple[list[int], Bytes] | None:
+    """Bring what this rank is to have, and return its shape and bytes; None if it has nothing."""
+    rank, size = process_group.rank(), process_group.size()
+    largest = max((task.size_bytes for task in made.tasks), default=1)
+    settings = process_group.settings
+    flows = Flows(
+        size, settings.rate_bps, LOCAL_FACTOR,
+        usual_block_bytes(0, largest, BLOCKS, settings.path_mtu),
+    )  # fmt: skip
+    carrier = Carrier(flows)
+    carrier.add(made, strategy_named(strategy, made, flows.block_bytes))
+    carried = carrier.carried()
+    data = np.empty(carried.graph.buffer_bytes(rank), np.uint8)
+    result = np.empty(carried.graph.output_bytes(rank) or 0, np.uint8)
+    item_bytes = tensor.element_size()
+    tiles = dict(zip(made.source.mesh_devices, made.source_tiles(0), strict=True))
+    own = next((box for device, box in tiles.items() if device.host == rank), None)
+    for piece in carried.tensors.held[rank]:
+        assert own is not None
+        _put(tensor.to_local().detach(), own, piece, item_bytes, data)
+    if made.senders:
+        request = Request(
+            0, "flows", "given", 0, flows=carried.graph, block_bytes=carried.block_bytes
+        )
+        process_group.carry_flows("reshard", request, data, result).wait()
+    found: Sequence[Tile] = carried.tensors.tiles[rank]
+    if not found:
+        return None
+    shape = [end - begin for begin, end in found[0].box]
+    return shape, assembled(found[0], item_bytes, [data, result])
+
+
+def _put(local: torch.Tensor, own: Box, piece: Piece, item_bytes: int, data: Bytes) -> None:
+    """Copy a slice of this rank's tile to its place in the buffer."""
+    within = tuple(
+        slice(begin - base, end - base)
+        for (begin, end), (base, _) in zip(piece.box, own, strict=True)
+    )
+    there = bytes_of(local[within].contiguous())
+    data[piece.offset : piece.offset + len(there)] = there
+
+
+def _mesh(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
+    """Return a mesh of torch's as resharding has it: each rank is a host with a device."""
+    members = mesh.mesh.flatten().tolist()
+    strange = [rank for rank in members if rank not in ranks]
+    refuse(strange, f"reshard: {what} has rank {strange[:1]}, which is not in the group")
+    hosts = tuple(ranks.index(rank) for rank in members)
+    return Mesh(hosts, 1, tuple(mesh.mesh.shape))
+
+
+def _spec(what: str, placements: Sequence[Any], dimensions: int) -> str:
+    """Return placements in the notation of resharding."""
+    words = []
+    for each in placements:
+        if isinstance(each, Partial) or not isinstance(each, (Shard, Replicate)):
+            raise InputError(
+                f"reshard: {what} have {each}: Shard and Replicate can be brought elsewhere; "
+                "redistribute the tensor within its mesh first"
+            )
+        place = each.dim % dimensions if isinstance(each, Shard) else 0
+        words.append(f"Shard({place})" if isinstance(each, Shard) else "Replicate()")
+    return ",".join(words)
