@@ -10,7 +10,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard
 
 from weft.agents.collectives.requests import Request
-from weft.agents.collectives.tensors import Box, Bytes, Piece, Tile, assembled
+from weft.agents.collectives.tensors import Box, Bytes, Tile, assembled
 from weft.base.errors import InputError, refuse
 from weft.experiments.resharding.carrier import Carrier, usual_block_bytes
 from weft.experiments.resharding.choice import strategy_named
@@ -87,7 +87,14 @@ def _brought(
 ) -> tuple[list[int], Bytes] | None:
     """Bring what this rank is to have, and return its shape and bytes; None if it has nothing."""
     rank, size = process_group.rank(), process_group.size()
-    largest = max((task.size_bytes for task in made.tasks), default=1)
+    local, item_bytes = tensor.to_local().detach(), tensor.element_size()
+    tiles = dict(zip(made.source.mesh_devices, made.source_tiles(0), strict=True))
+    own = next((box for device, box in tiles.items() if device.host == rank), None)
+    if not made.senders:  # what a rank needs is a part of what it has
+        wanted = zip(made.destination.mesh_devices, made.destination_tiles(0), strict=True)
+        box = next((box for device, box in wanted if device.host == rank), None)
+        return None if box is None or own is None else (_shape(box), _part(local, own, box))
+    largest = max(task.size_bytes for task in made.tasks)
     settings = process_group.settings
     flows = Flows(
         size, settings.rate_bps, LOCAL_FACTOR,
@@ -98,32 +105,28 @@ def _brought(
     carried = carrier.carried()
     data = np.empty(carried.graph.buffer_bytes(rank), np.uint8)
     result = np.empty(carried.graph.output_bytes(rank) or 0, np.uint8)
-    item_bytes = tensor.element_size()
-    tiles = dict(zip(made.source.mesh_devices, made.source_tiles(0), strict=True))
-    own = next((box for device, box in tiles.items() if device.host == rank), None)
     for piece in carried.tensors.held[rank]:
         assert own is not None
-        _put(tensor.to_local().detach(), own, piece, item_bytes, data)
-    if made.senders:
-        request = Request(
-            0, "flows", "given", 0, flows=carried.graph, block_bytes=carried.block_bytes
-        )
-        process_group.carry_flows("reshard", request, data, result).wait()
+        there = _part(local, own, piece.box)
+        data[piece.offset : piece.offset + len(there)] = there
+    request = Request(0, "flows", "given", 0, flows=carried.graph, block_bytes=carried.block_bytes)
+    process_group.carry_flows("reshard", request, data, result).wait()
     found: Sequence[Tile] = carried.tensors.tiles[rank]
     if not found:
         return None
-    shape = [end - begin for begin, end in found[0].box]
-    return shape, assembled(found[0], item_bytes, [data, result])
+    return _shape(found[0].box), assembled(found[0], item_bytes, [data, result])
 
 
-def _put(local: torch.Tensor, own: Box, piece: Piece, item_bytes: int, data: Bytes) -> None:
-    """Copy a slice of this rank's tile to its place in the buffer."""
+def _shape(box: Box) -> list[int]:
+    return [end - begin for begin, end in box]
+
+
+def _part(local: torch.Tensor, own: Box, box: Box) -> Bytes:
+    """Return the bytes of a slice of this rank's tile."""
     within = tuple(
-        slice(begin - base, end - base)
-        for (begin, end), (base, _) in zip(piece.box, own, strict=True)
+        slice(begin - base, end - base) for (begin, end), (base, _) in zip(box, own, strict=True)
     )
-    there = bytes_of(local[within].contiguous())
-    data[piece.offset : piece.offset + len(there)] = there
+    return bytes_of(local[within].contiguous())
 
 
 def _mesh(what: str, mesh: DeviceMesh, ranks: Sequence[int]) -> Mesh:
