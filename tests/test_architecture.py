@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     ("base",),
     ("switch", "agents"),
-    ("topo",),
+    ("topo", "pytorch"),
     ("controller",),
     ("analysis",),
     ("experiments",),

@@ -31,6 +31,7 @@ pytestmark = [
 ]
 
 PROGRAMS = Path(__file__).resolve().parent / "pytorch_programs"
+GPT = Path(__file__).resolve().parent.parent / "examples" / "pytorch" / "train_gpt.py"
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +85,56 @@ def test_training_by_every_wrapper_is_as_in_one_process(net: Net) -> None:
     assert len(rank.step_ns) == len(rank.losses) >= 40
     assert rank.exposed_ns + rank.computation_ns == rank.total_ns
     assert found.groups_in_switches > 1
+
+
+def test_what_torch_does_not_have(net: Net) -> None:
+    """Eager 1F1B trains as 1F1B does, to the bit; DTensors go from mesh to mesh."""
+    found, said = run(net, "beyond_torch.py")
+    assert found.status == 0, said
+    assert "32 losses, the same bits as 1F1B's" in said
+    assert "reshard: 36 tensors from mesh to mesh" in said
+    assert ("reshard", "given") in found.collectives()
+
+
+def losses_of(said: str) -> list[float]:
+    """The losses that the GPT prints."""
+    lines = (line for line in said.splitlines() if ": loss " in line)
+    return [float(line.split("loss ")[1].split(",")[0]) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def alone() -> list[float]:
+    """The losses of ten steps of the GPT in one process."""
+    done = subprocess.run(
+        [sys.executable, str(GPT), "--parallel", "none"], capture_output=True, text=True, check=True
+    )
+    return losses_of(done.stdout)
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp", "hsdp", "tp"])
+def test_a_gpt_trains_as_in_one_process(net: Net, alone: list[float], how: str) -> None:
+    """Sums of float32 in another order are off by some units of 2**-24 of what is summed; in ten
+    steps losses come to differ by less than 1e-4."""
+    output = io.StringIO()
+    found = net.torch_run(GPT, "--parallel", how, output=output, errors=output)
+    assert found.status == 0, output.getvalue()
+    losses = losses_of(output.getvalue())
+    assert len(losses) == 10 and losses[-1] < 0.6 * losses[0]
+    for one, other in zip(losses, alone, strict=True):
+        assert abs(one - other) < 1e-4
+    again = io.StringIO()
+    found = net.torch_run(GPT, "--parallel", how, output=again)
+    assert losses_of(again.getvalue()) == losses, "sums are the same bits in every run"
+
+
+@pytest.mark.parametrize("how", [["ddp"], ["fsdp", "--prefetch"]], ids=["buckets", "prefetch"])
+def test_communication_hides_behind_computation(net: Net, how: list[str]) -> None:
+    """Of DDP's buckets while the backward pass goes on, and of FSDP2's layers gathered ahead."""
+    found = net.torch_run(GPT, "--steps", 4, "--batch", 64, "--parallel", *how)
+    assert found.status == 0, found.error
+    hidden = sum(rank.hidden_ns for rank in found.ranks)
+    exposed = sum(rank.exposed_ns for rank in found.ranks)
+    assert hidden > 0.1 * (hidden + exposed)
 
 
 def test_the_same_script_over_gloo_goes_over_the_fabric_too(net: Net) -> None:

@@ -152,6 +152,12 @@ class Aggregation(Feature):
         return LinkCounters(bare + full, (bare + full) * FRAME_BYTES + full * 4 * values)
 
 
+def room(names: ProgramNames) -> tuple[int, int]:
+    """Return how many jobs there can be, and how many rows they share; zeros for a program without
+    aggregation."""
+    return (names.size(TABLE), names.size("row_epoch")) if TABLE in names else (0, 0)
+
+
 def trees_of(plan: Plan) -> tuple[AggregationTree, ...]:
     """Return the trees of the jobs that the switches of a plan add for."""
     return tuple(plan.provided.get(Aggregation.name, ()))

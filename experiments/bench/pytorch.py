@@ -19,7 +19,9 @@ from weft.base.cache import CHECKOUT
 from weft.base.children import run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.benchmarks import table_lines
+from weft.experiments.interface.net import up
 from weft.experiments.training.results import TorchRun
+from weft.topo.clos import leaf_spine
 
 SCRIPT = CHECKOUT / "examples" / "pytorch" / "train_gpt.py"
 STEPS = 5
@@ -49,19 +51,17 @@ def measure(runs: int = RUNS, steps: int = STEPS) -> dict[str, Any]:
         MachineError: torch is not installed, or there is no example script beside Weft.
         RunError: a run failed, or did not train as one process does.
     """
-    import weft
-
     refuse(not SCRIPT.exists(), f"{SCRIPT} is not there: run this in a checkout", MachineError)
     size = ["--steps", str(steps), "--batch", str(BATCH), "--layers", str(LAYERS)]
     expected = _alone(size)
     arguments = ["--parallel", "fsdp", "--prefetch", *size]
-    with weft.up(_network(PROBE_BPS)) as net:
+    with up(_network(PROBE_BPS)) as net:
         probe = _checked(net.torch_run(SCRIPT, *arguments, **_options("rings")), expected)
     computation_ns = mean(rank.computation_ns for rank in probe.ranks) / steps
     sent_bytes = probe.tiers["host_up"] / RANKS / steps
     rate_bps = round(sent_bytes * 8e9 / (RATIO * computation_ns), -6)
     found: dict[str, list[TorchRun]] = {way: [] for way in WAYS}
-    with weft.up(_network(int(rate_bps))) as net:
+    with up(_network(int(rate_bps))) as net:
         for number in range(runs):
             print(f"run {number + 1} of {runs}", file=sys.stderr)
             for way in WAYS:
@@ -78,9 +78,7 @@ def measure(runs: int = RUNS, steps: int = STEPS) -> dict[str, Any]:
 
 
 def _network(rate_bps: int) -> Any:
-    import weft
-
-    return weft.leaf_spine(leaves=4, spines=2, hosts_per_leaf=RANKS // 4, rate_bps=rate_bps)
+    return leaf_spine(leaves=4, spines=2, hosts_per_leaf=RANKS // 4, rate_bps=rate_bps)
 
 
 def _options(way: str) -> Any:

@@ -9,7 +9,7 @@ from weft.agents.datagrams import ipv4_text
 from weft.base.errors import InputError
 from weft.controller import Plan
 from weft.controller.features import multicast
-from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob
+from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob, room
 from weft.controller.program_names import ProgramNames
 from weft.pytorch.messages import GroupMade, MakeGroup
 from weft.topo.reach import Reach
@@ -146,17 +146,12 @@ class GroupTrees:
 
     def _free_job(self, hosts: tuple[str, ...]) -> AggregationJob | None:
         """Return a job with a number and rows that no other has; None if all are taken."""
-        if "aggregation_job" not in self._names:
-            return None
+        most, rows = room(self._names)
         numbers = {kept.job.number for kept in self._kept.values() if kept.job is not None}
-        rows = self._names.size("row_epoch") // (2 * self._slots)
         bases = {kept.job.pool_base for kept in self._kept.values() if kept.job is not None}
-        number = next(
-            (n for n in range(1, self._names.size("aggregation_job")) if n not in numbers), None
-        )
-        base = next(
-            (2 * self._slots * n for n in range(rows) if 2 * self._slots * n not in bases), None
-        )
+        number = next((n for n in range(1, most) if n not in numbers), None)
+        pools = range(0, rows - rows % (2 * self._slots), 2 * self._slots)
+        base = next((first for first in pools if first not in bases), None)
         if number is None or base is None:
             return None
         return AggregationJob(

@@ -9,19 +9,21 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import Any, Protocol, TextIO
 
 import msgspec
 
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import MachineError, refuse
+from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.folder import REPORT
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
+from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
 from weft.experiments.training.processes import ForkServer
@@ -32,11 +34,9 @@ from weft.pytorch import timeline
 from weft.pytorch.choices import FALLBACKS, choices_of
 from weft.pytorch.fork_server import Program
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
+from weft.topo.network import Topology
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
-
-if TYPE_CHECKING:
-    from weft.experiments.interface.net import Net
 
 PORT = 29500
 TRACE = "timeline.trace.json"
@@ -54,6 +54,22 @@ TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
     "torch's CPU build ('pip install torch --index-url https://download.pytorch.org/whl/cpu')"
 )
+
+
+class UpNetwork(Protocol):
+    """What of a network that is up is used here: `weft.experiments.interface.net.Net`."""
+
+    topology: Topology
+    backend: Any
+
+    @property
+    def world(self) -> str: ...
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def controller(self) -> Controller: ...
+    @property
+    def down(self) -> frozenset[str]: ...
 
 
 class TorchOptions(msgspec.Struct, frozen=True):
@@ -74,7 +90,7 @@ class TorchOptions(msgspec.Struct, frozen=True):
 
 
 def torch_run(
-    net: "Net",
+    net: UpNetwork,
     script: str,
     arguments: Sequence[str] = (),
     options: TorchOptions | None = None,
@@ -102,7 +118,7 @@ def torch_run(
     return _Program(net, script, list(arguments), options).run(output, errors, folder)
 
 
-def check(net: "Net", script: str, arguments: Sequence[str], options: TorchOptions) -> None:
+def check(net: UpNetwork, script: str, arguments: Sequence[str], options: TorchOptions) -> None:
     """Raise InputError or MachineError for what could not be run; see `torch_run`."""
     refuse(
         net.world != "emulated",
@@ -146,7 +162,7 @@ class _Program:
     """A program that runs on hosts, and what is measured meanwhile."""
 
     def __init__(
-        self, net: "Net", script: str, arguments: list[str], options: TorchOptions
+        self, net: UpNetwork, script: str, arguments: list[str], options: TorchOptions
     ) -> None:
         self._net = net
         self._script = script

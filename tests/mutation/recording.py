@@ -38,7 +38,9 @@ ENDLESS_S = 3000.0
 UNUSED_S = 7 * 24 * 3600
 """After so long a record that nobody has used is removed."""
 MOST_BYTES = 256 << 20
-PACKAGES = ("base", "switch", "agents", "topo", "controller", "analysis", "experiments")
+PACKAGES = (
+    "base", "switch", "agents", "topo", "pytorch", "controller", "analysis", "experiments"
+)  # fmt: skip
 
 READ = {
     ".cm", ".css", ".html", ".js", ".json", ".lark", ".p4", ".py", ".stf", ".svg", ".toml", ".txt",
