@@ -6,14 +6,10 @@ from dataclasses import dataclass, field, replace
 from weft.agents.collectives.names import OPS, SWITCH_DTYPES, algorithms
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, parse_size
-from weft.pytorch.defaults import DEFAULTS
+from weft.pytorch.defaults import DEFAULTS, FALLBACKS
 
 CHOSEN = ("allgather", "broadcast", "reduce-scatter", "allreduce")
 """The collectives whose algorithm can be chosen. All others have one."""
-FALLBACKS = {
-    "allgather": "ring", "broadcast": "k-nomial", "reduce-scatter": "ring", "allreduce": "ring",
-}  # fmt: skip
-"""What can do every type, operation and group."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +92,10 @@ class Choices:
         elif name == "optcast" and op not in OPS:
             why = f"reduction servers know {', '.join(OPS)}, and this is {op}"
         if why:
+            able = parse_choice(collective, FALLBACKS[collective]).of(size_bytes)
             if self.by_collective[collective].asked:
-                self.notes.add(f"{collective} by {FALLBACKS[collective]}, not {name}: {why}")
-            return FALLBACKS[collective]
+                self.notes.add(f"{collective} by {able}, not {name}: {why}")
+            return able
         return name
 
 

@@ -1,9 +1,16 @@
 """By which algorithm each collective goes if nothing else is said; for help, without numpy."""
 
 DEFAULTS = {
-    "allgather": "recursive-doubling<16KiB,multicast",
-    "broadcast": "k-nomial<16KiB,multicast",
-    "reduce-scatter": "ring<16KiB,switch",
-    "allreduce": "direct<16KiB,switch",
+    "allgather": "recursive-doubling<64KiB,multicast",
+    "broadcast": "k-nomial<32KiB,multicast",
+    "reduce-scatter": "switch<32KiB,ring",
+    "allreduce": "switch",
 }
-"""What docs/pytorch.md measures to be best."""
+"""What was quickest on eight hosts with 100 Mbit/s (docs/pytorch.md)."""
+FALLBACKS = {
+    "allgather": "recursive-doubling<64KiB,ring",
+    "broadcast": "k-nomial",
+    "reduce-scatter": "ring",
+    "allreduce": "direct<256KiB,ring",
+}
+"""What can do every type, operation and group."""

@@ -58,11 +58,11 @@ def test_what_the_chosen_algorithm_cannot_do_another_does_and_a_note_says_so() -
     assert able.algorithm("allreduce", 100, "float32") == "switch"
     assert able.algorithm("allgather", 100) == "multicast"
     assert not able.notes
-    assert able.algorithm("allreduce", 100, "float64") == "ring"
-    assert able.algorithm("allreduce", 100, "float32", "max") == "ring"
+    assert able.algorithm("allreduce", 1 << 20, "float64") == "ring"
+    assert able.algorithm("allreduce", 100, "float32", "max") == "direct"
     unable = Choices(asked, multicasts=False, adds=False)
-    assert unable.algorithm("allreduce", 100, "float32") == "ring"
-    assert unable.algorithm("allgather", 100) == "ring"
+    assert unable.algorithm("allreduce", 1 << 20, "float32") == "ring"
+    assert unable.algorithm("allgather", 1 << 20) == "ring"
     assert len(able.notes) == 2 and len(unable.notes) == 2
     silent = Choices(choices_of({}), multicasts=False, adds=False)
     assert silent.algorithm("allreduce", 1 << 20, "float32") == "ring"

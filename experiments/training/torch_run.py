@@ -31,7 +31,8 @@ from weft.experiments.training.ranks import Rank, Ranks
 from weft.experiments.training.report import render
 from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
 from weft.pytorch import timeline
-from weft.pytorch.choices import FALLBACKS, choices_of
+from weft.pytorch.choices import choices_of, parse_choice
+from weft.pytorch.defaults import FALLBACKS
 from weft.pytorch.fork_server import Program
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
 from weft.topo.network import Topology
@@ -230,10 +231,12 @@ class _Program:
         record, options = self._world.record, self._options
         environment = {**os.environ, "OMP_NUM_THREADS": "1", **options.environment}
         environment["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
-        used = {name for choice in self._choices.values() for _, name in choice.steps}
+        fallbacks = [parse_choice(name, text) for name, text in FALLBACKS.items()]
+        choices = [*self._choices.values(), *fallbacks]
+        used = {name for choice in choices for _, name in choice.steps}
         return ForkServer(
             record, options.python, {**environment, **record.environment()},
-            sorted({*used, *FALLBACKS.values(), "direct", "recursive-doubling"}),
+            sorted({*used, "direct", "recursive-doubling"}),
         )  # fmt: skip
 
     def _write_program(self, rank: int, management: Management, folder: Path) -> str:
