@@ -7,6 +7,7 @@ with it, when the runner's end of its socket closes.
 
 import contextlib
 import ctypes
+import importlib
 import os
 import random
 import signal
@@ -24,6 +25,9 @@ _CLONE_NEWNET = 0x40000000
 _MS_BIND = 4096
 _MS_REC = 16384
 _MS_PRIVATE = 1 << 18
+USUAL = ("torch.distributed.fsdp", "torch.distributed.tensor", "torch._dynamo")
+"""What most programs load sooner or later, optimizers included: once is quicker than in each
+rank."""
 MOST_BYTES = 1 << 16
 FILES = 4
 """What is sent with each request to fork: files of the network and the mount namespace, and those
@@ -93,6 +97,10 @@ def _load(algorithms: list[str]) -> None:
 
     from weft.agents.drivers.rank import warm_up
     from weft.pytorch import process_group  # noqa: F401
+
+    for name in USUAL:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
 
     torch.set_num_threads(max(1, int(os.environ.get("OMP_NUM_THREADS", "1"))))
     warm_up(algorithms or None)

@@ -59,6 +59,8 @@ def run_to_folder(
             folder.make(captures=False, traces=False)
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)
+        ranks_asked = ranks or len(net.topology.hosts)
+        console.print(f"Load PyTorch and start {ranks_asked} ranks", markup=False, highlight=False)
         run = torch_run(
             net, script, arguments, options, output=sys.stdout, errors=sys.stderr,
             folder=folder.path,
