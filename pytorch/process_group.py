@@ -223,6 +223,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         self._store = store
         self._name = name
         self._torch_name = ""
+        self._gathered: list[WeftWork] | None = None
+        """What has been called since `start_coalescing`."""
         used = {algorithm for choice in shared.choices.values() for _, algorithm in choice.steps}
         self._meeting = Meeting(store, rank, size, name, timeout.total_seconds(), shared.network)
         self._group, made = self._meeting.group(
@@ -462,7 +464,12 @@ class WeftProcessGroup(dist.ProcessGroup):
             "gather", dict(enumerate(outputs)), {root: tensor}, list(outputs), opts
         )
 
-    gather_single = gather
+    def gather_single(
+        self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
+    ) -> WeftWork:
+        """Give the root the tensors of all ranks, one behind the other in one tensor."""
+        parts = _parts(output, self._size) if self._rank == int(opts.rootRank) else []
+        return self.gather([parts], [input], opts)
 
     def scatter(
         self,
@@ -501,11 +508,20 @@ class WeftProcessGroup(dist.ProcessGroup):
         self.barrier().wait(timeout)
 
     def start_coalescing(self, device: Any = None) -> None:
-        """Do nothing: what is called next is done at once."""
+        """Gather what is called from now on into one work; it begins at once all the same."""
+        self._gathered = []
 
     def end_coalescing(self, device: Any = None) -> WeftWork:
-        """Return a work that ends when all that was called before on the group has ended."""
-        return self.barrier()
+        """Return a work that ends when all has ended that was called since `start_coalescing`."""
+        gathered, self._gathered = self._gathered or [], None
+        work, _ = self._begin("coalesced operations", [], [], None)
+        waits = _Countdown(len(gathered) + 1, work.end)
+        for each in gathered:
+            each.get_future().add_done_callback(
+                lambda _, each=each: waits.one(str(each.exception() or ""))
+            )
+        waits.one("")
+        return work
 
     # -- messages
 
@@ -554,6 +570,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             f"{what} on rank {self._rank} of group {self._group.name!r}",
             self._timeout_of(opts), outputs, self._shared.timeline,
         )  # fmt: skip
+        if self._gathered is not None:
+            self._gathered.append(work)
         return work, time.monotonic_ns()
 
     def _timeout_of(self, opts: Any) -> timedelta:

@@ -316,7 +316,7 @@ def test_names_of_torch_2_14_are_there_with_their_parameters() -> None:
     for name, parameters in {
         "all_gather_single": ["output", "input", "opts"],
         "reduce_scatter_single": ["output", "input", "opts"],
-        "gather_single": ["output_tensors", "input_tensors", "opts"],
+        "gather_single": ["output", "input", "opts"],
         "start_coalescing": ["device"],
         "end_coalescing": ["device"],
         "_get_backend": ["device"],

@@ -106,9 +106,28 @@ def local_of(whole, mesh, placements):
     return tile.contiguous()
 
 
+def names_of_2_14(rank, size):
+    """What torch 2.14 calls besides, called by hand."""
+    group = dist.group.WORLD
+    options = dist.GatherOptions()
+    options.rootRank = size - 1
+    output = torch.empty(size * 3)
+    group.gather_single(output, torch.full((3,), float(rank)), options).wait()
+    if rank == size - 1:
+        assert torch.equal(output, torch.arange(float(size)).repeat_interleave(3))
+    group.start_coalescing()
+    tensors = [torch.full((n,), float(rank)) for n in (5, 50_000)]
+    for tensor in tensors:
+        group.allreduce([tensor])
+    group.end_coalescing().wait()
+    for tensor in tensors:
+        assert torch.equal(tensor, torch.full_like(tensor, float(sum(range(size)))))
+
+
 def main():
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
+    names_of_2_14(rank, size)
     for name in sys.argv[1:] or ["schedules", "tensors"]:
         {"schedules": schedules, "tensors": tensors}[name](rank, size)
     dist.barrier()
