@@ -9,6 +9,10 @@ import msgspec
 from weft.base.files import write_whole
 
 
+MOST_OPERATIONS = 200_000
+"""The most operations that a rank keeps."""
+
+
 class Operation(msgspec.Struct, frozen=True):
     """One collective, send or receive."""
 
@@ -60,6 +64,7 @@ class Timeline:
         self._lock = threading.Lock()
         self._loss: float | None = None
         self._begun = False
+        self._left_out = 0
 
     def begin(self) -> None:
         """Let the record begin now, when the first group has come together."""
@@ -72,12 +77,16 @@ class Timeline:
     def ended(self, operation: Operation) -> None:
         """Take note of an operation that has ended."""
         with self._lock:
-            self.record.operations.append(operation)
+            if len(self.record.operations) < MOST_OPERATIONS:
+                self.record.operations.append(operation)
+            else:
+                self._left_out += 1
 
     def waited(self, since_ns: int) -> None:
         """Take note that the program has waited since then."""
         with self._lock:
-            self.record.waits_ns.append((since_ns, time.monotonic_ns()))
+            if not self._left_out:
+                self.record.waits_ns.append((since_ns, time.monotonic_ns()))
 
     def loss(self, value: float) -> None:
         """Take note of the number that a backward pass begins with."""
@@ -100,6 +109,11 @@ class Timeline:
             record.statistics = statistics
             record.wake_lateness_ns = lateness_ns
             record.notes = sorted(notes)
+            if self._left_out:
+                record.notes.append(
+                    f"rank {record.rank}: {self._left_out} operations after the first "
+                    f"{MOST_OPERATIONS} are in no figure but those of links"
+                )
             write_whole(path, msgspec.json.encode(record))
 
 

@@ -39,6 +39,8 @@ GRACE_S = 15.0
 """How long the other ranks may go on after one has failed."""
 END_S = 5.0
 """How long a process that is told to end may take before it is killed."""
+LISTEN_S = 2.0
+"""How long what ranks print is read after the last of them has ended."""
 LOOK_S = 0.2
 KEPT_LINES = 20
 """How many of a rank's last lines are kept to say why it failed."""
@@ -122,7 +124,12 @@ class Ranks:
     def run(self) -> None:
         """Serve all ranks until the last one has ended."""
         end_s = time.monotonic() + self._limit_s
+        last_s = None
         while any(rank.status is None or rank.open_pipes for rank in self.ranks):
+            if last_s is None and all(rank.status is not None for rank in self.ranks):
+                last_s = time.monotonic()
+            if last_s is not None and time.monotonic() > last_s + LISTEN_S:
+                return  # children of a rank that outlive it may hold its pipes
             for key, _ in self._selector.select(LOOK_S):
                 key.data()
             self._look()
