@@ -8,7 +8,6 @@ import msgspec
 
 from weft.base.files import write_whole
 
-
 MOST_OPERATIONS = 200_000
 """The most operations that a rank keeps."""
 
