@@ -87,6 +87,8 @@ class Choices:
             why = "the switches hold no aggregation tree for it"
         elif name == "switch" and op not in ("sum", "average"):
             why = f"switches add, and this is {op}"
+        elif name == "switch" and dtype == "int32" and not self.by_collective[collective].asked:
+            why = "sums of integers wrap around elsewhere, and stay at their ends in switches"
         elif name == "switch" and dtype not in SWITCH_DTYPES:
             why = f"switches add {', '.join(SWITCH_DTYPES)}, and this is {dtype}"
         elif name == "optcast" and op not in OPS:
@@ -112,7 +114,7 @@ def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:
             )
     return {
         collective: parse_choice(collective, asked[collective])
-        if asked.get(collective)
+        if collective in asked
         else replace(parse_choice(collective, DEFAULTS[collective]), asked=False)
         for collective in CHOSEN
     }

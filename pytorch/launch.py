@@ -5,6 +5,7 @@ It makes the backend known to torch, records steps and losses, and runs the scri
 backend by a bare ``init_process_group()``.
 """
 
+import contextlib
 import functools
 import os
 import runpy
@@ -43,7 +44,6 @@ def run() -> int:
 def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     """Make the backend known, and have torch tell of steps and losses."""
     import torch
-    import torch.distributed as dist
     from torch.distributed import distributed_c10d
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -57,15 +57,17 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     def init_process_group(backend: Any = None, *more: Any, **named: Any) -> Any:
         return given(backend or settings.backend, *more, **named)
 
-    dist.init_process_group = init_process_group
-    distributed_c10d.init_process_group = init_process_group
+    for module in [*sys.modules.values()]:  # also those that have imported it by its name
+        if getattr(module, "__dict__", {}).get("init_process_group") is given:
+            vars(module)["init_process_group"] = init_process_group
     register_optimizer_step_post_hook(lambda *_: timeline.stepped())
     backward = torch.autograd.backward
 
     @functools.wraps(backward)
     def recorded_backward(tensors: Any, *more: Any, **named: Any) -> Any:
-        if isinstance(tensors, torch.Tensor) and tensors.numel() == 1:
-            timeline.loss(float(tensors.detach()))
+        with contextlib.suppress(Exception):  # of a tensor without a number
+            if type(tensors) is torch.Tensor and tensors.numel() == 1:
+                timeline.loss(float(tensors.detach()))
         return backward(tensors, *more, **named)
 
     torch.autograd.backward = recorded_backward

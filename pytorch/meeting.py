@@ -57,6 +57,9 @@ class Meeting:
             RunError: a rank has ended, or did not come in time.
         """
         network, store = self._network, self._store
+        # A group that is made anew may have the name, and the store, of one that is gone.
+        arrived = f"{key}/of {self._size}/{self._rank}"
+        key = f"{key}/of {self._size}/number {store.add(arrived, 1)}"
         store.set(f"{key}/member/{self._rank}", str(network.settings.rank))
         members, made = self._asked(key, multicast, aggregation, subsets)
         group = network.make_group(

@@ -69,6 +69,8 @@ class Session:
         self.notes: set[str] = set()
         self.buffered_bytes = 0
         self.lock = threading.Lock()
+        self.stores: list[Any] = []
+        """The stores of all groups that there have been."""
 
     def buffer(self, size_bytes: int) -> bool:
         """Return whether there is room to keep so many bytes of messages."""
@@ -236,6 +238,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         )
         if made.note:
             shared.notes.add(made.note)
+        # The store of a group that is gone may yet be asked by ranks that are slower.
+        shared.stores.append(store)
         self._of_flows: dict[tuple[tuple[int, ...], ...], Group] = {}
         """Communicators that carry flows, by the ranks of their multicast groups."""
         shared.timeline.begin()
@@ -1058,7 +1062,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         assert request.flows is not None
         subsets = tuple(tuple(each) for each in request.flows.groups)
         if subsets not in self._of_flows:
-            key = f"weft/flows {len(self._of_flows)}"
+            key = f"weft flows {len(self._of_flows)}"
             group, made = self._meeting.group(key, multicast=bool(subsets), subsets=subsets)
             self._of_flows[subsets] = group
             refuse(

@@ -100,7 +100,7 @@ def run(
         options,
         name,
         words,
-        algorithms={collective: text for collective, text in asked.items() if text},
+        algorithms={collective: text for collective, text in asked.items() if text is not None},
         backend=backend,
         ranks=ranks,
         limit_s=limit_s,

@@ -45,7 +45,9 @@ def run_to_folder(
         InputError, MachineError: something of this makes no sense, or is not there; nothing has
             begun then.
     """
-    options = TorchOptions(dict(algorithms), backend, ranks, limit_s or LIMIT_S)
+    options = TorchOptions(
+        dict(algorithms), backend, ranks, LIMIT_S if limit_s is None else limit_s
+    )
     check_program(script, arguments, options)
     scenario = from_options({"collective": "allgather", **network})
     folder = ResultsFolder(out or Path("results") / f"torch-{secrets.token_hex(4)}")

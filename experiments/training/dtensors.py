@@ -16,6 +16,7 @@ from weft.experiments.resharding.carrier import Carrier, usual_block_bytes
 from weft.experiments.resharding.choice import strategy_named
 from weft.experiments.resharding.load import BLOCKS
 from weft.experiments.resharding.meshes import Mesh
+from weft.experiments.resharding.names import strategies
 from weft.experiments.resharding.plan import Plan, Tensor, plan
 from weft.experiments.resharding.strategy import Flows
 from weft.pytorch.process_group import WeftProcessGroup
@@ -51,6 +52,15 @@ def reshard(
         InputError: something of this makes no sense.
         RuntimeError: the network has failed.
     """
+    if not isinstance(tensor, DTensor):
+        raise InputError(
+            f"reshard: the tensor is a {type(tensor).__name__}; give a DTensor, as "
+            "torch.distributed.tensor.distribute_tensor makes one"
+        )
+    refuse(
+        strategy not in strategies(),
+        f"reshard: strategy {strategy!r}: choose {', '.join(strategies())}",
+    )
     process_group = group or dist.group.WORLD
     if not isinstance(process_group, WeftProcessGroup):
         raise InputError(
@@ -147,6 +157,11 @@ def _spec(what: str, placements: Sequence[Any], dimensions: int) -> str:
                 f"reshard: {what} have {each}: Shard and Replicate can be brought elsewhere; "
                 "redistribute the tensor within its mesh first"
             )
-        place = each.dim % dimensions if isinstance(each, Shard) else 0
+        place = each.dim if isinstance(each, Shard) else 0
+        refuse(
+            not -dimensions <= place < dimensions,
+            f"reshard: {what} have {each}, and the tensor has {dimensions} dimensions",
+        )
+        place %= dimensions
         words.append(f"Shard({place})" if isinstance(each, Shard) else "Replicate()")
     return ",".join(words)

@@ -44,7 +44,7 @@ TRACE = "timeline.trace.json"
 BACKENDS = ("weft", "gloo")
 SLOTS = 64
 """N of the aggregation jobs of a program's groups: switches have room for eight at a time."""
-GIVE_UP_NS = 5_000_000_000
+GIVE_UP_NS = 10_000_000_000
 """After so long without an acknowledgement a peer is gone. Ends of processes are told by the runner
 at once; but a program may hold Python's lock for seconds."""
 LIMIT_S = 3600.0
@@ -147,6 +147,13 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
     )
     if script == "-m":
         refuse(not arguments, "torch run -m: name the module to run behind it")
+        package, here = str(arguments[0]).partition(".")[0], Path.cwd()
+        refuse(
+            importlib.util.find_spec(package) is None
+            and not (here / package).is_dir()
+            and not (here / f"{package}.py").is_file(),
+            f"module {str(arguments[0])!r}: there is no {package!r}, neither here nor installed",
+        )
     else:
         refuse(
             not Path(script).is_file(),
