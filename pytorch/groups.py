@@ -3,20 +3,39 @@
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from zlib import crc32
+
+import numpy as np
 
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.mailbox import Bytes, Mailbox, NotPassed
+from weft.agents.collectives.names import REDUCING, ROOTED
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.background import Background
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError, RunError, WeftError
-from weft.pytorch.messages import DropGroup, GroupMade, RankEnded, RunnerLink, Settings
+from weft.pytorch.messages import (
+    DropGroup,
+    GroupMade,
+    RankEnded,
+    RankFinished,
+    RunnerLink,
+    Settings,
+)
+
+CALL_BYTES = 128
+CALL_TAG = -(1 << 31)
+"""The size and the tag of the messages by which ranks compare what they call."""
+NO_LIMIT = 1 << 62
+SENT_S = 5.0
+"""How long a rank that has come to its end waits until what it has sent has come."""
+LOOK_S = 0.01
 
 Done = Callable[[str, int], None]
 """Called in the network's thread when an operation ends: the error, or an empty text; and of a
@@ -31,6 +50,32 @@ class _Asked:
     buffer: Array
     output: Array | None
     done: Done
+
+
+@dataclass
+class _Running:
+    done: Done
+    has_ended: bool = False
+    error: str = ""
+    agrees: bool = False
+    """Whether the rank before this one calls the same."""
+
+
+def call_of(request: Request) -> str:
+    """Return what must be the same on all ranks of a collective."""
+    counts = request.counts
+    if isinstance(counts, tuple):
+        counted = f"{sum(counts)} in parts {crc32(str(counts).encode()):08x}"
+    else:
+        counted = str(counts)
+    text = f"{request.collective} of {counted} {request.dtype}"
+    if request.collective in REDUCING:
+        text += f" by {request.op}"
+    if request.collective in ROOTED:
+        text += f" with root {request.root}"
+    if request.flows is not None:
+        text += f" of {len(request.flows.source)} flows"
+    return f"{text} ({request.algorithm})"
 
 
 class Network:
@@ -55,6 +100,8 @@ class Network:
         self._groups: list[Group] = []
         self.failure = ""
         """Why nothing works any more, or empty."""
+        self._left: dict[str, int] = {}
+        """How many collectives were begun in groups that this process has left."""
         self.ended = ""
         """Which rank of the run has ended before its time, if any, in words."""
         self.background = Background(
@@ -130,9 +177,26 @@ class Network:
     def _let_go(self, group: "Group") -> None:
         """Let a group go in which nothing is under way any more."""
         self._groups.remove(group)
+        self._left[group.name_in_switches] = group.begun
         group.leave()
         self.background.driver.join_groups()
         self.runner.say(DropGroup(group.name_in_switches))
+
+    def finish(self) -> dict[str, int]:
+        """Wait until what was sent has come, for a while at most, and return how many collectives
+        were begun in each group, by what the runner calls it."""
+        end_s = time.monotonic() + SENT_S
+        while self.call(lambda: any(group.sending for group in self._groups)):
+            if time.monotonic() > end_s:
+                break
+            time.sleep(LOOK_S)
+        found = self.call(
+            lambda: {
+                **self._left, **{group.name_in_switches: group.begun for group in self._groups}
+            }
+        )  # fmt: skip
+        assert isinstance(found, dict)
+        return found
 
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver."""
@@ -160,6 +224,11 @@ class Network:
         def take() -> None:
             if message is None:
                 self._fail_all("the runner is gone")
+                return
+            if isinstance(message, RankFinished):
+                for group in list(self._groups):
+                    if message.rank in group.members:
+                        group.finished(message.rank, message.begun)
                 return
             assert isinstance(message, RankEnded)
             lost = f"lost rank {message.rank} of the run: its process {message.how}"
@@ -232,7 +301,11 @@ class Group:
             network.background.agents.add(part)
         self._waiting: deque[_Asked] = deque()
         """Collectives for which there is no room yet."""
-        self._running: dict[int, Done] = {}
+        self._running: dict[int, _Running] = {}
+        self._most = NO_LIMIT
+        """How many collectives there can be, as a rank has come to its end,"""
+        self._most_why = ""
+        """and why."""
         self._next_number = 0
         self._messages: dict[int, Done] = {}
         self._next_key = 0
@@ -298,6 +371,10 @@ class Group:
         """
 
         def begin() -> None:
+            if self.begun >= self._most:
+                self.fail(self._most_why)
+                done(self._most_why, -1)
+                return
             self._waiting.append(_Asked(request, buffer, output, done))
             self._start()
 
@@ -324,11 +401,10 @@ class Group:
     def take_events(self) -> None:
         """Tell whoever waits of what has ended."""
         while (event := self._agent.next_event()) is not None:
-            done = self._running.pop(event.number)
             error = event.error if isinstance(event, Failed) else ""
             if error:
                 self.fail(error)
-            done(error, -1)
+            self._ended(event.number, error)
         while (mail := self._mailbox.next_event()) is not None:
             done = self._messages.pop(mail.key)
             if isinstance(mail, NotPassed):
@@ -350,6 +426,21 @@ class Group:
         for asked in waiting:
             asked.done(reason, -1)
         self.take_events()
+        for number, running in list(self._running.items()):
+            if running.has_ended:
+                self._ended(number, running.error or reason)
+
+    def finished(self, rank: int, begun: Mapping[str, int]) -> None:
+        """Take note that the program of a rank of the run has come to its end: it takes part in no
+        collective that it has not begun."""
+        why = f"the program of rank {rank} of the run has come to its end, and takes no part in it"
+        most = begun.get(self.name_in_switches, 0)
+        if most < self._most:
+            self._most, self._most_why = most, why
+        self._mailbox.silent(self.members.index(rank), why)
+        if self.begun > most:
+            self.fail(why)
+        self.take_events()
 
     def leave(self) -> None:
         """Leave the network. Nothing may be under way."""
@@ -357,6 +448,16 @@ class Group:
         self._communicator.leave()
         for part in self._parts:
             self._network.background.agents.remove(part)
+
+    @property
+    def begun(self) -> int:
+        """Return how many collectives have been asked for."""
+        return self._next_number + len(self._waiting)
+
+    @property
+    def sending(self) -> bool:
+        """Return whether something that was sent has not come to its receiver's endpoint."""
+        return self._mailbox.sending
 
     @property
     def busy(self) -> bool:
@@ -384,8 +485,9 @@ class Group:
         while self._waiting and self._agent.has_room(self._next_number):
             asked = self._waiting.popleft()
             number = self._next_number
-            self._running[number] = asked.done
+            self._running[number] = _Running(asked.done)
             self._next_number += 1
+            self._compare(number, asked.request)
             try:
                 self._agent.start(
                     replace(asked.request, number=number),
@@ -394,7 +496,47 @@ class Group:
                     asked.output,
                 )
             except WeftError as error:
-                del self._running[number]
                 self.fail(str(error))
-                asked.done(str(error), -1)
+                self._ended(number, str(error))
                 return
+
+    def _ended(self, number: int, error: str) -> None:
+        """Tell of a collective that has ended, once the rank before this one was seen to call the
+        same."""
+        running = self._running.get(number)
+        if running is None:
+            return
+        running.has_ended, running.error = True, error
+        if error or running.agrees or self.failure:
+            del self._running[number]
+            running.done(error or ("" if running.agrees else self.failure), -1)
+
+    def _compare(self, number: int, request: Request) -> None:
+        """Compare a collective with what the rank before this one calls under its number, and let
+        the rank behind this one do so, too: all around, all call the same."""
+        if self.size == 1:
+            self._running[number].agrees = True
+            return
+        own = np.zeros(CALL_BYTES, np.uint8)
+        text = call_of(request).encode()[:CALL_BYTES]
+        own[: len(text)] = np.frombuffer(text, np.uint8)
+        theirs = np.zeros(CALL_BYTES, np.uint8)
+        before, behind = (self.rank - 1) % self.size, (self.rank + 1) % self.size
+
+        def told(error: str, _source: int) -> None:
+            if error or number not in self._running:
+                return
+            if not np.array_equal(own, theirs):
+                said = theirs.tobytes().rstrip(b"\0").decode(errors="replace")
+                self.fail(
+                    f"the ranks do not call the same: as collective {number} of the group, rank "
+                    f"{self.rank} calls {text.decode(errors='replace')}, and rank {before} {said}"
+                )
+                return
+            self._running[number].agrees = True
+            if self._running[number].has_ended:
+                self._ended(number, "")
+
+        now_ns = time.monotonic_ns()
+        self._mailbox.receive_from(self._key(told), before, CALL_TAG, theirs, now_ns)
+        self._mailbox.send_to(self._key(lambda *_: None), behind, CALL_TAG, own, now_ns)

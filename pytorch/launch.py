@@ -125,7 +125,7 @@ def _finish(settings: Settings, timeline: Timeline, status: int) -> None:
     runner = shared.network.runner if shared is not None else _link(settings)
     if runner is None:
         return
-    runner.say(Recorded(str(path)))
+    runner.say(Recorded(str(path), {} if shared is None else shared.network.finish()))
     runner.all_done.wait()
     if shared is not None:
         shared.network.close()

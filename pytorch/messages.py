@@ -116,6 +116,15 @@ class Recorded(_Message, frozen=True, tag="recorded"):
     until the runner says that all are done."""
 
     path: str
+    begun: dict[str, int] = {}
+    """How many collectives it has begun in each group, by what the runner calls the group."""
+
+
+class RankFinished(_Message, frozen=True, tag="rank_finished"):
+    """The program of a rank has come to its end; it will begin nothing more."""
+
+    rank: int
+    begun: dict[str, int]
 
 
 class RankEnded(_Message, frozen=True, tag="rank_ended"):
@@ -129,7 +138,7 @@ class AllDone(_Message, frozen=True, tag="all_done"):
     """Every rank is done, or has ended."""
 
 
-Message = Here | MakeGroup | GroupMade | DropGroup | Recorded | RankEnded | AllDone
+Message = Here | MakeGroup | GroupMade | DropGroup | Recorded | RankFinished | RankEnded | AllDone
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

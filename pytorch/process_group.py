@@ -315,7 +315,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
         """Give all ranks the root's tensor."""
         (tensor,) = tensors
-        root = int(opts.rootRank) if opts is not None else 0
+        root = self._root("broadcast", opts)
         size = memory_of.size_bytes(tensor)
         algorithm = self._choices.algorithm("broadcast", size)
         work, begun = self._begin("broadcast", tensors, tensors, opts)
@@ -458,7 +458,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     ) -> WeftWork:
         """Give the root the tensors of all ranks."""
         (tensor,) = input_tensors
-        root = int(opts.rootRank)
+        root = self._root("gather", opts)
         outputs = output_tensors[0] if self._rank == root else []
         refuse(
             self._rank == root and len(outputs) != self._size,
@@ -483,7 +483,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     ) -> WeftWork:
         """Give each rank a tensor of the root's."""
         (output,) = output_tensors
-        root = int(opts.rootRank)
+        root = self._root("scatter", opts)
         inputs = input_tensors[0] if self._rank == root else []
         refuse(
             self._rank == root and len(inputs) != self._size,
@@ -577,6 +577,14 @@ class WeftProcessGroup(dist.ProcessGroup):
         if self._gathered is not None:
             self._gathered.append(work)
         return work, time.monotonic_ns()
+
+    def _root(self, what: str, opts: Any) -> int:
+        root = int(opts.rootRank) if opts is not None else 0
+        refuse(
+            not 0 <= root < self._size,
+            f"{what}: root {root} of a group of {self._size} ranks: choose 0 to {self._size - 1}",
+        )
+        return root
 
     def _timeout_of(self, opts: Any) -> timedelta:
         """Return the timeout that an operation was told, or else the group's."""
@@ -915,7 +923,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         (tensor,) = tensors
         work, begun = self._begin("reduce", tensors, tensors, opts)
         name, op, factor = self._reduction("reduce", tensor.dtype, opts)
-        total, root, tag = memory_of.size_bytes(tensor), int(opts.rootRank), self._next_tag()
+        total, root = memory_of.size_bytes(tensor), self._root("reduce", opts)
+        tag = self._next_tag()
         algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
         if not total or (self._size == 1 and factor is None):
             self._end(work, algorithm, begun, total, "")

@@ -135,6 +135,8 @@ class Mailbox(EndpointAgent):
         """Messages that nobody waits for yet, in order."""
         self._lost: dict[int, str] = {}
         """Why a rank cannot be reached any more."""
+        self._silent: dict[int, str] = {}
+        """Why a rank will send nothing more; what it has sent has come."""
         self._kept: deque[tuple[int, MemoryRegion]] = deque()
         self._events: deque[Passed | NotPassed] = deque()
         self._probe_ns = 0
@@ -191,11 +193,8 @@ class Mailbox(EndpointAgent):
                 del self._offers[place]
                 self._take(receive, offer)
                 return
-        lost = self._lost if source is None else self._lost.keys() & {source}
-        if lost:
-            self._events.append(NotPassed(key, self._lost[min(lost)]))
-            return
         self._receives.append(receive)
+        self._end_hopeless()
 
     def next_event(self) -> Passed | NotPassed | None:
         """Return the oldest event that was not taken yet, or None."""
@@ -209,6 +208,27 @@ class Mailbox(EndpointAgent):
         """Let all that is under way, and all that is asked for later, fail for a reason."""
         for peer in self.members.queue_pairs:
             self._lose(peer, reason)
+
+    def silent(self, peer: int, reason: str) -> None:
+        """Take note that a rank will send nothing more, for a reason; what it has sent has come."""
+        self._silent[peer] = reason
+        self._end_hopeless()
+
+    @property
+    def sending(self) -> bool:
+        """Return whether something that was sent is not acknowledged by its receiver's endpoint."""
+        return any(pair.outstanding for pair in self.members.queue_pairs.values())
+
+    def _end_hopeless(self) -> None:
+        """Let receives fail for which no message can come any more."""
+        for receive in list(self._receives):
+            reasons = {**self._silent, **self._lost}
+            peers = self._peers_of(receive.source)
+            hopeless = peers <= reasons.keys() or (receive.source is None and self._lost)
+            if hopeless:
+                self._receives.remove(receive)
+                reason = (self._lost or reasons) if receive.source is None else reasons
+                self._events.append(NotPassed(receive.key, reason[min(peers & reason.keys())]))
 
     @property
     def due_ns(self) -> int | None:

@@ -30,6 +30,7 @@ from weft.pytorch.messages import (
     MakeGroup,
     Message,
     RankEnded,
+    RankFinished,
     Recorded,
     decode,
     encode,
@@ -243,8 +244,9 @@ class Ranks:
                 self._tell(rank, self._make_group(asked))
             case DropGroup(name=name):
                 self._drop_group(name, rank.rank)
-            case Recorded(path=path):
+            case Recorded(path=path, begun=begun):
                 rank.recorded = Path(path)
+                self._tell_all(RankFinished(rank.rank, begun))
                 self._tell_if_done()
 
     def say(self, rank: Rank, name: str, line: str) -> None:
