@@ -281,24 +281,16 @@ class AggregationQueuePair(Posting):
                 self._end(reduction, context, length, kind)
             self._fill()
         elif event.kind == at.EVENT_FAILED:
-            self._fail(event.value, event.sequence)
+            self._fail()
 
-    def _fail(self, reason: int, work: int) -> None:
+    def _fail(self) -> None:
         row = self._endpoint.row_of(self._index)
-        if reason == at_job.REASON_NOT_FINITE:
-            reduction = self._posted[work - row.first_work][3]
-            assert isinstance(reduction, Reduction)
-            self.error = (
-                f"the data of operation {reduction.state.number} are not finite: a rank's have a"
-                " NaN or an infinity, which switches cannot add"
-            )
-        else:
-            seconds = self._job.state.silence / 1e9
-            self.error = (
-                f"nothing came from the switches of aggregation job {ipv4_text(self.address)}"
-                f" (epoch {self.epoch}) for {seconds:g} s: they have no entries for it, or a worker"
-                " sent nothing for so long"
-            )
+        seconds = self._job.state.silence / 1e9
+        self.error = (
+            f"nothing came from the switches of aggregation job {ipv4_text(self.address)}"
+            f" (epoch {self.epoch}) for {seconds:g} s: they have no entries for it, or a worker"
+            " sent nothing for so long"
+        )
         self._waiting = None
         row.first_work = row.next_work
         ended, self._posted = self._posted, []

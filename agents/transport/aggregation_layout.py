@@ -133,9 +133,7 @@ IS_SATURATED = 8
 NO_EXPONENT = -32768
 """The exponent of a block of zeros, and where there is no block."""
 NOT_FINITE = 32767
+"""The exponent of a block in which some rank has a NaN or an infinity; its sums are NaN."""
 UNKNOWN = 1 << 20
 LARGEST_EXPONENT = 160
 """No finite value of any kind has a larger one, or a smaller one than its negative."""
-
-REASON_NOT_FINITE = -1
-"""A reason why a queue pair failed, beside those of `layout`."""

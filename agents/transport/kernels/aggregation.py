@@ -57,8 +57,9 @@ def span_of(
 
 @internal
 def scale_of(job: at_job.JobState, exponent: int) -> float:
-    """Return what the values of a block are multiplied by; 0 if all are zero."""
-    if exponent == at_job.NO_EXPONENT:
+    """Return what the values of a block are multiplied by; 0 if all are zero, or one is not
+    finite."""
+    if exponent == at_job.NO_EXPONENT or exponent == at_job.NOT_FINITE:
         return 0.0
     return float(2.0 ** np.float64(job.headroom_bits - exponent))
 
@@ -87,6 +88,9 @@ def own_values(
     kind = operation.data_kind
     exponent = agreed_exponent(operation, slot, block)
     scale = 0.0 if kind == at_job.INT32 else scale_of(job, exponent)
+    if exponent == at_job.NOT_FINITE and kind != at_job.INT32:
+        values[:] = 0
+        return values
     quantize(kind, operation.input + first * item_bytes(kind), count, scale, values)
     for index in range(count, size):
         values[index] = 0

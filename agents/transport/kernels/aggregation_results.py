@@ -14,7 +14,6 @@ from weft.agents.transport.kernels.aggregation import (
     enqueue,
     factor_of,
     finish_operations,
-    give_up,
     offer,
     own_values,
     owner_of,
@@ -26,6 +25,7 @@ from weft.agents.transport.kernels.quantize import (
     dequantize,
     item_bytes,
     load_swapped,
+    store_nan,
 )
 from weft.agents.transport.kernels.state import measure
 from weft.agents.wire import packets as wire
@@ -149,12 +149,10 @@ def take_result(
     operation = at_job.AggregationOperation(work.address)
     exponent = swap32(np.int64(load32(header + 12))) >> 16
     exponent = ((exponent + 0x8000) & 0xFFFF) - 0x8000
-    if exponent == at_job.NOT_FINITE:
-        give_up(endpoint, pair, index, at_job.REASON_NOT_FINITE, slot.work)
-        return
     place = round_number - work.first
     block = place - operation.headers
-    if exponent != at_job.NO_EXPONENT and abs(exponent) > at_job.LARGEST_EXPONENT:
+    is_number = exponent != at_job.NO_EXPONENT and exponent != at_job.NOT_FINITE
+    if is_number and abs(exponent) > at_job.LARGEST_EXPONENT:
         job.statistics.malformed += 1
         return
     if block >= 0 and not take_sum(job, operation, slot, block, header, flags):
@@ -216,7 +214,10 @@ def take_sum(
         job.statistics.saturated_blocks += 1
     kind = operation.data_kind
     exponent = agreed_exponent(operation, slot, block)
-    factor = 0.0 if kind == at_job.INT32 else factor_of(job, exponent)
     place = operation.output + first * item_bytes(kind)
+    if exponent == at_job.NOT_FINITE and kind != at_job.INT32:
+        store_nan(kind, place, count)
+        return True
+    factor = 0.0 if kind == at_job.INT32 else factor_of(job, exponent)
     dequantize(kind, sums, count, factor, operation.divisor, place)
     return True

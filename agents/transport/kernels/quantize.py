@@ -182,6 +182,20 @@ def half_bits(value: float) -> int:
 
 
 @internal
+def store_nan(kind: int, address: int, count: int) -> None:
+    """Write so many NaNs of a floating-point kind to an address."""
+    if kind == at_job.FLOAT32:
+        floats = items_at(address, count, np.float32)
+        for index in range(count):
+            floats[index] = np.float32(np.nan)
+        return
+    words = items_at(address, count, np.uint16)
+    bits = np.uint16(0x7FC0) if kind == at_job.BFLOAT16 else np.uint16(0x7E00)
+    for index in range(count):
+        words[index] = bits
+
+
+@internal
 def dequantize(
     kind: int, sums: Integers, count: int, factor: float, divisor: int, address: int
 ) -> None:
