@@ -26,9 +26,10 @@ from torch.distributed import distributed_c10d
 
 from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.pytorch import tensors as memory_of
 from weft.pytorch.choices import Choices, choices_of
+from weft.pytorch.errors import refuse
 from weft.pytorch.groups import Group, Network
 from weft.pytorch.meeting import Meeting
 from weft.pytorch.messages import Settings
@@ -735,8 +736,10 @@ class WeftProcessGroup(dist.ProcessGroup):
         inputs: Sequence[torch.Tensor],
         result: Sequence[torch.Tensor],
         opts: Any,
+        copied: Sequence[tuple[torch.Tensor, torch.Tensor]] = (),
     ) -> WeftWork:
-        """Gather several tensors of each rank; `outputs` has those of each."""
+        """Gather several tensors of each rank; `outputs` has those of each. In the end each first
+        one of `copied` gets what the second has."""
         work, begun = self._begin(what, inputs, result, opts)
         sizes = [sum(map(memory_of.size_bytes, each)) for each in outputs]
         own = sum(map(memory_of.size_bytes, inputs))
@@ -760,6 +763,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             for each, part in zip(outputs, parts, strict=True):
                 for tensor, source in zip(each, _cut(part, each), strict=True):
                     memory_of.write(tensor, source)
+            for tensor, whole in copied:
+                tensor.detach().copy_(whole)
             self._shared.pool.give(buffer)
 
         counts = sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
@@ -780,16 +785,23 @@ class WeftProcessGroup(dist.ProcessGroup):
                 f"{what}: an output of {output.numel()} elements of {output.dtype} for inputs of "
                 f"{tensor.numel()} of {tensor.dtype} on {self._size} ranks",
             )
-        if len(outputs) == 1 and memory_of.is_plain(outputs[0]):
+        if len(outputs) == 1:
             return self._gather_in_place(what, outputs[0], inputs[0], opts)
-        parts = [_parts(output, self._size) for output in outputs]
+        # Outputs of any strides are put together of parts that are not.
+        wholes = [
+            each
+            if memory_of.is_plain(each)
+            else torch.empty_like(each, memory_format=torch.contiguous_format)
+            for each in outputs
+        ]
+        parts = [_parts(whole, self._size) for whole in wholes]
         by_rank = [[each[rank] for each in parts] for rank in range(self._size)]
-        scattered = [
-            (output, each) for output, each in zip(outputs, parts, strict=True)
-            if not memory_of.is_plain(output)
-        ]  # fmt: skip
-        refuse(scattered, f"{what}: an output is not contiguous; pass a contiguous tensor")
-        return self._allgather(what, by_rank, inputs, outputs, opts)
+        strided = [
+            (output, whole)
+            for output, whole in zip(outputs, wholes, strict=True)
+            if output is not whole
+        ]
+        return self._allgather(what, by_rank, inputs, outputs, opts, strided)
 
     def _gather_in_place(
         self, what: str, output: torch.Tensor, tensor: torch.Tensor, opts: Any
@@ -797,14 +809,22 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Gather into the output itself, of which the input may be a view."""
         work, begun = self._begin(what, [tensor], [output], opts)
         own = memory_of.size_bytes(tensor)
-        buffer = memory_of.bytes_of(output)
+        buffer, scratch = self._usable(output, reads=False)
         algorithm = self._choices.algorithm("allgather", len(buffer))
         if own:
             memory_of.read(tensor, buffer[self._rank * own :][:own])
+        if self._size == 1 and scratch:
+            memory_of.write(output, buffer)
         if self._is_trivial(work, begun, algorithm, own):
             return work
+
+        def finish() -> None:
+            if scratch:
+                memory_of.write(output, buffer)
+                self._shared.pool.give(buffer)
+
         request = self._request("allgather", algorithm, own, opts)
-        self._collective(request, buffer, None, work, begun, own, lambda: None)
+        self._collective(request, buffer, None, work, begun, own, finish)
         return work
 
     def _reduce_scatter(

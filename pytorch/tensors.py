@@ -8,7 +8,7 @@ import torch
 
 from weft.agents.collectives.dtypes import Array, dtype_of
 from weft.agents.collectives.mailbox import Bytes
-from weft.base.errors import InputError, refuse
+from weft.pytorch.errors import BadCallError, refuse
 
 NAMES: dict[torch.dtype, str] = {
     getattr(torch, name): name
@@ -95,7 +95,7 @@ def reduced_as(what: str, dtype: torch.dtype, op: str) -> tuple[str, str]:
         )
         return "uint8", logical[op]
     if dtype not in NAMES:
-        raise InputError(
+        raise BadCallError(
             f"{what} of {dtype} by {op}: it cannot be reduced; convert the tensor by "
             ".to(torch.float32)"
         )

@@ -103,7 +103,7 @@ class Ranks:
         """How many ranks have said that they are there."""
         self.first_failed: Rank | None = None
         self._failed_s: float | None = None
-        self.note = ""
+        self.notes: list[str] = []
         """Why ranks were ended, if they were."""
 
     def start(
@@ -137,11 +137,15 @@ class Ranks:
             self._reap()
             now_s = time.monotonic()
             if now_s > end_s:
-                self.note = f"the program was ended after {self._limit_s:g} s (--timeout)"
+                self._note(f"the program was ended after {self._limit_s:g} s (--timeout)")
                 self._end_all()
             elif self._failed_s is not None and now_s > self._failed_s + GRACE_S:
-                self.note = f"ranks that still ran {GRACE_S:g} s after the first failure were ended"
+                self._note(f"ranks that still ran {GRACE_S:g} s after the first failure were ended")
                 self._end_all()
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
 
     def close(self) -> None:
         """End what still runs, and close everything."""

@@ -19,7 +19,8 @@ def _table(title: str) -> Table:
 
 def ranks_table(run: TorchRun) -> Table:
     """Return a table with a row for each rank: steps and where its time went."""
-    table = _table(f"{run.script} on {len(run.ranks)} hosts, {run.network}, backend {run.backend}")
+    program = f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
+    table = _table(f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backend}")
     for name in ("rank", "host"):
         table.add_column(name)
     for name in (

@@ -359,6 +359,12 @@ class _Program:
         ]
         links = after.links_since(before, self._net.topology)
         failed = ranks.first_failed
+        silent = [str(rank.rank) for rank in ranks.ranks if rank.rank not in records]
+        if silent:
+            ranks.notes.append(
+                f"rank {', '.join(silent)} ended without a record of what it did: figures of ranks "
+                "are without it"
+            )
         notes = sorted({note for record in records.values() for note in record.notes})
         run = TorchRun(
             script=self._script,
@@ -375,7 +381,7 @@ class _Program:
             fidelity=self._fidelity(found, records, before, after, cpu),
             management_bytes=managed_bytes,
             groups_in_switches=self._trees.most_groups,
-            notes=[*notes, *([ranks.note] if ranks.note else [])],
+            notes=[*notes, *ranks.notes],
         )
         if folder is not None:
             write(run, list(records.values()), folder)

@@ -224,6 +224,18 @@ class Checks:
         dist.all_gather(out, grown, group=self.group)
         self.equal("a tensor with a gradient", out[0], torch.ones(5))
         transposed = [torch.empty(6, 4).t() for _ in range(self.size)]
+        strided = torch.zeros(2 * 3 * self.size)[::2]
+        dist.all_gather_into_tensor(strided, torch.full((3,), float(self.rank)), group=self.group)
+        self.equal(
+            "an output with strides",
+            strided.contiguous(),
+            torch.arange(float(self.size)).repeat_interleave(3),
+        )
+        bad = torch.ones(20_000)
+        if self.rank == 0:
+            bad[7] = float("nan")
+        dist.all_reduce(bad, group=self.group)
+        assert bad[7].isnan() and bad[-1] == self.size, bad
         grid = torch.arange(24.0).reshape(4, 6)
         dist.all_gather(transposed, grid + self.rank, group=self.group)
         self.equal("outputs that are transposed", transposed[-1].contiguous(), grid + self.size - 1)
