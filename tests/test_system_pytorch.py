@@ -230,6 +230,72 @@ def test_every_rank_hears_of_one_that_dies_by_name(net: Net, tmp_path: Path, how
     assert after.verified
 
 
+MISMATCH = """
+import sys, torch, torch.distributed as dist
+dist.init_process_group()
+rank, how = dist.get_rank(), sys.argv[1]
+odd = rank == 1
+try:
+    if how == "size":
+        dist.all_reduce(torch.ones(400 if odd else 20_000))
+    elif how == "type":
+        dist.all_reduce(torch.ones(400, dtype=torch.int32 if odd else torch.float32))
+    elif how == "operation":
+        dist.all_reduce(torch.ones(400), dist.ReduceOp.MIN if odd else dist.ReduceOp.MAX)
+    elif how == "root":
+        dist.broadcast(torch.ones(400), 2 if odd else 0)
+    elif how == "collective":
+        dist.barrier() if odd else dist.broadcast(torch.ones(400), 0)
+    elif how == "none" and not odd:
+        dist.barrier()
+    print("not noticed" if not (how == "none" and odd) else "ended")
+except RuntimeError as error:
+    print("noticed:", error)
+"""
+
+
+@pytest.mark.parametrize("how", ["size", "type", "operation", "root", "collective", "none"])
+def test_ranks_that_do_not_call_the_same_are_told_who_calls_what(
+    net: Net, tmp_path: Path, how: str
+) -> None:
+    """Or that a rank has come to its end, and calls nothing."""
+    script = tmp_path / "mismatch.py"
+    script.write_text(MISMATCH)
+    output = io.StringIO()
+    found = net.torch_run(script, how, output=output, errors=output, timeout=60)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert "not noticed" not in said
+    assert said.count("noticed:") == (3 if how == "none" else 4)
+    if how == "none":
+        assert said.count("the program of rank 1 of the run has come to its end") == 3
+    else:
+        assert "the ranks do not call the same" in said
+
+
+AGAIN = """
+import time, torch, torch.distributed as dist
+for number in range(4):
+    dist.init_process_group()
+    rank = dist.get_rank()
+    tensor = torch.full((5,), float(rank + 100 * number))
+    dist.all_reduce(tensor)
+    assert torch.equal(tensor, torch.full((5,), 6.0 + 400 * number)), tensor
+    if rank == number % 4:
+        time.sleep(0.5)
+    dist.destroy_process_group()
+"""
+
+
+def test_groups_of_all_ranks_come_one_after_the_other(net: Net, tmp_path: Path) -> None:
+    """Whoever is quick does not read what was said before."""
+    script = tmp_path / "again.py"
+    script.write_text(AGAIN)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=60)
+    assert found.status == 0, output.getvalue()
+
+
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     script = tmp_path / "forever.py"
     script.write_text(
