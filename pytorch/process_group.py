@@ -212,6 +212,8 @@ class WeftProcessGroup(dist.ProcessGroup):
     supports_coalescing = False
     supports_splitting = False
     supports_time_estimate = False
+    bound_device_id: Any = None
+    """The device that torch was told the group is bound to; it makes no difference on the CPU."""
 
     def __init__(
         self, store: Any, rank: int, size: int, timeout: timedelta, name: str, shared: Session
@@ -284,11 +286,6 @@ class WeftProcessGroup(dist.ProcessGroup):
     @property
     def _device_types(self) -> list[torch.device]:
         return [torch.device("cpu")]
-
-    @property
-    def bound_device_id(self) -> None:
-        """Return None: the group is bound to no device."""
-        return None
 
     def size(self) -> int:
         """Return the number of ranks."""
