@@ -50,7 +50,9 @@ WITH_IO = (
 )
 """What of these folders talks to hosts, switches, processes or the compiler."""
 
-BY_COMPUTED_NAME = {"base/registry.py", "experiments/bench/benchmarks.py"}
+BY_COMPUTED_NAME = {
+    "base/registry.py", "experiments/bench/benchmarks.py", "pytorch/fork_server.py"
+}  # fmt: skip
 """Who imports modules of a folder whose names they are not told."""
 
 TABLES_MEASURED = "experiments/bench/switch_rows.py"

@@ -6,7 +6,7 @@ from itertools import combinations, pairwise
 from math import prod
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
@@ -241,6 +241,7 @@ def test_the_scale_is_that_of_other_workloads_at_their_rate() -> None:
     assert scale.times(Times((1,), (2,), (3,))) == Times((4,), (8,), (12,))
 
 
+@example(shape=[144, 144], part=0.5078125)
 @given(
     shape=st.lists(st.integers(1, 64).map(lambda size: 16 * size), min_size=1, max_size=4),
     part=st.floats(0.001, 1),

@@ -516,7 +516,7 @@ class Scale:
             # The size that is the most steps can be cut the finest.
             place = max(range(len(sizes)), key=lambda each: (sizes[each] // steps[each], each))
             size, step = sizes[place], steps[place]
-            needed = max(1, round(size // step * wanted / prod(sizes)))
+            needed = max(1, min(size // step, round(size // step * wanted / prod(sizes))))
             if 2 * needed * step > size or size == step:
                 sizes[place] = needed * step
                 return tuple(sizes)
