@@ -3,7 +3,7 @@
 DEFAULTS = {
     "allgather": "recursive-doubling<64KiB,multicast",
     "broadcast": "k-nomial<32KiB,multicast",
-    "reduce-scatter": "switch<32KiB,ring",
+    "reduce-scatter": "ring",
     "allreduce": "direct<16KiB,switch",
 }
 """What was quickest on eight hosts with 100 Mbit/s (docs/pytorch.md)."""

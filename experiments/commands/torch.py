@@ -70,9 +70,9 @@ def run(
     allgather: Annotated[Text, _algorithm("allgather", "multicast, ring, ...")] = None,
     broadcast: Annotated[Text, _algorithm("broadcast", "multicast, k-nomial, ...")] = None,
     reduce_scatter: Annotated[
-        Text, _algorithm("reduce-scatter", "switch, ring, optcast, ...")
+        Text, _algorithm("reduce-scatter", "ring, switch, optcast, ...")
     ] = None,
-    allreduce: Annotated[Text, _algorithm("allreduce", "switch, ring, optcast, ...")] = None,
+    allreduce: Annotated[Text, _algorithm("allreduce", "ring, switch, optcast, ...")] = None,
     timeout: Annotated[
         Text, typer.Option(metavar="TIME", help="After so long the program is ended. [1h]")
     ] = None,
