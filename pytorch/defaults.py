@@ -6,7 +6,7 @@ DEFAULTS = {
     "reduce-scatter": "ring",
     "allreduce": "direct<16KiB,switch",
 }
-"""What was quickest on eight hosts with 100 Mbit/s (docs/pytorch.md)."""
+"""docs/pytorch.md says what was measured, and why each was chosen."""
 FALLBACKS = {
     "allgather": "recursive-doubling<64KiB,ring",
     "broadcast": "k-nomial",
