@@ -32,6 +32,8 @@ from weft.pytorch.messages import (
 CALL_BYTES = 128
 CALL_TAG = -(1 << 31)
 """The size and the tag of the messages by which ranks compare what they call."""
+BROKEN = "broke the protocol"
+"""What the agent says of a peer whose messages do not belong to what is under way."""
 NO_LIMIT = 1 << 62
 SENT_S = 5.0
 """How long a rank that has come to its end waits until what it has sent has come."""
@@ -55,6 +57,8 @@ class _Asked:
 @dataclass
 class _Running:
     done: Done
+    call: str
+    """What this rank calls, in words."""
     has_ended: bool = False
     error: str = ""
     agrees: bool = False
@@ -402,6 +406,13 @@ class Group:
         """Tell whoever waits of what has ended."""
         while (event := self._agent.next_event()) is not None:
             error = event.error if isinstance(event, Failed) else ""
+            running = self._running.get(event.number)
+            if BROKEN in error and running is not None:
+                # Most often so, and found before the ranks have compared what they call.
+                error += (
+                    f"; do all ranks call the same? As collective {event.number} of the group, "
+                    f"rank {self.rank} calls {running.call}"
+                )
             if error:
                 self.fail(error)
             self._ended(event.number, error)
@@ -485,9 +496,9 @@ class Group:
         while self._waiting and self._agent.has_room(self._next_number):
             asked = self._waiting.popleft()
             number = self._next_number
-            self._running[number] = _Running(asked.done)
+            self._running[number] = _Running(asked.done, call_of(asked.request))
             self._next_number += 1
-            self._compare(number, asked.request)
+            self._compare(number)
             try:
                 self._agent.start(
                     replace(asked.request, number=number),
@@ -511,14 +522,14 @@ class Group:
             del self._running[number]
             running.done(error or ("" if running.agrees else self.failure), -1)
 
-    def _compare(self, number: int, request: Request) -> None:
+    def _compare(self, number: int) -> None:
         """Compare a collective with what the rank before this one calls under its number, and let
         the rank behind this one do so, too: all around, all call the same."""
         if self.size == 1:
             self._running[number].agrees = True
             return
         own = np.zeros(CALL_BYTES, np.uint8)
-        text = call_of(request).encode()[:CALL_BYTES]
+        text = self._running[number].call.encode()[:CALL_BYTES]
         own[: len(text)] = np.frombuffer(text, np.uint8)
         theirs = np.zeros(CALL_BYTES, np.uint8)
         before, behind = (self.rank - 1) % self.size, (self.rank + 1) % self.size
