@@ -1,4 +1,4 @@
-"""Tasks of a fused operator: which tile is computed when, by which workgroup, and what is sent as one.
+"""Tasks of a fused operator: which tile is computed when, by which workgroup, and what goes as one.
 
 A *task* computes one tile of the output, which belongs to one rank, its *owner*. A *slice* is a run
 of tiles for the same owner, which follow each other in memory: it is sent by one put when its last
@@ -26,7 +26,7 @@ class Span(NamedTuple):
     """A run of rows, or of whatever is counted."""
 
     first: int
-    count: int
+    size: int
 
 
 def cut(total: int, size: int) -> list[Span]:
