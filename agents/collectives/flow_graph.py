@@ -7,7 +7,9 @@ a flow's bytes all there at its destination. An event on another rank is told by
 
 A flow may *follow* another one: it sends on the bytes that come by that one, block by block, as
 they come. Flows with the same bytes from one rank to several others may be one *multicast*: the
-source sends the bytes once, and the switches bring them to all.
+source sends the bytes once, and the switches bring them to all. Waits of all ranks may be one
+*sum*: when each of them has begun, the switches add what their ranks have, and the waits are over
+where the sums have come.
 """
 
 import heapq
@@ -66,6 +68,25 @@ class Multicast:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """Describe waits of all ranks that are one sum of float32 numbers by the switches. Columns have
+    an entry for each rank."""
+
+    waits: tuple[int, ...]
+    size_bytes: int
+    offset: tuple[int, ...]
+    """The place of the first byte that a rank contributes, in its buffer..."""
+    target: tuple[int, ...]
+    """... and of the first byte of the sums, in its output."""
+    owner: int = NONE
+    """The rank that alone gets the sums, or `NONE` if all do."""
+
+    def gets(self, rank: int) -> bool:
+        """Return whether a rank gets the sums."""
+        return self.owner in (NONE, rank)
+
+
+@dataclass(frozen=True)
 class FlowGraph:
     """A graph of flows says what each task waits for; see the module. Tasks are numbered from 0,
     and columns have an entry for each.
@@ -100,6 +121,8 @@ class FlowGraph:
     places: FlowPlaces | None = None
     """Where the bytes are. None: the flows that a rank sends follow each other in its buffer in
     order, and those that come to it in its output."""
+    sums: tuple[Sum, ...] = ()
+    """What switches add, in the order in which all ranks contribute."""
 
     def __post_init__(self) -> None:
         tasks, edges = len(self.source), len(self.cause)
@@ -116,6 +139,7 @@ class FlowGraph:
         self._check_followers()
         self._check_multicasts()
         self._check_places()
+        self._check_sums()
         self._check_dependencies()
 
     def _check_tasks(self) -> None:
@@ -191,6 +215,33 @@ class FlowGraph:
         )
         for flow in flows[outside].tolist()[:1]:
             raise InputError(f"flow {flow}: its bytes are outside the memory of its ranks")
+
+    def _check_sums(self) -> None:
+        places = self.places
+        refuse(self.sums and places is None, "flows: sums need places")
+        for number, each in enumerate(self.sums):
+            columns = each.waits, each.offset, each.target
+            ranks = range(len(each.waits))
+            fits = (
+                places is not None
+                and {len(column) for column in columns} == {self.ranks}
+                and all(0 <= wait < len(self.source) for wait in each.waits)
+                and all(
+                    (self.source[wait], self.destination[wait]) == (rank, rank)
+                    for rank, wait in zip(ranks, each.waits, strict=True)
+                )
+                and each.size_bytes > 0
+                and each.size_bytes % 4 == 0
+                and (each.owner == NONE or each.owner in ranks)
+                and all(
+                    0 <= offset <= places.buffer_bytes[rank] - each.size_bytes
+                    and 0 <= target <= places.output_bytes[rank] - each.size_bytes * each.gets(rank)
+                    for rank, offset, target in zip(ranks, each.offset, each.target, strict=True)
+                )
+            )
+            refuse(not fits, f"sum {number}: it is no wait of each rank with places for it")
+        waits = [wait for each in self.sums for wait in each.waits]
+        refuse(len({*waits}) < len(waits), "sums: a wait belongs to two of them")
 
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
@@ -323,6 +374,11 @@ class FlowGraph:
         return np.array([flow for flow in self.flows.tolist() if flow not in later], np.int64)
 
     @cached_property
+    def sum_of(self) -> dict[int, int]:
+        """Return by wait the number of the sum that it belongs to."""
+        return {wait: number for number, each in enumerate(self.sums) for wait in each.waits}
+
+    @cached_property
     def _first_blocks(self) -> dict[int, IntArray]:
         return {}
 
@@ -341,8 +397,9 @@ class FlowGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Return the bytes of all flows."""
-        return int(self.table.size_bytes.sum())
+        """Return the bytes of all flows, and of what ranks contribute to sums."""
+        added = sum(each.size_bytes * len(each.waits) for each in self.sums)
+        return int(self.table.size_bytes.sum()) + added
 
     @cached_property
     def at_rank(self) -> IntArray:
@@ -382,8 +439,20 @@ class FlowGraph:
         ended: dict[int, int] = {}
         begun: dict[int, int] = {}
         due: list[tuple[int, int]] = []
+        contributed: dict[int, int] = {}
+        """How many waits of a sum have begun."""
 
         def begin(task: int, now_ns: int) -> None:
+            number = self.sum_of.get(task)
+            if number is not None:
+                waits = self.sums[number].waits
+                contributed[number] = contributed.get(number, 0) + 1
+                if contributed[number] == len(waits):  # the last of them: tasks begin in order
+                    bits = 8 * self.sums[number].size_bytes
+                    over_ns = now_ns + (bits * 10**9 // rate_bps if rate_bps else 0)
+                    for wait in waits:
+                        heapq.heappush(due, (over_ns + self.delay_ns[wait], wait))
+                return
             begun[task] = now_ns + self._span_ns(task, rate_bps)
             end(task, now_ns)
 
@@ -467,6 +536,7 @@ class GraphBuilder:
         self._multicast: list[int] = []
         self._places: list[Place] = []
         self._multicasts = 0
+        self._sums: list[Sum] = []
 
     @property
     def flows(self) -> int:
@@ -514,6 +584,10 @@ class GraphBuilder:
         """Add a wait for some events, or for so many of them, and return its number."""
         return self._add((rank, rank, 0, delay_ns), after, needed)
 
+    def add(self, added: Sum) -> None:
+        """Add that waits are one sum; all ranks contribute in the order of these calls."""
+        self._sums.append(added)
+
     def build(
         self, buffer_bytes: Sequence[int] | None = None, output_bytes: Sequence[int] = ()
     ) -> FlowGraph:
@@ -529,7 +603,8 @@ class GraphBuilder:
             return FlowGraph(*columns)
         memory, offset, target = list(zip(*self._places, strict=True)) or [()] * 3
         places = FlowPlaces(memory, offset, target, tuple(buffer_bytes), tuple(output_bytes))
-        return FlowGraph(*columns, (*self._follows,), (*self._multicast,), places)
+        follows, multicast = (*self._follows,), (*self._multicast,)
+        return FlowGraph(*columns, follows, multicast, places, (*self._sums,))
 
     def _add(
         self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],

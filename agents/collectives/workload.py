@@ -168,6 +168,9 @@ class Workload:
         if self.request.tensors is not None:
             yield from self.request.tensors.fill(rank, buffer, self._seed, self.request.number)
             return
+        if self.request.computation is not None:
+            yield from self.request.computation.fill(rank, buffer, self.request.number)
+            return
         if self._reducing:
             values = buffer.view(self.request.dtype)
             for first in range(0, len(values), SLICE_BYTES // 8):
@@ -192,6 +195,11 @@ class Workload:
             assert output is not None
             memories = [array.reshape(-1).view(np.uint8) for array in (buffer, output)]
             yield from self.request.tensors.checks(rank, memories, self._seed, self.request.number)
+            return
+        if self.request.computation is not None:
+            assert output is not None
+            there = output.reshape(-1).view(np.uint8)
+            yield from self.request.computation.checks(rank, there, self.request.number)
             return
         if self._reducing:
             assert output is not None

@@ -1,0 +1,62 @@
+"""What fused operators are called, and the algorithms by which they are carried out."""
+
+from functools import cache
+
+from weft.base.errors import InputError
+from weft.base.units import shown
+
+FUSED_OPERATORS = "fused"
+"""The collective: an operator whose computation and communication may be fused."""
+OPERATORS = {
+    "embedding-all-to-all": "pooled look-ups of tables, to the owners of samples",
+    "gemv-allreduce": "a matrix split by columns times vectors; all get the sums",
+    "gemm-all-to-all": "experts' products, to the owners of tokens",
+    "all-gather-matmul": "rows of all ranks, times a matrix of each",
+    "matmul-reduce-scatter": "products split along the sum; each gets rows of the sums",
+}
+"""The names of `weft.agents.fused.registry.OPERATORS`, each with what help says of it."""
+ADDING = ("gemv-allreduce", "matmul-reduce-scatter")
+"""The operators that add what ranks have computed."""
+GIVING = ("gemv-allreduce", "all-gather-matmul")
+"""The operators by which all ranks get the same from one."""
+FUSED, UNFUSED = "fused", "unfused"
+DIRECT, MULTICAST, SWITCH = "direct", "multicast", "switch"
+WAYS = {
+    DIRECT: "from rank to rank",
+    MULTICAST: "switches replicate what goes to all",
+    SWITCH: "switches add",
+}
+"""How an operator's bytes go, each with what help says of it."""
+DISPATCHES = ("none", "unicast", "multicast")
+"""How tokens get to their experts: they are there; from rank to rank; replicated by switches."""
+WORKGROUPS = 16
+SLICE_BYTES = 64 * 1024
+RATIO = 1.0
+
+
+@cache
+def algorithms() -> tuple[str, ...]:
+    """Return what an operator can be carried out by."""
+    return tuple(algorithm_named(way, kind) for way in WAYS for kind in (FUSED, UNFUSED))
+
+
+def algorithm_named(way: str, kind: str) -> str:
+    """Return an algorithm: ``fused``, ``unfused``, ``fused/multicast``, ..."""
+    return kind if way == DIRECT else f"{kind}/{way}"
+
+
+def parts_of_algorithm(algorithm: str) -> tuple[bool, str]:
+    """Return whether an algorithm is fused, and the way in which its bytes go."""
+    kind, _, way = algorithm.partition("/")
+    return kind == FUSED, way or DIRECT
+
+
+def check_algorithm(operator: str, algorithm: str) -> None:
+    """Raise `InputError` for an algorithm that an operator does not have."""
+    _, way = parts_of_algorithm(algorithm)
+    known = {MULTICAST: GIVING, SWITCH: ADDING}.get(way, tuple(OPERATORS))
+    if operator not in known:
+        raise InputError(
+            f"algorithm {shown(algorithm)} means nothing for operator {operator}: {WAYS[way]} in "
+            f"{' and '.join(known)}; choose fused or unfused, or another operator"
+        )
