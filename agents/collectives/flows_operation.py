@@ -24,7 +24,7 @@ import numpy as np
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph, Workgroups
 from weft.agents.collectives.multicast_flows import MulticastFlows
 from weft.agents.collectives.names import GIVEN
 from weft.agents.collectives.operation import (
@@ -463,6 +463,7 @@ class Schedule:
         """Dependencies of which others have said that the event has happened."""
         self._due: list[tuple[int, int]] = []
         """(time, task), a heap."""
+        self._workgroups = Workgroups(graph)
         self.notices: deque[tuple[int, int]] = deque()
         """(rank, dependency) that this rank has to tell."""
         self.over: list[tuple[int, int]] = []
@@ -476,6 +477,7 @@ class Schedule:
         """Start the operation, and with it the tasks that wait for nothing."""
         for task in sorted(task for task in self._own if not self._graph.needed[task]):
             self._begin(task, now_ns)
+        self._take_workgroups(now_ns)
 
     def happened(self, task: int, event: int, now_ns: int) -> None:
         """Take note that an event has happened on this rank, once for each event."""
@@ -486,6 +488,7 @@ class Schedule:
                 self._release(waiting, now_ns)
             else:
                 self.notices.append((self._graph.source[waiting], edge))
+        self._take_workgroups(now_ns)
 
     def hear(self, rank: int, edge: int, now_ns: int) -> None:
         """Hear from another rank that the event of a dependency has happened there.
@@ -503,6 +506,7 @@ class Schedule:
         refuse(edge in self._told, f"word of dependency {edge} a second time", ProtocolError)
         self._told.add(edge)
         self._release(graph.waiting[edge], now_ns)
+        self._take_workgroups(now_ns)
 
     def due(self, now_ns: int) -> list[int]:
         """Return the flows that begin now, in order; waits that are over have happened."""
@@ -512,6 +516,8 @@ class Schedule:
             if self._graph.destination[task] == self._rank:
                 if self._graph.delay_ns[task]:
                     self.over.append((task, due_ns))
+                if self._workgroups.needs(task):
+                    self._workgroups.leave(task)
                 if task in self._graph.sum_of:
                     self.held.add(self._graph.sum_of[task])
                     continue
@@ -537,10 +543,17 @@ class Schedule:
             (f"{self._left[each]} events before flow {each} can begin" for each in waiting), ""
         )
 
+    def _take_workgroups(self, now_ns: int) -> None:
+        for task in self._workgroups.taken():
+            heapq.heappush(self._due, (now_ns + self._graph.delay_ns[task], task))
+
     def _release(self, task: int, now_ns: int) -> None:
         self._left[task] -= 1
         if not self._left[task]:
             self._begin(task, now_ns)
 
     def _begin(self, task: int, now_ns: int) -> None:
+        if self._workgroups.needs(task):
+            self._workgroups.ready(task)
+            return
         heapq.heappush(self._due, (now_ns + self._graph.delay_ns[task], task))

@@ -130,7 +130,8 @@ class Workload:
             return self._output_bytes(rank) * (self.size > 1)
         flows = self.request.flows
         if flows is not None:
-            return sum(flows.sizes(flows.received_by(rank)))
+            come = sum(each.size_bytes * each.gets(rank) for each in flows.sums)
+            return come + sum(flows.sizes(flows.received_by(rank)))
         if self.request.collective == "alltoall":
             return (self.size - 1) * self._shards[rank]
         return self.buffer_bytes(rank) - self._shards[rank]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 FLOPS = 22.6e12
 MEMORY_BYTES_PER_S = 1.6384e12
 LAUNCH_NS = 5_000.0
-PUT_NS = 1_000.0
+PUT_NS = 250.0
 """The device that is declared by default: AMD's data sheet of the Instinct MI210 (float32 vectors,
 HBM2e), the launch of a kernel, and what a put costs the workgroup that makes it."""
 

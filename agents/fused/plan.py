@@ -21,10 +21,13 @@ from weft.agents.collectives.flow_graph import (
 from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
 from weft.agents.fused.device import Device
 from weft.agents.fused.operator import Operator, Sizes
-from weft.agents.fused.tasks import assigned, compute_ns, in_order
+from weft.agents.fused.tasks import compute_ns, in_order
 from weft.base.errors import refuse
 
 Event = tuple[int, int]
+
+COMPUTING, SENDING = range(2)
+"""The pools of workgroups: those that compute, and put unless there are others that only put."""
 
 
 @dataclass(frozen=True)
@@ -56,11 +59,10 @@ class Slice(NamedTuple):
 
 
 class Computing(NamedTuple):
-    """Say which wait of the graph is what on which workgroup."""
+    """Say which wait of the graph is what of a workgroup."""
 
     task: int
     rank: int
-    workgroup: int
     what: str
     """``tile`` or ``put``."""
 
@@ -161,6 +163,8 @@ class _Build:
 
     def build(self) -> None:
         ranks = range(self.operator.ranks)
+        senders = self.way.senders if self.way.fused else 0
+        self.builder.pools = [self.device.workgroups - senders, *[senders] * (senders > 0)]
         self.layouts = [Layout(self.operator, rank) for rank in ranks]
         self._gather()
         slices = [slices_in_order(self.operator, self.way, rank) for rank in ranks]
@@ -223,30 +227,25 @@ class _Build:
             number: device.work_ns(tiles[number].flops, tiles[number].memory_bytes)
             for number in numbers
         }
-        senders = self.way.senders if fused else 0
-        groups = assigned([costs[number] for number in numbers], device.workgroups - senders)
-        group_of = {numbers[place]: group for group, each in enumerate(groups) for place in each}
-        last = [launched] * device.workgroups
-        """What each workgroup has done last; those that only put come last."""
+        come = [launched]
+        putting = SENDING if self.way.senders and fused else COMPUTING
         begins: dict[Slice, tuple[Event, ...]] = {}
-        for place, each in enumerate(slices):
+        for each in slices:
             for number in each.tiles:
-                group = group_of[number]
                 needed = [self.arrived[need, rank] for need in tiles[number].needs] if fused else []
-                wait = builder.wait(rank, costs[number], [last[group], *needed])
+                wait = builder.wait(rank, costs[number], [*come, *needed], pool=COMPUTING)
                 self.work.append(Work(wait, rank, TILE, number))
-                self.computing.append(Computing(wait, rank, group, "tile"))
-                self.made[rank, number] = last[group] = wait, DONE
-            done = tuple(dict.fromkeys(self.made[rank, number] for number in each.tiles))
-            if fused and device.put_ns and (each.owner != rank or self.way.adds_in_switches):
-                group = device.workgroups - 1 - place % senders if senders else group
-                wait = builder.wait(rank, device.put_ns, dict.fromkeys([last[group], *done]))
-                self.computing.append(Computing(wait, rank, group, "put"))
-                last[group] = wait, DONE
-                done = (last[group],)
+                self.computing.append(Computing(wait, rank, "tile"))
+                self.made[rank, number] = wait, DONE
+            done = tuple(self.made[rank, number] for number in each.tiles)
+            leaves = each.owner != rank or self.way.adds_in_switches
+            if fused and device.put_ns and leaves:
+                wait = builder.wait(rank, device.put_ns, done, pool=putting)
+                self.computing.append(Computing(wait, rank, "put"))
+                done = ((wait, DONE),)
             begins[each] = done
         if not fused:
-            ended = builder.wait(rank, 0, dict.fromkeys(last)), DONE
+            ended = builder.wait(rank, 0, [self.made[rank, number] for number in numbers]), DONE
             begins = dict.fromkeys(slices, (ended,))
         return begins
 
@@ -281,6 +280,7 @@ class _Build:
         ranks = self.operator.ranks
         for (owner, first, size_bytes), events in come.items():
             cost_ns = self.device.work_ns(ranks * size_bytes // 4, (ranks + 1) * size_bytes)
+            cost_ns //= self.device.workgroups
             wait = self.builder.wait(owner, cost_ns, dict.fromkeys(events))
             self.work.append(Work(wait, owner, ADD, first, size_bytes))
             if self.operator.gives:

@@ -19,6 +19,7 @@ from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.runs.alone import compared
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
@@ -365,6 +366,7 @@ def _run_point(
                 testbed.world.blaming_the_dead(),
             ):
                 run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+                run = compared(run, point.scenario)
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.
             runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))

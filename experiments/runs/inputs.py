@@ -105,16 +105,18 @@ def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
     if scenario.collective == FUSED_OPERATORS:
         fused = scenario.fused(algorithm)
         graph, more = fused.graph, {"computation": fused.computation}
+        # All ranks multicast at the same time, and links to hosts carry what all others send.
+        at_once = max(1, len({members[0] for members in graph.groups}) - 1)
     else:
         carried = scenario.carried(algorithm)
-        graph = carried.graph
+        graph, at_once = carried.graph, 1
         more = {"tensors": carried.tensors, "block_bytes": carried.block_bytes}
     return request_of(
         scenario,
         scenario.ranks,
         FLOWS,
         GIVEN,
-        pace_bps=_pace_of_groups_bps(scenario, graph.groups),
+        pace_bps=_pace_of_groups_bps(scenario, graph.groups) // at_once,
         lanes=_assignment(scenario, algorithm).pieces,
         flows=graph,
         dtype="uint8",

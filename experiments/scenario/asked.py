@@ -219,6 +219,10 @@ def _is_pipeline(asked: "Asked") -> bool:
     return asked.collective == PIPELINE
 
 
+def _check_between(name: str, value: float, low: float, high: float) -> None:
+    refuse(not low <= value <= high, f"{name} {value:g} is out of range: {low:g} to {high:g}")
+
+
 def _is_fused(asked: "Asked") -> bool:
     return asked.collective == FUSED_OPERATORS
 
@@ -969,7 +973,7 @@ class Asked:
     what is run."""
     ratio: float | None = option(
         None,
-        FACTOR,
+        replace(FACTOR, check=_check_between),
         "Time to compute over time to communicate, each alone.",
         group=FUSING,
         otherwise=f"{FUSED_RATIO:g}",
@@ -985,7 +989,7 @@ class Asked:
         f"{'; '.join(f'{name}: {about}' for name, about in ORDERS.items())}.",
         group=FUSING,
         choices=tuple(ORDERS),
-        otherwise="remote-first; of all-gather-matmul local-first",
+        otherwise="by the operator",
         heeded=_is_fused,
         who=OF_FUSED,
     )
@@ -1114,7 +1118,7 @@ class Asked:
     )
     imbalance: float | None = option(
         None,
-        FACTOR,
+        replace(FACTOR, check=_check_between),
         "How uneven experts are wanted: expert e in proportion to (e + 1) ** -X.",
         group=FUSING,
         otherwise="0",

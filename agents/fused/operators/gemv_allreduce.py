@@ -18,7 +18,7 @@ from weft.agents.fused.operator import (
     flat,
     rows_of_tile,
 )
-from weft.agents.fused.tasks import cut
+from weft.agents.fused.tasks import INTERLEAVED, cut
 
 TILES = 16
 _WEIGHTS, _VECTORS = range(2)
@@ -31,7 +31,9 @@ class GemvAllreduce(Operator):
     name = "gemv-allreduce"
     about = "a matrix split by columns times vectors; all get the sums"
     adds = gives = True
-    defaults = Sizes(batch=32, width=16384, inner=2048)
+    order = INTERLEAVED
+    """What an owner gives leaves early only if its own tiles are not the last."""
+    defaults = Sizes(batch=64, width=8192, inner=8192)
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
