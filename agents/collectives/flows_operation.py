@@ -13,12 +13,16 @@ misses from the source's memory by RDMA READ, and answers when it has everything
 
 What switches add is posted to the aggregation queue pair, whose reductions all ranks post in the
 same order. So a sum whose turn has not come waits for those before it.
+
+What waits of workgroups compute is computed here when they are over; or, if it is to take the time
+that it takes, by whoever drives the agent (`FlowsOperation.take_work`), who says when it has ended.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -32,6 +36,7 @@ from weft.agents.collectives.operation import (
     Operation,
     OperationReport,
     Ticket,
+    Work,
     WrittenBytes,
 )
 from weft.agents.collectives.requests import Request
@@ -137,12 +142,16 @@ class FlowsOperation(Operation):
         self._targets = {graph.destination[flow] for flow in self._outgoing}
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the targets' memory."""
+        self._sums = _Sums(communicator, request, buffer, output) if graph.sums else None
         computation = request.computation
         self._schedule = Schedule(graph, rank)
-        self._sums = _Sums(communicator, request, buffer, output) if graph.sums else None
         if computation is not None:
             program, memories = program_of(computation, rank, request.number), (buffer, output)
-            self._schedule = Schedule(graph, rank, lambda wait: program.run(wait, memories))
+            program.gather(output)
+            self._schedule = Schedule(
+                graph, rank, lambda wait: program.run(wait, memories),
+                computes_elsewhere=computation.measured,
+            )  # fmt: skip
         self._alone = request.algorithm == GIVEN and computation is None
         self._lines: dict[int, _Line] = {}
         """The lines by flow, or by destination."""
@@ -287,6 +296,18 @@ class FlowsOperation(Operation):
             chunks_fetched=casts.chunks_fetched,
             chunks_duplicate=casts.chunks_read_twice + sum(sink.duplicates for sink in sinks),
         )
+
+    def take_work(self) -> list[Work]:
+        """Return what is to be computed elsewhere from now on."""
+        found, self._schedule.computing = self._schedule.computing, []
+        return [Work(self._number, wait, partial(self._schedule.compute, wait)) for wait in found]
+
+    def computed(self, wait: int, began_ns: int, now_ns: int) -> None:
+        """Take note that what a wait computes is there."""
+        self._moments.append(Moment(wait, "began", began_ns))
+        self._moments.append(Moment(wait, "over", now_ns))
+        self._schedule.end_computing(wait, now_ns)
+        self._proceed(now_ns)
 
     def close(self) -> None:
         """Receive nothing more."""
@@ -445,13 +466,19 @@ class Schedule:
 
     Args:
         over: is called with each wait that is over, before anything else begins by that.
+        computes_elsewhere: whether that is done elsewhere for waits that have a workgroup.
     """
 
     def __init__(
-        self, graph: FlowGraph, rank: int, over: Callable[[int], None] = lambda wait: None
-    ) -> None:
+        self, graph: FlowGraph, rank: int, over: Callable[[int], None] = lambda wait: None,
+        *, computes_elsewhere: bool = False,
+    ) -> None:  # fmt: skip
         self._graph = graph
-        self._over = over
+        self.compute = over
+        self._elsewhere = computes_elsewhere
+        self.computing: list[int] = []
+        """Waits that have got a workgroup and that nobody has looked at, if they are computed
+        elsewhere."""
         self._rank = rank
         self._own: set[int] = set((graph.table.source == rank).nonzero()[0].tolist())
         self._left = {task: graph.needed[task] for task in self._own}
@@ -521,7 +548,7 @@ class Schedule:
                 if task in self._graph.sum_of:
                     self.held.add(self._graph.sum_of[task])
                     continue
-                self._over(task)
+                self.compute(task)
                 self.happened(task, DONE, due_ns)
             else:
                 flows.append(task)
@@ -529,7 +556,12 @@ class Schedule:
 
     def end(self, wait: int, now_ns: int) -> None:
         """End a wait that does not end by time."""
-        self._over(wait)
+        self.compute(wait)
+        self.happened(wait, DONE, now_ns)
+
+    def end_computing(self, wait: int, now_ns: int) -> None:
+        """End a wait whose work was done elsewhere."""
+        self._workgroups.leave(wait)
         self.happened(wait, DONE, now_ns)
 
     def deadline(self) -> int | None:
@@ -545,6 +577,9 @@ class Schedule:
 
     def _take_workgroups(self, now_ns: int) -> None:
         for task in self._workgroups.taken():
+            if self._elsewhere:
+                self.computing.append(task)
+                continue
             heapq.heappush(self._due, (now_ns + self._graph.delay_ns[task], task))
 
     def _release(self, task: int, now_ns: int) -> None:

@@ -199,8 +199,8 @@ class Workload:
             return
         if self.request.computation is not None:
             assert output is not None
-            there = output.reshape(-1).view(np.uint8)
-            yield from self.request.computation.checks(rank, there, self.request.number)
+            memories = [array.reshape(-1).view(np.uint8) for array in (buffer, output)]
+            yield from self.request.computation.checks(rank, memories, self.request.number)
             return
         if self._reducing:
             assert output is not None

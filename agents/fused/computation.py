@@ -94,16 +94,25 @@ class Computation:
     ranks: int
     seed: int
     work: tuple[Work, ...]
+    alone: str = ""
+    """``communication``: tiles are there from the start, or made at the end, as far as nothing of
+    them is sent; ``computation``: what ranks gather is there from the start, and nothing is sent;
+    empty: neither."""
+    measured: bool = False
+    """Whether what waits of workgroups compute takes the time that it takes, in threads."""
 
     def fill(self, rank: int, buffer: Bytes, number: int) -> Iterator[None]:
         """Write a rank's own inputs into its buffer, and make all that its tiles need."""
-        program_of(self, rank, number).fill(buffer)
-        yield
+        yield from program_of(self, rank, number).fill(buffer)
 
-    def checks(self, rank: int, output: Bytes, number: int) -> Iterator[str]:
+    def checks(self, rank: int, memories: Sequence[Bytes], number: int) -> Iterator[str]:
         """Compare a rank's result with a plain computation, and yield what is wrong, or nothing, a
-        part a step."""
-        yield from program_of(self, rank, number).checks(output)
+        part a step.
+
+        Args:
+            memories: the rank's buffer and output, uint8.
+        """
+        yield from program_of(self, rank, number).checks(memories)
 
 
 @lru_cache(maxsize=8)
@@ -127,11 +136,35 @@ class Program:
         self._layout = Layout(self._operator, rank)
         self._rank, self._number = rank, number
         self._work = {work.task: work for work in computation.work if work.rank == rank}
+        self._alone = computation.alone
+        tiles = self._operator.tiles(rank)
+        self._early = {
+            number
+            for number, tile in enumerate(tiles)
+            if self._alone == "communication" and not tile.needs
+        }
+        """Tiles that are computed before the start..."""
+        self._late = {
+            number
+            for number, tile in enumerate(tiles)
+            if self._alone == "communication" and tile.needs and tile.owner == rank
+        }
+        """... and those that are computed after the end."""
+        self._made: dict[int, Floats] = {}
+        """Early tiles, until the wait that would compute them."""
 
-    def fill(self, buffer: Bytes) -> None:
-        """Write the rank's own inputs into its buffer."""
-        own = self._operator.own_inputs(self._rank, self._number)
+    def fill(self, buffer: Bytes) -> Iterator[None]:
+        """Write the rank's own inputs into its buffer, and compute early tiles, a part a step."""
+        operator, rank = self._operator, self._rank
+        own = operator.own_inputs(rank, self._number)
         buffer.view(np.float32)[: len(own)] = own
+        nothing = np.zeros(operator.gathered_bytes(rank) // ITEM_BYTES, np.float32)
+        for number in range(len(operator.tiles(rank))):
+            # What tiles are made of, like weights, is made by the first of them, and kept.
+            if number in self._early or not number:
+                self._made[number] = operator.compute(rank, self._number, number, own, nothing)
+                yield
+        yield
 
     def run(self, task: int, memories: Sequence[Bytes]) -> None:
         """Compute what a wait of the graph stands for; nothing if that is nothing.
@@ -144,23 +177,29 @@ class Program:
             return
         buffer, output = (memory.view(np.float32) for memory in memories)
         if work.what == TILE:
-            self._compute(work.first, buffer, output)
+            if work.first not in self._late:
+                self._compute(work.first, buffer, output)
         elif work.what == ADD:
             self._add(work.first // ITEM_BYTES, work.size_bytes // ITEM_BYTES, buffer, output)
         else:
             self._finish(output)
 
-    def _compute(self, number: int, buffer: Floats, output: Floats) -> None:
+    def _compute(self, number: int, buffer: Floats, output: Floats) -> int:
+        """Compute a tile, and return the place of its first number in the memory that it is in."""
         operator, layout, rank = self._operator, self._layout, self._rank
         tile = operator.tiles(rank)[number]
         own = buffer[: operator.input_bytes(rank) // ITEM_BYTES]
         first = layout.gathered // ITEM_BYTES
         gathered = output[first : first + operator.gathered_bytes(rank) // ITEM_BYTES]
-        values = operator.compute(rank, self._number, number, own, gathered)
+        if number in self._early:
+            values = self._made.pop(number)
+        else:
+            values = operator.compute(rank, self._number, number, own, gathered)
         place, memory = layout.tile_offsets[number] // ITEM_BYTES, buffer
         if tile.owner == rank and not operator.adds:
             place, memory = (layout.landing(rank) + tile.first) // ITEM_BYTES, output
         memory[place : place + len(values)] = values
+        return place
 
     def _add(self, first: int, count: int, buffer: Floats, output: Floats) -> None:
         """Add what all ranks have computed of a run of sums, in the order of ranks."""
@@ -184,10 +223,29 @@ class Program:
         result = operator.finish(rank, self._number, landed)
         output[: len(result)] = result
 
-    def checks(self, output: Bytes) -> Iterator[str]:
+    def gather(self, output: Bytes) -> None:
+        """Write what the rank would gather into its output, where it computes alone."""
+        operator, numbers = self._operator, output.view(np.float32)
+        first = self._layout.gathered
+        for each in operator.inputs if self._alone == "computation" else ():
+            if self._rank not in each.destinations:
+                continue
+            target = first + each.targets[each.destinations.index(self._rank)]
+            theirs = operator.own_inputs(each.source, self._number)
+            piece = theirs[each.first // ITEM_BYTES :][: each.size_bytes // ITEM_BYTES]
+            numbers[target // ITEM_BYTES :][: len(piece)] = piece
+
+    def checks(self, memories: Sequence[Bytes]) -> Iterator[str]:
         """See `Computation.checks`."""
+        buffer, output = (memory.view(np.float32) for memory in memories)
+        if self._alone == "computation":
+            yield from self._check_tiles(buffer, output)
+            return
+        for number in self._late:
+            self._compute(number, buffer, output)
+            yield ""
         expected = self._operator.expected(self._rank, self._number)
-        there = output.view(np.float32)[: self._operator.result_bytes(self._rank) // ITEM_BYTES]
+        there = output[: self._operator.result_bytes(self._rank) // ITEM_BYTES]
         if len(there) != len(expected):
             yield f"the result has {len(there)} numbers of {len(expected)}"
             return
@@ -198,3 +256,17 @@ class Program:
                 place = first + int(wrong[0])
                 yield f"number {place} of the result is {there[place]}, not {expected[place]}"
             yield ""
+
+    def _check_tiles(self, buffer: Floats, output: Floats) -> Iterator[str]:
+        """Compare each tile with one that is computed anew, in memory of its own."""
+        again = [np.full_like(memory, np.nan) for memory in (buffer, output)]
+        own = self._operator.input_bytes(self._rank) // ITEM_BYTES
+        first = self._layout.gathered // ITEM_BYTES
+        again[0][:own] = buffer[:own]
+        again[1][first:] = output[first:]
+        for number, tile in enumerate(self._operator.tiles(self._rank)):
+            place = self._compute(number, *again)
+            memory = int(tile.owner == self._rank and not self._operator.adds)
+            there = (buffer, output)[memory][place : place + tile.size_bytes // ITEM_BYTES]
+            same = np.array_equal(there, again[memory][place : place + len(there)])
+            yield "" if same else f"tile {number} is not what it is computed to"

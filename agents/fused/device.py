@@ -26,6 +26,8 @@ class Device:
     memory_bytes_per_s: float = MEMORY_BYTES_PER_S
     launch: float = LAUNCH_NS
     put: float = PUT_NS
+    measured: bool = False
+    """Whether it is this machine, whose threads are the workgroups: nothing is declared."""
 
     def work_ns(self, flops: int, memory_bytes: int) -> int:
         """Return how long one workgroup takes for that."""

@@ -6,7 +6,7 @@ all inputs, then compute all tiles, then send: the slices, the flows and the add
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from weft.agents.collectives.flow_graph import (
@@ -35,6 +35,8 @@ class Way:
     """A way says how an operator is carried out."""
 
     fused: bool
+    alone: str = ""
+    """``communication`` or ``computation``: that alone, unfused."""
     multicasts: bool = False
     """Whether what goes to all ranks is replicated by the switches."""
     adds_in_switches: bool = False
@@ -89,6 +91,8 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
         not 0 <= way.senders < device.workgroups,
         f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute",
     )
+    if way.alone == "communication":
+        device = replace(device, slowdown=0.0, measured=False)
     operator = operator_of(name, sizes, ranks, seed)
     build = _Build(operator, way, device)
     build.build()
@@ -96,7 +100,9 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     graph = build.builder.build(
         [layout.buffer_bytes for layout in layouts], [layout.output_bytes for layout in layouts]
     )
-    computation = Computation(name, sizes, ranks, seed, tuple(build.work))
+    computation = Computation(
+        name, sizes, ranks, seed, tuple(build.work), way.alone, device.measured
+    )
     return Plan(graph, computation, kernel_ns(operator, way, device), tuple(build.computing))
 
 
@@ -166,6 +172,10 @@ class _Build:
         senders = self.way.senders if self.way.fused else 0
         self.builder.pools = [self.device.workgroups - senders, *[senders] * (senders > 0)]
         self.layouts = [Layout(self.operator, rank) for rank in ranks]
+        if self.way.alone == "computation":
+            for rank in ranks:
+                self._compute(rank, slices_in_order(self.operator, self.way, rank))
+            return
         self._gather()
         slices = [slices_in_order(self.operator, self.way, rank) for rank in ranks]
         begins: list[dict[Slice, tuple[Event, ...]]] = [
@@ -232,7 +242,8 @@ class _Build:
         begins: dict[Slice, tuple[Event, ...]] = {}
         for each in slices:
             for number in each.tiles:
-                needed = [self.arrived[need, rank] for need in tiles[number].needs] if fused else []
+                needs = tiles[number].needs if fused else ()
+                needed = [self.arrived[need, rank] for need in needs]
                 wait = builder.wait(rank, costs[number], [*come, *needed], pool=COMPUTING)
                 self.work.append(Work(wait, rank, TILE, number))
                 self.computing.append(Computing(wait, rank, "tile"))

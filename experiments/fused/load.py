@@ -8,7 +8,15 @@ from weft.agents.fused.operator import Sizes
 from weft.agents.fused.plan import Plan, Way, plan
 from weft.agents.fused.registry import operator_named
 from weft.base.errors import refuse
-from weft.experiments.fused.names import MULTICAST, SWITCH, check_algorithm, parts_of_algorithm
+from weft.experiments.fused.names import (
+    COMMUNICATION,
+    COMPUTATION,
+    FUSED,
+    MULTICAST,
+    SWITCH,
+    check_algorithm,
+    parts_of_algorithm,
+)
 from weft.experiments.fused.options import FusedOptions
 
 
@@ -51,19 +59,24 @@ def fused_plan(options: FusedOptions) -> Plan:
         InputError: what is asked makes no sense.
     """
     check_algorithm(options.operator, options.algorithm)
-    fused, way = parts_of_algorithm(options.algorithm)
+    kind, way = parts_of_algorithm(options.algorithm)
     return plan(
         options.operator,
         options.sizes,
         options.ranks,
         options.seed,
         Way(
-            fused,
+            kind == FUSED,
+            alone=kind if kind in (COMMUNICATION, COMPUTATION) else "",
             multicasts=way == MULTICAST,
             adds_in_switches=way == SWITCH,
             order=options.order,
             slice_bytes=options.slice_bytes,
             senders=options.senders,
         ),
-        Device(options.workgroups, options.slowdown),
+        Device(
+            options.workgroups,
+            0.0 if options.measured else options.slowdown,
+            measured=options.measured,
+        ),
     )

@@ -20,6 +20,13 @@ ADDING = ("gemv-allreduce", "matmul-reduce-scatter")
 GIVING = ("gemv-allreduce", "all-gather-matmul")
 """The operators by which all ranks get the same from one."""
 FUSED, UNFUSED = "fused", "unfused"
+COMPUTATION, COMMUNICATION = "computation", "communication"
+"""The kinds of algorithms: an operator fused, unfused, and each of its parts alone."""
+CLOCKS = {
+    "modelled": "the declared device's",
+    "measured": "what it takes this machine; emulated alone",
+}
+"""Whose time it takes to compute, each with what help says of it."""
 DIRECT, MULTICAST, SWITCH = "direct", "multicast", "switch"
 WAYS = {
     DIRECT: "from rank to rank",
@@ -29,7 +36,8 @@ WAYS = {
 """How an operator's bytes go, each with what help says of it."""
 DISPATCHES = ("none", "unicast", "multicast")
 """How tokens get to their experts: they are there; from rank to rank; replicated by switches."""
-WORKGROUPS = 16
+WORKGROUPS, THREADS = 16, 2
+"""Workgroups of a device that is declared, and of this machine."""
 SLICE_BYTES = 64 * 1024
 RATIO = 1.0
 
@@ -37,18 +45,19 @@ RATIO = 1.0
 @cache
 def algorithms() -> tuple[str, ...]:
     """Return what an operator can be carried out by."""
-    return tuple(algorithm_named(way, kind) for way in WAYS for kind in (FUSED, UNFUSED))
+    both = [algorithm_named(kind, way) for way in WAYS for kind in (FUSED, UNFUSED)]
+    return (*both, COMPUTATION, *(algorithm_named(COMMUNICATION, way) for way in WAYS))
 
 
-def algorithm_named(way: str, kind: str) -> str:
+def algorithm_named(kind: str, way: str) -> str:
     """Return an algorithm: ``fused``, ``unfused``, ``fused/multicast``, ..."""
     return kind if way == DIRECT else f"{kind}/{way}"
 
 
-def parts_of_algorithm(algorithm: str) -> tuple[bool, str]:
-    """Return whether an algorithm is fused, and the way in which its bytes go."""
+def parts_of_algorithm(algorithm: str) -> tuple[str, str]:
+    """Return the kind of an algorithm, like ``fused``, and the way in which its bytes go."""
     kind, _, way = algorithm.partition("/")
-    return kind == FUSED, way or DIRECT
+    return kind, way or DIRECT
 
 
 def check_algorithm(operator: str, algorithm: str) -> None:

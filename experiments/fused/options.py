@@ -21,3 +21,5 @@ class FusedOptions:
     senders: int
     slowdown: float
     """How many times as long everything takes as on the declared device; 0: no time."""
+    measured: bool
+    """Whether threads of this machine compute, as long as they take."""

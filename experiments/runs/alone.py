@@ -6,13 +6,21 @@ run's time is compared with.
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 from msgspec.structs import replace as replace_fields
 
 from weft.base.errors import RunError
 from weft.base.progress import Progress
-from weft.experiments.fused.names import FUSED_OPERATORS, UNFUSED, algorithm_named
-from weft.experiments.fused.names import parts_of_algorithm as parts
+from weft.experiments.fused.names import (
+    COMMUNICATION,
+    COMPUTATION,
+    FUSED,
+    FUSED_OPERATORS,
+    UNFUSED,
+    algorithm_named,
+    parts_of_algorithm,
+)
 from weft.experiments.results.results import FusedTimes, Run
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
@@ -24,14 +32,28 @@ LEAST_BOUND, MOST_SERIAL = 0.99, 1.1
 both, one after the other."""
 
 
+class Alone(NamedTuple):
+    """Hold what the parts of an operator take alone."""
+
+    compute_ns: int
+    communication_ns: int
+
+
+def parts_of(algorithm: str) -> tuple[str, str]:
+    """Return the algorithms by which an algorithm's computation and communication run alone."""
+    return COMPUTATION, algorithm_named(COMMUNICATION, parts_of_algorithm(algorithm)[1])
+
+
 def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) -> int:
     """Return how long the communication of an algorithm takes if nothing has to be computed.
 
     Raises:
         RunError: it did not come to its end.
     """
-    alone = algorithm_named(parts(algorithm)[1], UNFUSED)
-    silent = replace(scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None)
+    _, alone = parts_of(algorithm)
+    silent = replace(
+        scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated"
+    )
     return _simulated_ns(silent, alone, repetition)
 
 
@@ -78,19 +100,22 @@ def slowed(scenario: Scenario) -> Scenario:
     return replace(scenario, slowdown=wanted_ns / slow.fused(algorithm).compute_ns * 1e6)
 
 
-def compared(run: Run, scenario: Scenario) -> Run:
+def compared(run: Run, scenario: Scenario, alone: Alone | None = None) -> Run:
     """Return the run of an operator with what its communication takes alone, and with the verdict
     ``invalid`` where that contradicts its time; any other run as it is.
+
+    Args:
+        alone: what its parts took alone, if that was measured.
 
     Raises:
         RunError: the communication alone did not come to its end.
     """
     if run.fused is None or run.completion_ns is None:
         return run
-    alone_ns = communication_ns(scenario, run.algorithm, run.repetition)
-    fused = replace_fields(
-        run.fused, communication_ns=alone_ns, bound_ns=max(run.fused.compute_ns, alone_ns)
-    )
+    if alone is None:
+        alone_ns = communication_ns(scenario, run.algorithm, run.repetition)
+        alone = Alone(run.fused.compute_ns, alone_ns)
+    fused = replace_fields(run.fused, **alone._asdict(), bound_ns=max(alone))
     doubt = _doubt(run.algorithm, fused, run.completion_ns)
     if scenario.lossy or scenario.injected:
         doubt = ""  # what is lost, and so what the parts take, is another matter in each run
@@ -104,12 +129,15 @@ def _doubt(algorithm: str, fused: FusedTimes, completion_ns: int) -> str:
     """Say how times contradict each other: an operator that is faster than its parts, or an unfused
     one that is slower than both, one after the other, so that it is no baseline."""
     took = f"{algorithm} took {completion_ns / 1e6:.4g} ms"
+    if parts_of_algorithm(algorithm)[0] not in (FUSED, UNFUSED):
+        return ""
     if completion_ns < LEAST_BOUND * fused.bound_ns:
         return (
             f"{took}, and one of its parts alone takes {fused.bound_ns / 1e6:.4g} ms: its parts "
             "are not measured well"
         )
-    if not parts(algorithm)[0] and completion_ns > MOST_SERIAL * fused.serial_ns:
+    unfused = parts_of_algorithm(algorithm)[0] == UNFUSED
+    if unfused and completion_ns > MOST_SERIAL * fused.serial_ns:
         return (
             f"{took}, more than {MOST_SERIAL:g} times its parts one after the other "
             f"({fused.serial_ns / 1e6:.4g} ms): it is no baseline"

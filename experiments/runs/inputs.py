@@ -104,13 +104,13 @@ def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
     """Return the request of flows that carry tensors, or what ranks compute."""
     if scenario.collective == FUSED_OPERATORS:
         fused = scenario.fused(algorithm)
-        graph, more = fused.graph, {"computation": fused.computation}
+        graph, more = fused.graph, dict[str, Any](computation=fused.computation)
         # All ranks multicast at the same time, and links to hosts carry what all others send.
         at_once = max(1, len({members[0] for members in graph.groups}) - 1)
     else:
         carried = scenario.carried(algorithm)
         graph, at_once = carried.graph, 1
-        more = {"tensors": carried.tensors, "block_bytes": carried.block_bytes}
+        more = dict[str, Any](tensors=carried.tensors, block_bytes=carried.block_bytes)
     return request_of(
         scenario,
         scenario.ranks,

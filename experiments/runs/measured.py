@@ -302,19 +302,15 @@ def fused_times_of(
     if scenario.collective != FUSED_OPERATORS:
         return None
     plan = scenario.fused(algorithm)
-    over_ns = {
-        task: at_ns
-        for task, what, at_ns in chain.from_iterable(report.moments for report in reports)
-        if what == "over"
-    }
+    moments = list(chain.from_iterable(report.moments for report in reports))
+    over_ns = {task: at_ns for task, what, at_ns in moments if what == "over"}
+    began_ns = {task: over_ns[task] - plan.graph.delay_ns[task] for task in over_ns}
+    began_ns |= {task: at_ns for task, what, at_ns in moments if what == "began"}
     known = [each for each in plan.computing if each.task in over_ns]
     known.sort(key=lambda each: (each.rank, over_ns[each.task]))
-    spans = [
-        (each.rank, over_ns[each.task] - plan.graph.delay_ns[each.task], over_ns[each.task])
-        for each in known
-    ]
+    spans = [(each.rank, began_ns[each.task], over_ns[each.task]) for each in known]
     return FusedTimes(
-        "modelled",
+        scenario.clock or "modelled",
         plan.compute_ns,
         0,
         plan.compute_ns,

@@ -21,7 +21,14 @@ from weft.agents.collectives.names import (
 from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED, listed
-from weft.experiments.fused.names import DISPATCHES, FUSED_OPERATORS, SLICE_BYTES, WORKGROUPS
+from weft.experiments.fused.names import (
+    CLOCKS,
+    DISPATCHES,
+    FUSED_OPERATORS,
+    SLICE_BYTES,
+    THREADS,
+    WORKGROUPS,
+)
 from weft.experiments.fused.names import OPERATORS as FUSED_KINDS
 from weft.experiments.fused.names import RATIO as FUSED_RATIO
 from weft.experiments.fused.names import WAYS as FUSED_WAYS
@@ -971,6 +978,18 @@ class Asked:
     )
     """How the bytes of an operator go. Each way is run fused and unfused, unless `algorithms` says
     what is run."""
+    clock: str | None = option(
+        None,
+        TEXT,
+        f"Time to compute. {'; '.join(f'{name}: {about}' for name, about in CLOCKS.items())}.",
+        group=FUSING,
+        choices=tuple(CLOCKS),
+        otherwise=next(iter(CLOCKS)),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """Whether computing takes the time that the declared device takes, or that which it takes on
+    this machine's processors, a thread for each workgroup."""
     ratio: float | None = option(
         None,
         replace(FACTOR, check=_check_between),
@@ -1010,7 +1029,7 @@ class Asked:
         WHOLE,
         "Workgroups of a device.",
         group=FUSING,
-        otherwise=str(WORKGROUPS),
+        otherwise=f"{WORKGROUPS}; measured {THREADS}",
         between=(1, 1024),
         heeded=_is_fused,
         who=OF_FUSED,

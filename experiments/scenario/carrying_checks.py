@@ -93,7 +93,7 @@ def _with_schedules(asked: Asked) -> Asked:
 
 def _with_ways(asked: Asked) -> Asked:
     names = tuple(
-        fused_algorithm(way, kind)
+        fused_algorithm(kind, way)
         for way in asked.ways or tuple(WAYS)[:1]
         for kind in (UNFUSED, FUSED)
     )
@@ -120,11 +120,24 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
         asked.slowdown is not None and not 0 <= asked.slowdown <= 1e12,
         f"slowdown {asked.slowdown} is out of range: 0 to 1e12",
     )
+    measured = asked.clock == "measured"
+    refuse(
+        measured and asked.world == "simulated",
+        "clock 'measured' means nothing in the simulated world, whose time is virtual: leave it "
+        "out, or choose world emulated",
+    )
+    refuse(
+        measured and (asked.ratio is not None or asked.slowdown not in (None, 0.0)),
+        "ratio and slowdown are for a declared device, and clock 'measured' takes this machine: "
+        "leave them out, and choose sizes, like --inner",
+    )
+    if measured:
+        asked = replace(asked, slowdown=0.0, predict=False)
     ratio = RATIO if asked.ratio is None and asked.slowdown is None else asked.ratio
     asked = replace(asked, operator=operator, ratio=ratio, dtype="float32")
     for algorithm in asked.algorithms:
         fused_of(asked, algorithm, ranks)
-    size_bytes = fused_of(asked, asked.algorithms[0], ranks).graph.total_bytes
+    size_bytes = fused_of(asked, UNFUSED, ranks).graph.total_bytes
     refuse(
         asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "

@@ -8,6 +8,7 @@ from weft.experiments.fused.names import (
     FUSED_OPERATORS,
     OPERATORS,
     SLICE_BYTES,
+    THREADS,
     WORKGROUPS,
 )
 from weft.experiments.pipeline.names import PIPELINE, PIPELINE_MODELS, PIPELINE_SLOWDOWN
@@ -131,9 +132,10 @@ def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
             with_defaults(operator, sizes),
             asked.task_order or "",
             asked.slice_bytes or SLICE_BYTES,
-            asked.workgroups or WORKGROUPS,
+            asked.workgroups or (THREADS if asked.clock == "measured" else WORKGROUPS),
             asked.senders or 0,
             asked.slowdown or 0.0,
+            asked.clock == "measured",
         )
     )
 

@@ -207,9 +207,9 @@ class GemmAllToAll(Operator):
         by_hosts: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
         for token, experts in enumerate(self._routes.tolist()):
             source = token // self._own_tokens
-            hosts = sorted({expert // self._own_experts for expert in experts} - {source})
-            if hosts:
-                by_hosts[source, tuple(hosts)].append(token)
+            others = sorted({expert // self._own_experts for expert in experts} - {source})
+            if others:
+                by_hosts[source, tuple(others)].append(token)
         groups = self._groups(by_hosts) if self.sizes.dispatch == "multicast" else set()
         found: dict[tuple[int, tuple[int, ...]], list[int]] = defaultdict(list)
         for (source, hosts), tokens in by_hosts.items():
@@ -232,11 +232,11 @@ class GemmAllToAll(Operator):
         """Return which (source, destinations) have a multicast group: those that save most, as long
         as no host joins more than it may."""
         saved = {key: (len(key[1]) - 1) * len(tokens) for key, tokens in by_hosts.items()}
+        ranked = sorted(saved, key=lambda key: (-saved[key], key))
         joined: Counter[int] = Counter()
         found = set()
-        for key in sorted(saved, key=lambda key: (-saved[key], key)):
-            source, hosts = key
-            members = (source, *hosts)
+        for key in ranked:
+            members = (key[0], *key[1])
             if saved[key] and all(joined[member] < MOST_JOINED for member in members):
                 joined.update(members)
                 found.add(key)
