@@ -31,7 +31,7 @@ MOST_MAGNITUDE = 3
 class Sizes:
     """Hold how large an operator is. What an operator does not have is 0."""
 
-    batch: int = 0
+    batch_size: int = 0
     """Rows of the whole input: samples, or tokens."""
     width: int = 0
     """Columns of the result."""

@@ -44,7 +44,7 @@ class GemmAllToAll(Operator):
     name = "gemm-all-to-all"
     about = "experts' products, to the owners of the tokens, which add them"
     finishes = True
-    defaults = Sizes(batch=2048, width=2048, inner=256, experts=16, top_k=2)
+    defaults = Sizes(batch_size=2048, width=2048, inner=256, experts=16, top_k=2)
 
     def __init__(self, sizes: Sizes, ranks: int, seed: int) -> None:
         super().__init__(sizes, ranks, seed)
@@ -61,7 +61,7 @@ class GemmAllToAll(Operator):
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
         self._own_experts = divided(sizes.experts, ranks, "experts", "ranks")
-        self._own_tokens = divided(sizes.batch, ranks, "batch", "ranks")
+        self._own_tokens = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         divided(sizes.width, 1, "width", "operation")
         divided(sizes.inner, 1, "inner", "operation")
         refuse(
@@ -70,13 +70,13 @@ class GemmAllToAll(Operator):
         )
         random = np.random.default_rng([self.seed, _ROUTES])
         wanted = -sizes.imbalance * np.log(np.arange(1, sizes.experts + 1))
-        drawn = wanted + random.gumbel(size=(sizes.batch, sizes.experts))
+        drawn = wanted + random.gumbel(size=(sizes.batch_size, sizes.experts))
         chosen = np.argsort(-drawn, axis=1, kind="stable")[:, : sizes.top_k]
         self._routes: IntArray = np.sort(chosen, axis=1)
         """The experts of each token, int64 [batch, top_k], ascending."""
         self._weights = cache(self._make_weights)
         self._tokens = cache(self._make_tokens)
-        self._gates = self.numbers(_GATES, shape=(sizes.batch, sizes.experts), most=1) + 2
+        self._gates = self.numbers(_GATES, shape=(sizes.batch_size, sizes.experts), most=1) + 2
         self._routed = cache(self._find_routed)
 
     def _find_routed(self, owner: int, expert: int) -> IntArray:
