@@ -89,7 +89,8 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     """
     refuse(
         not 0 <= way.senders < device.workgroups,
-        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute",
+        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute; "
+        f"choose 0 to {device.workgroups - 1}",
     )
     if way.alone == "communication":
         device = replace(device, slowdown=0.0, measured=False)
