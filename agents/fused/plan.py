@@ -259,6 +259,7 @@ class _Build:
         if not fused:
             ended = builder.wait(rank, 0, [self.made[rank, number] for number in numbers]), DONE
             begins = dict.fromkeys(slices, (ended,))
+            self.landed[rank] = [ended]
         return begins
 
     def _send(self, rank: int, each: Slice, after: Sequence[Event]) -> Event:
