@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as replace_fields
 
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.fused.names import (
     COMMUNICATION,
@@ -69,9 +69,10 @@ def calibrated(experiment: Experiment, progress: Progress) -> Experiment:
     """Return an experiment in which every device is as slow as its scenario's ratio needs.
 
     Raises:
+        InputError: one says twice how slow its device is.
         RunError: the communication of an operator alone did not come to its end.
     """
-    if not any(_asks(point.scenario) for point in experiment.points):
+    if not any([_asks(point.scenario) for point in experiment.points]):
         return experiment
     points = []
     with progress.stage("alone", "Simulate communication alone") as advance:
@@ -82,13 +83,22 @@ def calibrated(experiment: Experiment, progress: Progress) -> Experiment:
 
 
 def _asks(scenario: Scenario) -> bool:
-    return scenario.collective == FUSED_OPERATORS and scenario.slowdown is None
+    """Return whether a scenario, as it was asked for, says by a ratio how slow its device is."""
+    if scenario.collective != FUSED_OPERATORS:
+        return False
+    refuse(
+        scenario.ratio is not None and scenario.slowdown is not None,
+        f"ratio {scenario.ratio} beside slowdown {scenario.slowdown}: both say how slow the "
+        "declared device is; leave one of them out",
+    )
+    return scenario.slowdown is None
 
 
 def slowed(scenario: Scenario) -> Scenario:
     """Return a scenario whose device is as slow as its ratio needs; any other as it is.
 
     Raises:
+        InputError: it says twice how slow its device is.
         RunError: the communication of its operator alone did not come to its end.
     """
     if not _asks(scenario):
