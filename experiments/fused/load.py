@@ -27,28 +27,25 @@ def with_defaults(operator: str, asked: Sizes) -> Sizes:
         InputError: one is asked for that the operator does not have.
     """
     usual = operator_named(operator).defaults
+    names = [each.name for each in fields(Sizes) if _has(usual, each.name)]
     chosen = {}
     for each in fields(Sizes):
-        value, default = getattr(asked, each.name), getattr(usual, each.name)
+        value = getattr(asked, each.name)
         if value != each.default:
-            can = default != each.default or each.name in ("tile_rows", "imbalance", "dispatch")
-            may = (
-                each.name == "tile_rows"
-                or usual.experts
-                or not each.name.startswith(("imbalance", "dispatch"))
-            )
-            has = ", ".join(
-                other.name.replace("_", "-")
-                for other in fields(Sizes)
-                if getattr(usual, other.name) != other.default
-            )
             refuse(
-                not (can and may),
+                each.name not in names,
                 f"{each.name.replace('_', '-')} {value} means nothing for operator {operator}: it "
-                f"has {has}; leave it out",
+                f"has {', '.join(names).replace('_', '-')}; leave it out",
             )
             chosen[each.name] = value
     return replace(usual, **chosen)
+
+
+def _has(usual: Sizes, name: str) -> bool:
+    """Return whether an operator of such usual sizes has one of a name."""
+    if name in ("imbalance", "dispatch"):
+        return bool(usual.experts)
+    return name == "tile_rows" or bool(getattr(usual, name))
 
 
 @lru_cache(maxsize=32)
