@@ -38,8 +38,12 @@ def divisors(number: int) -> list[int]:
 
 
 @st.composite
-def sizes(draw: st.DrawFn, name: str, ranks: int) -> Sizes:
-    """Any sizes of an operator that so many ranks can have, down to one tile."""
+def sizes(draw: st.DrawFn, name: str, ranks: int, *, combines: bool = False) -> Sizes:
+    """Any sizes of an operator that so many ranks can have, down to one tile.
+
+    Args:
+        combines: whether what experts make of a token may be added on its way.
+    """
     few = st.integers(1, 6)
     width, inner, batch = (draw(few, what) for what in ("width", "inner", "batch"))
     tile_rows = 0
@@ -60,6 +64,7 @@ def sizes(draw: st.DrawFn, name: str, ranks: int) -> Sizes:
             imbalance=draw(st.sampled_from([0.0, 0.5, 3.0, 10.0]), "imbalance"),
             tile_rows=draw(st.integers(0, 5), "tile rows"),
             dispatch=draw(st.sampled_from(["", "unicast", "multicast"]), "dispatch"),
+            combines=combines and draw(st.booleans(), "combines"),
         )  # fmt: skip
     rows = width if name == "gemv-allreduce" else batch
     if draw(st.booleans(), "tile rows"):
@@ -76,11 +81,12 @@ def sizes(draw: st.DrawFn, name: str, ranks: int) -> Sizes:
 
 
 @st.composite
-def operators(draw: st.DrawFn, most_ranks: int = 5) -> Operator:
-    """Any small operator on some ranks."""
+def operators(draw: st.DrawFn, most_ranks: int = 5, *, combines: bool = False) -> Operator:
+    """Any small operator on some ranks; `combines` as of `sizes`."""
     name = draw(st.sampled_from([*OPERATORS]), "operator")
     ranks = draw(st.integers(1, most_ranks), "ranks")
-    return OPERATORS[name](draw(sizes(name, ranks)), ranks, draw(st.integers(0, 9), "seed"))
+    asked = draw(sizes(name, ranks, combines=combines))
+    return OPERATORS[name](asked, ranks, draw(st.integers(0, 9), "seed"))
 
 
 def plainly(operator: Operator, rank: int, number: int) -> npt.NDArray[np.int64]:

@@ -72,6 +72,8 @@ def by_hand(operator: Operator, number: int) -> list[Floats]:
         assert not any(np.isnan(part).any() for part in landed[rank]), "no tile covers a place"
     if operator.adds:
         sums = [np.add.reduce(landed[rank]) for rank in ranks]
+        if operator.finishes:
+            return [operator.finish(rank, number, sums[rank]) for rank in ranks]
         return [np.concatenate(sums) if operator.gives else sums[rank] for rank in ranks]
     if operator.finishes:
         return [operator.finish(rank, number, landed[rank][0]) for rank in ranks]
@@ -88,7 +90,7 @@ def check(operator: Operator, number: int = 0) -> None:
 
 
 @settings(max_examples=150)
-@given(operators(), st.integers(0, 3))
+@given(operators(combines=True), st.integers(0, 3))
 def test_tiles_cover_what_lands_once_and_make_what_is_expected(
     operator: Operator, number: int
 ) -> None:
@@ -109,7 +111,7 @@ def test_a_single_number_is_a_tile(name: str) -> None:
     check(operator)
 
 
-@given(operators())
+@given(operators(combines=True))
 def test_tiles_of_an_owner_follow_each_other_and_so_do_their_bytes(operator: Operator) -> None:
     for rank in range(operator.ranks):
         tiles = operator.tiles(rank)
@@ -120,7 +122,7 @@ def test_tiles_of_an_owner_follow_each_other_and_so_do_their_bytes(operator: Ope
                 assert other.first == one.first + one.size_bytes
 
 
-@given(operators())
+@given(operators(combines=True))
 def test_a_tile_needs_inputs_that_come_to_its_rank(operator: Operator) -> None:
     for rank in range(operator.ranks):
         for tile in operator.tiles(rank):
@@ -132,7 +134,7 @@ def test_a_tile_needs_inputs_that_come_to_its_rank(operator: Operator) -> None:
         assert used == come, "an input comes that no tile needs"
 
 
-@given(operators(), st.data())
+@given(operators(combines=True), st.data())
 def test_a_tile_is_made_of_what_it_needs_alone(operator: Operator, data: st.DataObject) -> None:
     """All other inputs may still be on the way: not a number in their place changes nothing."""
     rank = data.draw(st.integers(0, operator.ranks - 1), "rank")
