@@ -258,7 +258,7 @@ class _Build:
                 self.made[rank, number] = wait, DONE
             done = tuple(self.made[rank, number] for number in each.tiles)
             adding = not each.contributors or rank in each.contributors
-            leaves = each.owner != rank or (self.way.adds_in_switches and adding)
+            leaves = adding and (each.owner != rank or self.way.adds_in_switches)
             if fused and device.put_ns and leaves:
                 wait = builder.wait(rank, device.put_ns, done, pool=putting)
                 self.computing.append(Computing(wait, rank, "put"))
