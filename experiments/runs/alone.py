@@ -52,6 +52,8 @@ def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) ->
         RunError: it did not come to its end.
     """
     _, alone = parts_of(algorithm)
+    if scenario.dispatch not in (None, "none") and parts_of_algorithm(algorithm)[0] == FUSED:
+        alone = algorithm  # fused, tokens still come while products already leave
     adds = parts_of_algorithm(alone)[1] == SWITCH
     silent = replace(
         scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated",
