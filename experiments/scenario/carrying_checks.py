@@ -131,13 +131,19 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
         "ratio and slowdown are for a declared device, and clock 'measured' takes this machine: "
         "leave them out, and choose sizes, like --inner",
     )
+    declared = (asked.flops, asked.memory_bandwidth, asked.launch_ns, asked.put_ns)
+    refuse(
+        measured and declared != (None,) * len(declared),
+        "flops, memory-bandwidth, launch-time and put-time declare a device, and clock 'measured' "
+        "takes this machine: leave them out",
+    )
     if measured:
         asked = replace(asked, slowdown=0.0, predict=False)
     ratio = RATIO if asked.ratio is None and asked.slowdown is None else asked.ratio
     asked = replace(asked, operator=operator, ratio=ratio, dtype="float32")
     for algorithm in asked.algorithms:
         fused_of(asked, algorithm, ranks)
-    size_bytes = fused_of(asked, UNFUSED, ranks).graph.total_bytes
+    size_bytes = fused_of(asked, UNFUSED, ranks).computed_bytes
     refuse(
         asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "
