@@ -3,6 +3,7 @@ and what is valid."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from typer.testing import CliRunner
 
 from weft import Scenario
 from weft.agents.fused.operator import Sizes
-from weft.base.errors import InputError
+from weft.base.errors import InputError, MachineError
 from weft.experiments.commands.command_line import app
 from weft.experiments.fused.load import with_defaults
 from weft.experiments.fused.names import CLOCKS, OPERATORS, algorithms
+from weft.experiments.runs import runner
 
 EMBEDDING = "it has batch-size, width, tables, table-rows, pooling, tile-rows; leave it out"
 GEMM = "it has batch-size, width, inner, experts, top-k, imbalance, tile-rows, dispatch; leave it"
@@ -101,6 +103,40 @@ def test_what_makes_no_sense_is_refused(flags: list[str], message: str, tmp_path
     assert isinstance(done.exception, InputError), done.exception
     assert message in str(done.exception)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--batch-size", "16777216"],
+        ["--table-rows", "16777216"],
+        ["--operator", "gemv-allreduce", "--batch-size", "16777216"],
+        ["--operator", "gemm-all-to-all", "--width", "16777216"],
+        ["--operator", "matmul-reduce-scatter", "--inner", "16777216"],
+        ["--operator", "all-gather-matmul", "--width", "16777216"],
+    ],
+    ids=str,
+)
+def test_more_memory_than_there_is_is_refused_before_anything_is_made(
+    flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "available_bytes", lambda: 2 << 30)
+    where = ["--world", "simulated", "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, ["run", "fused", *flags, *where])
+    assert isinstance(done.exception, MachineError), done.exception
+    operator = flags[1] if flags[0] == "--operator" else "embedding-all-to-all"
+    words = f"operator {operator} takes [0-9.e+]+ [GT]iB of memory on 8 ranks, and 2 GiB are free: "
+    assert re.match(words + "choose smaller sizes, like --batch-size", str(done.exception))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("operator", [*OPERATORS])
+def test_the_usual_sizes_need_no_more_memory_than_a_small_machine_has(
+    operator: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "available_bytes", lambda: 8 << 30)
+    for world in ("simulated", "emulated"):
+        runner.check_capacity(Scenario("fused", world=world, operator=operator))
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 from dataclasses import fields, replace
 from functools import lru_cache
 
-from weft.agents.fused.operator import Sizes
+from weft.agents.fused.computation import operator_of
+from weft.agents.fused.operator import ITEM_BYTES, Sizes
 from weft.agents.fused.plan import Plan, Way, plan
 from weft.agents.fused.registry import operator_named
 from weft.base.errors import refuse
@@ -38,6 +39,19 @@ def with_defaults(operator: str, asked: Sizes) -> Sizes:
             )
             chosen[each.name] = value
     return replace(usual, **chosen)
+
+
+def memory_bytes(made: Plan, processes: int) -> int:
+    """Return how much memory an operator takes, roughly, on ranks in so many processes: what they
+    send and receive, their results once more, and what these are made of."""
+    computation, graph = made.computation, made.graph
+    ranks = range(computation.ranks)
+    operator = operator_of(
+        computation.operator, computation.sizes, computation.ranks, computation.seed
+    )
+    moved = sum(graph.buffer_bytes(rank) + graph.output_bytes(rank) for rank in ranks)
+    kept = processes * operator.kept_numbers() * ITEM_BYTES
+    return moved + sum(map(operator.result_bytes, ranks)) + kept
 
 
 def _has(usual: Sizes, name: str) -> bool:

@@ -173,6 +173,11 @@ class GemmAllToAll(Operator):
         copies = 1 if self.sizes.combines else self.sizes.top_k
         return self._own_tokens * copies * self.sizes.width * ITEM_BYTES
 
+    def kept_numbers(self) -> int:
+        sizes = self.sizes
+        weights = sizes.experts * sizes.inner * sizes.width
+        return weights + sizes.batch_size * (sizes.inner + 4 * sizes.experts)
+
     def result_bytes(self, rank: int) -> int:
         return self._own_tokens * self.sizes.width * ITEM_BYTES
 
