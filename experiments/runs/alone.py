@@ -103,7 +103,7 @@ def slowed(scenario: Scenario) -> Scenario:
     """Return a scenario whose device is as slow as its ratio needs; any other as it is.
 
     Raises:
-        InputError: it says twice how slow its device is.
+        InputError: it says twice how slow its device is, or the device takes no time at all.
         RunError: the communication of its operator alone did not come to its end.
     """
     if not _asks(scenario):
@@ -112,7 +112,13 @@ def slowed(scenario: Scenario) -> Scenario:
     wanted_ns = (scenario.ratio or 0) * communication_ns(scenario, algorithm)
     # Times are whole nanoseconds: of a slow device they are more exact.
     slow = replace(scenario, slowdown=1e6)
-    return replace(scenario, slowdown=wanted_ns / slow.fused(algorithm).compute_ns * 1e6)
+    compute_ns = slow.fused(algorithm).compute_ns
+    refuse(
+        not compute_ns and wanted_ns,
+        f"ratio {scenario.ratio}: the declared device computes in no time, however slow it is "
+        "made; choose less of flops and memory-bandwidth, or a launch-time",
+    )
+    return replace(scenario, slowdown=wanted_ns / max(1, compute_ns) * 1e6)
 
 
 def compared(run: Run, scenario: Scenario, alone: Alone | None = None) -> Run:
