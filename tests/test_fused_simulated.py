@@ -320,6 +320,23 @@ def test_slowdown_multiplies_what_is_computed() -> None:
     assert found[0].communication_ns == found[1].communication_ns
 
 
+def test_the_device_is_the_one_that_is_declared() -> None:
+    def compute_ns(**device: Any) -> int:
+        scenario = simulated(
+            "matmul-reduce-scatter", algorithms=(COMPUTATION,), slowdown=1.0, **device
+        )
+        return scenario.fused(COMPUTATION).compute_ns
+
+    slow = compute_ns(flops=1e6, launch_ns=0)
+    # Each of 16 workgroups has a tile of 4 rows, and a sixteenth of the device.
+    assert slow == 16 * 2 * 4 * 8 * 40 * 1000
+    assert compute_ns(flops=1e6, launch_ns=77) == slow + 77
+    assert compute_ns(flops=2e6, launch_ns=0) == slow // 2
+    assert (
+        compute_ns(memory_bandwidth=1e6, launch_ns=0) == 16 * 4 * (4 * 8 + 8 * 40 + 4 * 40) * 1000
+    )
+
+
 def times_of(each: Run) -> tuple[int, int]:
     assert each.fused is not None and each.completion_ns is not None
     return each.fused.bound_ns, each.fused.serial_ns
