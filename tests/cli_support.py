@@ -14,7 +14,9 @@ CHECKOUT = Path(__file__).resolve().parent.parent
 WEFT = [sys.executable, "-m", "weft"]
 
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+ENVIRONMENT = {
+    **os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])
+}  # fmt: skip
 
 
 def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:

@@ -21,7 +21,9 @@ from weft.experiments.scenario.sweep import Experiment, Point
 from weft.topo.worlds.emulated.runs import RUNS, read_record
 
 WEFT = [sys.executable, "-m", "weft"]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}
+ENVIRONMENT = {
+    **os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])
+}  # fmt: skip
 
 
 def weft(*arguments: str, cwd: Path, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,8 @@ from weft.base.errors import InputError
 from weft.experiments.figures.kept import metrics_of
 from weft.experiments.pipeline.names import COMMUNICATION, algorithm_named, parts_of_algorithm
 from weft.experiments.pipeline.schedules import make, peak_activations
-from weft.experiments.plots.gantt import draw_gantt, gantt_files, shown_runs, trace_events
+from weft.experiments.plots.gantt import draw_gantt, shown_runs, trace_events
+from weft.experiments.plots.gantt_files import gantt_files
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.shards import training_of
 

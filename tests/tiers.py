@@ -42,6 +42,7 @@ LONG = frozenset(
         "test_figures",
         "test_flow_steps",
         "test_fsdp",
+        "test_fused_simulated",
         "test_golden",
         "test_longest_path",
         "test_mutation",

@@ -247,7 +247,7 @@ class FlowGraph:
                     for rank, wait in zip(ranks, each.waits, strict=True)
                 )
                 and each.size_bytes > 0
-                and each.size_bytes % 4 == 0
+                and not any(number % 4 for number in (each.size_bytes, *each.offset, *each.target))
                 and (each.owner == NONE or each.owner in ranks)
                 and {*each.contributors} <= {*ranks}
                 and all(
@@ -256,19 +256,30 @@ class FlowGraph:
                     for rank, offset, target in zip(ranks, each.offset, each.target, strict=True)
                 )
             )
-            refuse(not fits, f"sum {number}: it is no wait of each rank with places for it")
-        waits = [wait for each in self.sums for wait in each.waits]
-        refuse(len({*waits}) < len(waits), "sums: a wait belongs to two of them")
+            refuse(
+                not fits,
+                f"sum {number}: it is no wait of each rank with whole float32 numbers in the "
+                "memory of each",
+            )
+        sum_of: dict[int, int] = {}
+        for number, each in enumerate(self.sums):
+            for wait in each.waits:
+                other = sum_of.setdefault(wait, number)
+                refuse(other != number, f"sums {other} and {number}: both have wait {wait}")
 
     def _check_pools(self) -> None:
-        refuse(min(self.pools, default=1) < 1, f"workgroups {self.pools}: a pool has 1 at least")
+        for pool, workgroups in enumerate(self.pools):
+            refuse(workgroups < 1, f"pool {pool} has {workgroups} workgroups: 1 at least is valid")
+        there = f"0 to {len(self.pools) - 1} are valid" if self.pools else "there is none"
         for task, pool in enumerate(self.pool):
-            fits = pool == NONE or (
-                0 <= pool < len(self.pools)
-                and self.source[task] == self.destination[task]
-                and task not in self.sum_of
+            if pool == NONE:
+                continue
+            needs = f"task {task} needs a workgroup of pool {pool}"
+            refuse(not 0 <= pool < len(self.pools), f"{needs}: {there}")
+            refuse(
+                self.source[task] != self.destination[task] or task in self.sum_of,
+                f"{needs}: neither flows nor waits of a sum need any",
             )
-            refuse(not fits, f"task {task} needs a workgroup of pool {pool}, which is not for it")
 
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
@@ -468,8 +479,10 @@ class FlowGraph:
         ended: dict[int, int] = {}
         begun: dict[int, int] = {}
         due: list[tuple[int, int]] = []
-        contributed: dict[int, int] = {}
-        """How many waits of a sum have begun."""
+        contributed: dict[int, list[int]] = {}
+        """When each of the waits of a sum contributes, as far as it is known."""
+        posted_ns: list[int] = []
+        """When the last rank contributes to each sum, of those whose turn has come."""
 
         workgroups = Workgroups(self)
 
@@ -479,16 +492,23 @@ class FlowGraph:
                 return
             number = self.sum_of.get(task)
             if number is not None:
-                waits = self.sums[number].waits
-                contributed[number] = contributed.get(number, 0) + 1
-                if contributed[number] == len(waits):  # the last of them: tasks begin in order
-                    bits = 8 * self.sums[number].size_bytes
-                    over_ns = now_ns + (bits * 10**9 // rate_bps if rate_bps else 0)
-                    for wait in waits:
-                        heapq.heappush(due, (over_ns + self.delay_ns[wait], wait))
+                contributed.setdefault(number, []).append(now_ns + self.delay_ns[task])
+                add()
                 return
             begun[task] = now_ns + self._span_ns(task, rate_bps)
             end(task, now_ns)
+
+        def add() -> None:
+            # All ranks contribute in the order of the sums.
+            while (number := len(posted_ns)) < len(self.sums):
+                each, times_ns = self.sums[number], contributed.get(number, [])
+                if len(times_ns) < len(each.waits):
+                    return
+                posted_ns.append(max([*times_ns, *posted_ns[-1:]]))
+                bits = 8 * each.size_bytes
+                over_ns = posted_ns[-1] + (bits * 10**9 // rate_bps if rate_bps else 0)
+                for wait in each.waits:
+                    heapq.heappush(due, (over_ns, wait))
 
         def end(task: int, now_ns: int) -> None:
             # What follows another ends no earlier than that, however early it could begin.

@@ -137,6 +137,10 @@ class Operator:
         """Return the size of what a rank gathers of others."""
         return 0
 
+    def kept_numbers(self) -> int:
+        """Return how many numbers of 4 bytes a process keeps to compute and check, roughly."""
+        raise NotImplementedError
+
     def own_inputs(self, rank: int, number: int) -> Floats:
         """Return what others may need of a rank, flat. `number` is the operation's."""
         return np.zeros(0, np.float32)

@@ -94,7 +94,8 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     """
     refuse(
         not 0 <= way.senders < device.workgroups,
-        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute",
+        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute; "
+        f"choose 0 to {device.workgroups - 1}",
     )
     if way.alone == "communication":
         device = replace(device, slowdown=0.0, measured=False)
@@ -262,7 +263,7 @@ class _Build:
                 self.made[rank, number] = wait, DONE
             done = tuple(self.made[rank, number] for number in each.tiles)
             adding = not each.contributors or rank in each.contributors
-            leaves = each.owner != rank or (self.way.adds_in_switches and adding)
+            leaves = adding and (each.owner != rank or self.way.adds_in_switches)
             if fused and device.put_ns and leaves:
                 wait = builder.wait(rank, device.put_ns, done, pool=putting)
                 self.computing.append(Computing(wait, rank, "put"))
@@ -271,6 +272,7 @@ class _Build:
         if not fused:
             ended = builder.wait(rank, 0, [self.made[rank, number] for number in numbers]), DONE
             begins = dict.fromkeys(slices, (ended,))
+            self.landed[rank] = [ended]
         return begins
 
     def _send(self, rank: int, each: Slice, after: Sequence[Event]) -> Event:

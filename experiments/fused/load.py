@@ -3,7 +3,8 @@
 from dataclasses import fields, replace
 from functools import lru_cache
 
-from weft.agents.fused.operator import Sizes
+from weft.agents.fused.computation import operator_of
+from weft.agents.fused.operator import ITEM_BYTES, Sizes
 from weft.agents.fused.plan import Plan, Way, plan
 from weft.agents.fused.registry import operator_named
 from weft.base.errors import refuse
@@ -26,28 +27,38 @@ def with_defaults(operator: str, asked: Sizes) -> Sizes:
         InputError: one is asked for that the operator does not have.
     """
     usual = operator_named(operator).defaults
+    names = [each.name for each in fields(Sizes) if _has(usual, each.name)]
     chosen = {}
     for each in fields(Sizes):
-        value, default = getattr(asked, each.name), getattr(usual, each.name)
+        value = getattr(asked, each.name)
         if value != each.default:
-            can = default != each.default or each.name in ("tile_rows", "imbalance", "dispatch")
-            may = (
-                each.name == "tile_rows"
-                or usual.experts
-                or not each.name.startswith(("imbalance", "dispatch"))
-            )
-            has = ", ".join(
-                other.name.replace("_", "-")
-                for other in fields(Sizes)
-                if getattr(usual, other.name) != other.default
-            )
             refuse(
-                not (can and may),
+                each.name not in names,
                 f"{each.name.replace('_', '-')} {value} means nothing for operator {operator}: it "
-                f"has {has}; leave it out",
+                f"has {', '.join(names).replace('_', '-')}; leave it out",
             )
             chosen[each.name] = value
     return replace(usual, **chosen)
+
+
+def memory_bytes(made: Plan, processes: int) -> int:
+    """Return how much memory an operator takes, roughly, on ranks in so many processes: what they
+    send and receive, their results once more, and what these are made of."""
+    computation, graph = made.computation, made.graph
+    ranks = range(computation.ranks)
+    operator = operator_of(
+        computation.operator, computation.sizes, computation.ranks, computation.seed
+    )
+    moved = sum(graph.buffer_bytes(rank) + graph.output_bytes(rank) for rank in ranks)
+    kept = processes * operator.kept_numbers() * ITEM_BYTES
+    return moved + sum(map(operator.result_bytes, ranks)) + kept
+
+
+def _has(usual: Sizes, name: str) -> bool:
+    """Return whether an operator of such usual sizes has one of a name."""
+    if name in ("imbalance", "dispatch"):
+        return bool(usual.experts)
+    return name == "tile_rows" or bool(getattr(usual, name))
 
 
 @lru_cache(maxsize=32)

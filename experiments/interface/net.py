@@ -365,8 +365,8 @@ class Net:
         """
         fields = {**self._fields, **fields_of(collective, options)}
         scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
-        scenario = slowed(scenario)
         check_capacity(scenario)
+        scenario = slowed(scenario)
         check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
         predicted_ns = None

@@ -103,8 +103,8 @@ def _over(summary: Summary) -> str:
     return "no bound" if part is None else f"{100 * part:+.1f} % to the bound"
 
 
-def tier_bytes(summaries: Sequence[Summary]) -> Markup:
-    """Draw the bytes on every tier, measured against the model."""
+def tier_bytes(summaries: Sequence[Summary]) -> Markup | None:
+    """Draw the bytes on every tier, measured against the model; None if there are none at all."""
     unit, unit_bytes = byte_unit(max(size for each in summaries for size in each.tiers.values()))
     groups = []
     for tier, name in TIERS.items():
@@ -125,6 +125,8 @@ def tier_bytes(summaries: Sequence[Summary]) -> Markup:
             for algorithm, size, model in figures
         ]
         groups.append((name, bars))
+    if not groups:
+        return None
     words = "; ".join(f"{name}: {bar.label} {bar.text}" for name, group in groups for bar in group)
     return _bars(groups, (unit, unit_bytes), 22.0, words)
 

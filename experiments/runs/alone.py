@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace as replace_fields
 
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.fused.names import (
     COMMUNICATION,
@@ -52,6 +52,8 @@ def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) ->
         RunError: it did not come to its end.
     """
     _, alone = parts_of(algorithm)
+    if scenario.dispatch not in (None, "none") and parts_of_algorithm(algorithm)[0] == FUSED:
+        alone = algorithm  # fused, tokens still come while products already leave
     adds = parts_of_algorithm(alone)[1] == SWITCH
     silent = replace(
         scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated",
@@ -72,9 +74,10 @@ def calibrated(experiment: Experiment, progress: Progress) -> Experiment:
     """Return an experiment in which every device is as slow as its scenario's ratio needs.
 
     Raises:
+        InputError: one says twice how slow its device is.
         RunError: the communication of an operator alone did not come to its end.
     """
-    if not any(_asks(point.scenario) for point in experiment.points):
+    if not any([_asks(point.scenario) for point in experiment.points]):
         return experiment
     points = []
     with progress.stage("alone", "Simulate communication alone") as advance:
@@ -85,13 +88,22 @@ def calibrated(experiment: Experiment, progress: Progress) -> Experiment:
 
 
 def _asks(scenario: Scenario) -> bool:
-    return scenario.collective == FUSED_OPERATORS and scenario.slowdown is None
+    """Return whether a scenario, as it was asked for, says by a ratio how slow its device is."""
+    if scenario.collective != FUSED_OPERATORS:
+        return False
+    refuse(
+        scenario.ratio is not None and scenario.slowdown is not None,
+        f"ratio {scenario.ratio} beside slowdown {scenario.slowdown}: both say how slow the "
+        "declared device is; leave one of them out",
+    )
+    return scenario.slowdown is None
 
 
 def slowed(scenario: Scenario) -> Scenario:
     """Return a scenario whose device is as slow as its ratio needs; any other as it is.
 
     Raises:
+        InputError: it says twice how slow its device is, or the device takes no time at all.
         RunError: the communication of its operator alone did not come to its end.
     """
     if not _asks(scenario):
@@ -100,7 +112,13 @@ def slowed(scenario: Scenario) -> Scenario:
     wanted_ns = (scenario.ratio or 0) * communication_ns(scenario, algorithm)
     # Times are whole nanoseconds: of a slow device they are more exact.
     slow = replace(scenario, slowdown=1e6)
-    return replace(scenario, slowdown=wanted_ns / slow.fused(algorithm).compute_ns * 1e6)
+    compute_ns = slow.fused(algorithm).compute_ns
+    refuse(
+        not compute_ns and wanted_ns,
+        f"ratio {scenario.ratio}: the declared device computes in no time, however slow it is "
+        "made; choose less of flops and memory-bandwidth, or a launch-time",
+    )
+    return replace(scenario, slowdown=wanted_ns / max(1, compute_ns) * 1e6)
 
 
 def compared(run: Run, scenario: Scenario, alone: Alone | None = None) -> Run:

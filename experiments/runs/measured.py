@@ -308,27 +308,35 @@ def fused_times_of(
     began_ns |= {task: at_ns for task, what, at_ns in moments if what == "began"}
     known = [each for each in plan.computing if each.task in over_ns]
     known.sort(key=lambda each: (each.rank, over_ns[each.task]))
-    spans = [(each.rank, began_ns[each.task], over_ns[each.task]) for each in known]
+    spans = [
+        ((each.rank, plan.graph.pool[each.task]), began_ns[each.task], over_ns[each.task])
+        for each in known
+    ]
+    groups = [
+        sum(plan.graph.pools[:pool]) + group
+        for ((_, pool), _, _), group in zip(spans, workgroups_of(spans), strict=True)
+    ]
     return FusedTimes(
         scenario.clock or "modelled",
         plan.compute_ns,
         0,
         plan.compute_ns,
         [each.rank for each in known],
-        workgroups_of(spans),
+        groups,
         [each.what for each in known],
         [begin_ns for _, begin_ns, _ in spans],
         [end_ns for _, _, end_ns in spans],
     )
 
 
-def workgroups_of(spans: Sequence[tuple[int, int, int]]) -> list[int]:
-    """Return a workgroup for each of (rank, begin, end), so that none is at two at a time."""
-    free: dict[int, list[tuple[int, int]]] = {}
+def workgroups_of(spans: Sequence[tuple[tuple[int, int], int, int]]) -> list[int]:
+    """Return a workgroup for each of ((rank, pool), begin, end), numbered in its pool, so that none
+    is at two at a time."""
+    free: dict[tuple[int, int], list[tuple[int, int]]] = {}
     found = [0] * len(spans)
     for place in sorted(range(len(spans)), key=lambda place: (spans[place][1], place)):
-        rank, begin_ns, end_ns = spans[place]
-        mine = free.setdefault(rank, [])
+        pool, begin_ns, end_ns = spans[place]
+        mine = free.setdefault(pool, [])
         able = [number for number, (until_ns, _) in enumerate(mine) if until_ns <= begin_ns]
         number = able[0] if able else len(mine)
         mine[number : number + 1] = [(end_ns, number)]

@@ -351,12 +351,8 @@ def check_capacity(scenario: Scenario) -> None:
         check_memory(options, available)
         return
     if scenario.collective == FUSED_OPERATORS:
-        graphs = [scenario.fused(each).graph for each in scenario.algorithms]
-        data = max(
-            graph.buffer_bytes(rank) + graph.output_bytes(rank)
-            for graph in graphs
-            for rank in range(scenario.ranks)
-        )
+        _check_operator(scenario, available)
+        return
     if scenario.collective in ("many-to-one", FLOWS):
         data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
     if scenario.collective == "alltoall":
@@ -371,6 +367,24 @@ def check_capacity(scenario: Scenario) -> None:
         f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
         f"each rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
         "free: choose a smaller --size, fewer hosts or fewer operations",
+        MachineError,
+    )
+
+
+def _check_operator(scenario: Scenario, available: int | None) -> None:
+    """Raise MachineError for an operator that takes more memory than there is."""
+    from weft.experiments.fused.load import memory_bytes
+
+    ranks = scenario.ranks
+    processes = ranks if scenario.world == "emulated" else 1
+    needed = ranks * RANK_BYTES[scenario.world] + max(
+        memory_bytes(scenario.fused(each), processes) for each in scenario.algorithms
+    )
+    refuse(
+        available is not None and needed > available,
+        f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, and "
+        f"{format_size(available or 0)} are free: choose smaller sizes, like --batch-size and "
+        "--width, or fewer hosts",
         MachineError,
     )
 

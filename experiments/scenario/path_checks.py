@@ -92,7 +92,7 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
         control_ns = control_timeout_ns(path, emulated=emulated)
         if asked.collective == FUSED_OPERATORS:
             # What all others multicast meets on the last link, a packet of each.
-            others = len(network.hosts) - 2
+            others = max(0, len(network.hosts) - 2)
             control_ns = min(
                 control_ns + 2 * others * path.of_link_ns(path.packet_bytes),
                 max(control_ns, retransmit_ns),

@@ -52,8 +52,9 @@ class SwitchTraffic:
         full = [owner for owner in below if not adding <= {owner}]
         return int(self.bare.sum()) + self.prologue + self._saved(full)
 
-    def _adding(self, ranks: Iterable[int]) -> set[int]:
-        return {*ranks} if self.contributors is None else self.contributors & {*ranks}
+    def _adding(self, ranks: Iterable[int]) -> frozenset[int]:
+        every = frozenset(ranks)
+        return every if self.contributors is None else self.contributors & every
 
     def _saved(self, owners: list[int]) -> int:
         return int((self.full - self.bare)[owners].sum())

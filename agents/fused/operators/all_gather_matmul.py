@@ -73,6 +73,9 @@ class AllGatherMatmul(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self.result_bytes(rank)
 
+    def kept_numbers(self) -> int:
+        return self.sizes.inner * (2 * self.sizes.batch_size + self.sizes.width)
+
     def result_bytes(self, rank: int) -> int:
         return self.sizes.batch_size * self._columns * ITEM_BYTES
 

@@ -59,6 +59,11 @@ class EmbeddingAllToAll(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self.sizes.tables * self._rows * self.sizes.width * ITEM_BYTES
 
+    def kept_numbers(self) -> int:
+        sizes = self.sizes
+        indices = 2 * sizes.batch_size * sizes.pooling
+        return sizes.tables * (sizes.table_rows * sizes.width + indices)
+
     def result_bytes(self, rank: int) -> int:
         return self.landing_bytes(rank)
 

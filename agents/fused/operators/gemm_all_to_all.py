@@ -28,6 +28,8 @@ from weft.agents.fused.tasks import cut
 from weft.base.errors import refuse
 
 TILE_ROWS = 4
+MOST_GATES = 1 << 26
+"""The most that tokens times experts may be: a number is drawn for each, on each rank."""
 INPUT_BYTES = 16 * 1024
 """Tokens are dispatched in pieces of so many bytes at most, or of one token."""
 MOST_JOINED = 16
@@ -69,6 +71,11 @@ class GemmAllToAll(Operator):
         refuse(
             not 1 <= sizes.top_k <= sizes.experts,
             f"top-k {sizes.top_k}: a token goes to 1 to {sizes.experts} experts",
+        )
+        refuse(
+            sizes.batch_size * sizes.experts > MOST_GATES,
+            f"batch-size {sizes.batch_size} and experts {sizes.experts}: each token is weighed for "
+            f"each expert, {MOST_GATES} times at most in all; choose fewer of either",
         )
         random = np.random.default_rng([self.seed, _ROUTES])
         wanted = -sizes.imbalance * np.log(np.arange(1, sizes.experts + 1))
@@ -165,6 +172,11 @@ class GemmAllToAll(Operator):
     def landing_bytes(self, rank: int) -> int:
         copies = 1 if self.sizes.combines else self.sizes.top_k
         return self._own_tokens * copies * self.sizes.width * ITEM_BYTES
+
+    def kept_numbers(self) -> int:
+        sizes = self.sizes
+        weights = sizes.experts * sizes.inner * sizes.width
+        return weights + sizes.batch_size * (sizes.inner + 4 * sizes.experts)
 
     def result_bytes(self, rank: int) -> int:
         return self._own_tokens * self.sizes.width * ITEM_BYTES

@@ -59,6 +59,9 @@ class GemvAllreduce(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self._rows * self.sizes.batch_size * ITEM_BYTES
 
+    def kept_numbers(self) -> int:
+        return 2 * self.sizes.inner * (self.sizes.width + self.sizes.batch_size)
+
     def result_bytes(self, rank: int) -> int:
         return self.sizes.width * self.sizes.batch_size * ITEM_BYTES
 

@@ -55,6 +55,10 @@ class MatmulReduceScatter(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self._rows * self.sizes.width * ITEM_BYTES
 
+    def kept_numbers(self) -> int:
+        sizes = self.sizes
+        return 2 * sizes.inner * (sizes.width + sizes.batch_size) + sizes.batch_size * sizes.width
+
     def result_bytes(self, rank: int) -> int:
         return self.landing_bytes(rank)
 
