@@ -245,12 +245,29 @@ class WeftProcessGroup(dist.ProcessGroup):
         shared.stores.append(store)
         self._of_flows: dict[tuple[tuple[int, ...], ...], Group] = {}
         """Communicators that carry flows, by the ranks of their multicast groups."""
+        self.fused_calls = threading.Lock()
+        """Held while a fused operator is called: one at a time."""
         shared.timeline.begin()
 
     @property
     def settings(self) -> Settings:
         """Return what is known of this process and its link."""
         return self._shared.settings
+
+    @property
+    def network(self) -> Group:
+        """Return the group as the network has it."""
+        return self._group
+
+    @property
+    def timeline(self) -> Timeline:
+        """Return the record of this process."""
+        return self._shared.timeline
+
+    @property
+    def timeout_s(self) -> float:
+        """Return the timeout of operations that are not told another."""
+        return self._timeout.total_seconds()
 
     # -- what torch asks of a group
 
@@ -933,6 +950,30 @@ class WeftProcessGroup(dist.ProcessGroup):
         typed = memory_of.typed(result, name)
         request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
         self._collective(request, memory_of.typed(buffer, name), typed, work, begun, total, finish)
+        return work
+
+    def check_switches_add(self, dtype: torch.dtype) -> None:
+        """Raise BadCallError if the switches cannot add numbers of a type for this group."""
+        name = memory_of.NAMES.get(dtype, str(dtype))
+        why = self._choices.why_not("allreduce", "switch", name, "sum")
+        refuse(why, f"algorithm switch: {why}")
+
+    def allreduce_by(self, algorithm: str, tensor: torch.Tensor, what: str) -> WeftWork:
+        """Add a contiguous tensor of all ranks by an algorithm that was chosen for it; all get the
+        sum.
+
+        Args:
+            what: what the operation is called.
+        """
+        work, begun = self._begin(what, [tensor], [tensor], None)
+        size = memory_of.size_bytes(tensor)
+        if self._is_trivial(work, begun, algorithm, size):
+            return work
+        name = memory_of.NAMES[tensor.dtype]
+        output = memory_of.typed(memory_of.bytes_of(tensor), name)
+        given = output.copy()
+        request = self._request("allreduce", algorithm, given.size, None, name, "sum")
+        self._collective(request, given, output, work, begun, size, lambda: None)
         return work
 
     def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:

@@ -51,6 +51,9 @@ ALIGNMENT = 64
 LEAST_BYTES, LEAST_FLAGS = 1 << 16, 64
 """The buffer and the flags that a rank begins with."""
 
+NEVER = (1 << 64) - 1
+"""More than the number of any call."""
+
 _HEAD = struct.Struct("!IBxxxQ")
 """Magic, kind, number of the call."""
 _PAIR = struct.Struct("!II")
@@ -239,10 +242,10 @@ class Exchange:
             self._tell(peer, _Kind.REFUSES, why.encode())
 
     def disagree(self, why: str) -> None:
-        """Fail, and let all peers know."""
+        """Fail, and let all peers know: this rank takes part in no call any more."""
         if not self._failure:
             for peer in self._peers:
-                self._tell(peer, _Kind.REFUSES, why.encode())
+                self._tell(peer, _Kind.REFUSES, why.encode(), NEVER)
             self.fail(why)
 
     def fail(self, reason: str) -> None:
@@ -298,8 +301,8 @@ class Exchange:
                 buffer = np.zeros(max(end, 2 * len(buffer)), np.uint8)
             self.memory.grow(buffer, max(flags, len(self.memory.flags)))
 
-    def _tell(self, peer: int, kind: _Kind, content: bytes) -> None:
-        message = _HEAD.pack(MAGIC, kind, self.number) + content
+    def _tell(self, peer: int, kind: _Kind, content: bytes, number: int | None = None) -> None:
+        message = _HEAD.pack(MAGIC, kind, self.number if number is None else number) + content
         memory = np.zeros(MESSAGE_BYTES, np.uint8)
         message = message[:MESSAGE_BYTES]
         memory[: len(message)] = np.frombuffer(message, np.uint8)
