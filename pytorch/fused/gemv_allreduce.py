@@ -1,11 +1,12 @@
-"""``weft::gemv_allreduce``: a product whose inner dimension is spread over the ranks, and its sum on
-all of them.
+"""``weft::gemv_allreduce``: a product whose inner dimension is spread over the ranks, and its sum
+on all of them.
 
 Tensor-parallel decode: each rank has K / P columns of the weight and as many elements of the input,
 so it computes a partial sum of the whole result. A tile of it goes to its owner as soon as it is
-computed; the owner adds the tiles of all ranks in the order of ranks and gives the sum to all ("Optimizing
-Distributed ML Communication with Fused Computation-Collective Operations", SC24, arXiv 2305.06942).
-With ``algorithm="switch"`` each slice is an Allreduce in the switches, begun when it is computed.
+computed; the owner adds the tiles of all ranks in the order of ranks and gives the sum to all
+("Optimizing Distributed ML Communication with Fused Computation-Collective Operations", SC24, arXiv
+2305.06942). With ``algorithm="switch"`` each slice is an Allreduce in the switches, begun when it
+is computed.
 """
 
 from typing import Any
@@ -36,6 +37,7 @@ def gemv_allreduce(
     weight: torch.Tensor,
     x: torch.Tensor,
     group_name: str,
+    *,
     tile_rows: int = 0,
     slice_tiles: int = SLICE_TILES,
     order: str = REMOTE_FIRST,
@@ -180,14 +182,16 @@ def _by_switches(
 
 
 def _fake(
-    weight: torch.Tensor, x: torch.Tensor, group_name: str, tile_rows: int = 0,
+    weight: torch.Tensor, x: torch.Tensor, group_name: str, *, tile_rows: int = 0,
     slice_tiles: int = SLICE_TILES, order: str = REMOTE_FIRST, algorithm: str = OWNER,
 ) -> torch.Tensor:  # fmt: skip
     found: torch.Tensor = x.new_empty((*x.shape[:-1], weight.shape[0]))
     return found
 
 
-def _save(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+def _save(
+    ctx: Any, inputs: tuple[Any, ...], keyword_only_inputs: dict[str, Any], output: torch.Tensor
+) -> None:
     ctx.save_for_backward(inputs[0], inputs[1])
 
 
@@ -200,7 +204,7 @@ def _backward(ctx: Any, gradient: torch.Tensor) -> tuple[torch.Tensor | None, ..
         of_weight = rows.t() @ x.reshape(-1, weight.shape[1])
     if ctx.needs_input_grad[1]:
         of_x = gradient @ weight
-    return of_weight, of_x, None, None, None, None, None
+    return of_weight, of_x, None
 
 
 def register() -> None:

@@ -1,7 +1,13 @@
 """Makes the fused operators known to torch: ``torch.ops.weft.*``, and those of ``symm_mem`` for
 tensors on the CPU."""
 
-from weft.pytorch.fused import gemv_allreduce
+from weft.pytorch.fused import (
+    all_gather_matmul,
+    embedding_all_to_all,
+    gemm_all_to_all,
+    gemv_allreduce,
+    matmul_reduce_scatter,
+)
 
 _registered = False
 
@@ -12,5 +18,8 @@ def register() -> None:
     if _registered:
         return
     _registered = True
-    for module in (gemv_allreduce,):
-        module.register()
+    gemv_allreduce.register()
+    embedding_all_to_all.register()
+    gemm_all_to_all.register()
+    all_gather_matmul.register()
+    matmul_reduce_scatter.register()

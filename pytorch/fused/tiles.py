@@ -4,7 +4,7 @@ The rows of a rank's block are those of its *units* (tables, experts) one after 
 a run of rows of one unit, and a slice a run of tiles (`weft.agents.fused.tasks`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -122,5 +122,5 @@ def check_tensors(dtypes: Sequence[torch.dtype], **named: torch.Tensor) -> None:
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 """The types of numbers that fused operators compute with."""
-Compute = Callable[[Slice], torch.Tensor]
-"""Returns the rows of a slice."""
+CUT = ("tile_rows", "slice_tiles")
+"""The options that a backward pass takes over."""
