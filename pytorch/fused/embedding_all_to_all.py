@@ -131,9 +131,9 @@ def _check(
         )  # fmt: skip
     check_tensors([torch.int64], indices=indices)
     refuse(
-        indices.dim() != 3 or indices.shape[0] != own,
+        indices.dim() != 3 or indices.shape[0] != own or not indices.shape[2],
         f"indices have shape {tuple(indices.shape)}: [{own} own tables, global batch, pooling] is "
-        "needed",
+        "needed, and a pooling of 1 or more",
     )
     batch = int(indices.shape[1])
     refuse(
@@ -162,7 +162,7 @@ def embedding_all_to_all_backward(
     slice_tiles: int = SLICE_TILES,
 ) -> list[torch.Tensor]:
     """Return the gradients of this rank's tables, dense, given that of the result on every rank:
-    rows go back to the tables' owners, and are added in the order of the batch.
+    rows go back to the tables' owners. The bits are those of the gradient of `embedding_bag`.
 
     Args:
         gradient: [global batch / P, all tables, dim].
@@ -198,12 +198,27 @@ def embedding_all_to_all_backward(
                 come[tile.unit, source, tile.first : tile.first + tile.size] = rows[
                     tile.place : tile.place + tile.size
                 ]
-        found = []
-        for number in range(tables[rank]):
-            looked_up = indices[number]
-            rows = come[number].view(-1, dim).repeat_interleave(looked_up.shape[1], dim=0)
-            found.append(torch.zeros_like(weights[number]).index_add_(0, looked_up.flatten(), rows))
+        found = [
+            _of_table(come[number].view(-1, dim), indices[number], weights[number].shape[0])
+            for number in range(tables[rank])
+        ]
     return found + [torch.zeros_like(each) for each in weights[tables[rank] :]]
+
+
+def _of_table(gradient: torch.Tensor, indices: torch.Tensor, rows: int) -> torch.Tensor:
+    """Return the gradient of a table, as torch computes that of `embedding_bag`.
+
+    Args:
+        gradient: [batch, dim], of the sums.
+        indices: int64 [batch, pooling].
+        rows: of the table.
+    """
+    bags = torch.arange(indices.shape[0]).repeat_interleave(indices.shape[1])
+    none = torch.empty(0, dtype=torch.int64)  # for means and maxima alone
+    found: torch.Tensor = torch.ops.aten._embedding_bag_dense_backward(
+        gradient, indices.flatten(), bags, none, none, rows, False, 0, None
+    )
+    return found
 
 
 def _fake(
