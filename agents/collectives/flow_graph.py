@@ -7,11 +7,16 @@ a flow's bytes all there at its destination. An event on another rank is told by
 
 A flow may *follow* another one: it sends on the bytes that come by that one, block by block, as
 they come. Flows with the same bytes from one rank to several others may be one *multicast*: the
-source sends the bytes once, and the switches bring them to all.
+source sends the bytes once, and the switches bring them to all. Waits of all ranks may be one
+*sum*: when each of them has begun, the switches add what their ranks have, and the waits are over
+where the sums have come.
+
+Waits may share *workgroups*: a rank carries out only so many of them at a time. Of those that could
+begin, the one with the lowest number takes a workgroup that is free.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import NamedTuple
@@ -66,6 +71,25 @@ class Multicast:
 
 
 @dataclass(frozen=True)
+class Sum:
+    """Describe waits of all ranks that are one sum of float32 numbers by the switches. Columns have
+    an entry for each rank."""
+
+    waits: tuple[int, ...]
+    size_bytes: int
+    offset: tuple[int, ...]
+    """The place of the first byte that a rank contributes, in its buffer..."""
+    target: tuple[int, ...]
+    """... and of the first byte of the sums, in its output."""
+    owner: int = NONE
+    """The rank that alone gets the sums, or `NONE` if all do."""
+
+    def gets(self, rank: int) -> bool:
+        """Return whether a rank gets the sums."""
+        return self.owner in (NONE, rank)
+
+
+@dataclass(frozen=True)
 class FlowGraph:
     """A graph of flows says what each task waits for; see the module. Tasks are numbered from 0,
     and columns have an entry for each.
@@ -100,6 +124,13 @@ class FlowGraph:
     places: FlowPlaces | None = None
     """Where the bytes are. None: the flows that a rank sends follow each other in its buffer in
     order, and those that come to it in its output."""
+    sums: tuple[Sum, ...] = ()
+    """What switches add, in the order in which all ranks contribute."""
+    pool: tuple[int, ...] = ()
+    """For each task, the pool of workgroups that it needs one of, or `NONE`. Empty: none needs
+    any."""
+    pools: tuple[int, ...] = ()
+    """How many workgroups of each pool a rank has."""
 
     def __post_init__(self) -> None:
         tasks, edges = len(self.source), len(self.cause)
@@ -110,12 +141,14 @@ class FlowGraph:
             "flows: columns of different lengths",
         )
         refuse(not 0 < tasks <= MAX_TASKS, f"{tasks} flows and waits: 1 to {MAX_TASKS} are valid")
-        for column in (self.follows, self.multicast):
+        for column in (self.follows, self.multicast, self.pool):
             refuse(column and len(column) != tasks, "flows: columns of different lengths")
         self._check_tasks()
         self._check_followers()
         self._check_multicasts()
         self._check_places()
+        self._check_sums()
+        self._check_pools()
         self._check_dependencies()
 
     def _check_tasks(self) -> None:
@@ -191,6 +224,43 @@ class FlowGraph:
         )
         for flow in flows[outside].tolist()[:1]:
             raise InputError(f"flow {flow}: its bytes are outside the memory of its ranks")
+
+    def _check_sums(self) -> None:
+        places = self.places
+        refuse(self.sums and places is None, "flows: sums need places")
+        for number, each in enumerate(self.sums):
+            columns = each.waits, each.offset, each.target
+            ranks = range(len(each.waits))
+            fits = (
+                places is not None
+                and {len(column) for column in columns} == {self.ranks}
+                and all(0 <= wait < len(self.source) for wait in each.waits)
+                and all(
+                    (self.source[wait], self.destination[wait]) == (rank, rank)
+                    for rank, wait in zip(ranks, each.waits, strict=True)
+                )
+                and each.size_bytes > 0
+                and each.size_bytes % 4 == 0
+                and (each.owner == NONE or each.owner in ranks)
+                and all(
+                    0 <= offset <= places.buffer_bytes[rank] - each.size_bytes
+                    and 0 <= target <= places.output_bytes[rank] - each.size_bytes * each.gets(rank)
+                    for rank, offset, target in zip(ranks, each.offset, each.target, strict=True)
+                )
+            )
+            refuse(not fits, f"sum {number}: it is no wait of each rank with places for it")
+        waits = [wait for each in self.sums for wait in each.waits]
+        refuse(len({*waits}) < len(waits), "sums: a wait belongs to two of them")
+
+    def _check_pools(self) -> None:
+        refuse(min(self.pools, default=1) < 1, f"workgroups {self.pools}: a pool has 1 at least")
+        for task, pool in enumerate(self.pool):
+            fits = pool == NONE or (
+                0 <= pool < len(self.pools)
+                and self.source[task] == self.destination[task]
+                and task not in self.sum_of
+            )
+            refuse(not fits, f"task {task} needs a workgroup of pool {pool}, which is not for it")
 
     def _check_dependencies(self) -> None:
         table, tasks = self.table, len(self.source)
@@ -323,6 +393,11 @@ class FlowGraph:
         return np.array([flow for flow in self.flows.tolist() if flow not in later], np.int64)
 
     @cached_property
+    def sum_of(self) -> dict[int, int]:
+        """Return by wait the number of the sum that it belongs to."""
+        return {wait: number for number, each in enumerate(self.sums) for wait in each.waits}
+
+    @cached_property
     def _first_blocks(self) -> dict[int, IntArray]:
         return {}
 
@@ -341,8 +416,9 @@ class FlowGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Return the bytes of all flows."""
-        return int(self.table.size_bytes.sum())
+        """Return the bytes of all flows, and of what ranks contribute to sums."""
+        added = sum(each.size_bytes * len(each.waits) for each in self.sums)
+        return int(self.table.size_bytes.sum()) + added
 
     @cached_property
     def at_rank(self) -> IntArray:
@@ -382,8 +458,25 @@ class FlowGraph:
         ended: dict[int, int] = {}
         begun: dict[int, int] = {}
         due: list[tuple[int, int]] = []
+        contributed: dict[int, int] = {}
+        """How many waits of a sum have begun."""
+
+        workgroups = Workgroups(self)
 
         def begin(task: int, now_ns: int) -> None:
+            if workgroups.needs(task):
+                workgroups.ready(task)
+                return
+            number = self.sum_of.get(task)
+            if number is not None:
+                waits = self.sums[number].waits
+                contributed[number] = contributed.get(number, 0) + 1
+                if contributed[number] == len(waits):  # the last of them: tasks begin in order
+                    bits = 8 * self.sums[number].size_bytes
+                    over_ns = now_ns + (bits * 10**9 // rate_bps if rate_bps else 0)
+                    for wait in waits:
+                        heapq.heappush(due, (over_ns + self.delay_ns[wait], wait))
+                return
             begun[task] = now_ns + self._span_ns(task, rate_bps)
             end(task, now_ns)
 
@@ -396,6 +489,8 @@ class FlowGraph:
         for task, needed in enumerate(left):
             if not needed:
                 begin(task, 0)
+        for each in workgroups.taken():
+            heapq.heappush(due, (self.delay_ns[each], each))
         while due:
             now_ns, task = heapq.heappop(due)
             ended[task] = now_ns
@@ -405,6 +500,10 @@ class FlowGraph:
                     begin(following, now_ns)
             for follower in followers.get(task, ()):
                 end(follower, now_ns)
+            if workgroups.needs(task):
+                workgroups.leave(task)
+            for each in workgroups.taken():
+                heapq.heappush(due, (now_ns + self.delay_ns[each], each))
         return ended
 
     def span_ns(self, rate_bps: int) -> int:
@@ -414,6 +513,43 @@ class FlowGraph:
     def _span_ns(self, task: int, rate_bps: int) -> int:
         bits = 8 * self.size_bytes[task]
         return self.delay_ns[task] + (bits * 10**9 // rate_bps if rate_bps else 0)
+
+
+class Workgroups:
+    """Workgroups of ranks know which waits have one, and which could begin if they had."""
+
+    def __init__(self, graph: FlowGraph) -> None:
+        self._graph = graph
+        self._free: dict[tuple[int, int], int] = {}
+        """By rank and pool."""
+        self._ready: dict[tuple[int, int], list[int]] = {}
+        """Heaps of waits."""
+        self._changed: set[tuple[int, int]] = set()
+
+    def needs(self, task: int) -> bool:
+        """Return whether a task needs a workgroup."""
+        return bool(self._graph.pool) and self._graph.pool[task] != NONE
+
+    def ready(self, task: int) -> None:
+        """Note that a wait could begin if it had a workgroup."""
+        key = self._graph.source[task], self._graph.pool[task]
+        self._free.setdefault(key, self._graph.pools[key[1]])
+        heapq.heappush(self._ready.setdefault(key, []), task)
+        self._changed.add(key)
+
+    def leave(self, task: int) -> None:
+        """Note that a wait has no use for its workgroup any more."""
+        key = self._graph.source[task], self._graph.pool[task]
+        self._free[key] += 1
+        self._changed.add(key)
+
+    def taken(self) -> Iterator[int]:
+        """Yield the waits that begin now, since there are workgroups for them."""
+        for key in sorted(self._changed):
+            while self._free[key] and self._ready[key]:
+                self._free[key] -= 1
+                yield heapq.heappop(self._ready[key])
+        self._changed.clear()
 
 
 def _by_rank(flows: IntArray, rank_of: IntArray) -> dict[int, IntArray]:
@@ -467,6 +603,10 @@ class GraphBuilder:
         self._multicast: list[int] = []
         self._places: list[Place] = []
         self._multicasts = 0
+        self._sums: list[Sum] = []
+        self._pool: list[int] = []
+        self.pools: list[int] = []
+        """How many workgroups of each pool a rank has."""
 
     @property
     def flows(self) -> int:
@@ -509,10 +649,18 @@ class GraphBuilder:
 
     def wait(
         self, rank: int, delay_ns: int = 0, after: Iterable[tuple[int, int]] = (),
-        needed: int | None = None,
+        needed: int | None = None, *, pool: int = NONE,
     ) -> int:  # fmt: skip
-        """Add a wait for some events, or for so many of them, and return its number."""
-        return self._add((rank, rank, 0, delay_ns), after, needed)
+        """Add a wait for some events, or for so many of them, and return its number.
+
+        Args:
+            pool: the pool of workgroups that it needs one of.
+        """
+        return self._add((rank, rank, 0, delay_ns), after, needed, pool=pool)
+
+    def add(self, added: Sum) -> None:
+        """Add that waits are one sum; all ranks contribute in the order of these calls."""
+        self._sums.append(added)
 
     def build(
         self, buffer_bytes: Sequence[int] | None = None, output_bytes: Sequence[int] = ()
@@ -529,14 +677,18 @@ class GraphBuilder:
             return FlowGraph(*columns)
         memory, offset, target = list(zip(*self._places, strict=True)) or [()] * 3
         places = FlowPlaces(memory, offset, target, tuple(buffer_bytes), tuple(output_bytes))
-        return FlowGraph(*columns, (*self._follows,), (*self._multicast,), places)
+        follows, multicast = (*self._follows,), (*self._multicast,)
+        return FlowGraph(
+            *columns, follows, multicast, places, (*self._sums,), (*self._pool,), (*self.pools,)
+        )
 
     def _add(
         self, task: tuple[int, int, int, int], after: Iterable[tuple[int, int]],
         needed: int | None, place: Place | None = None, follows: int = NONE,
-        multicast: int = NONE,
+        multicast: int = NONE, pool: int = NONE,
     ) -> int:  # fmt: skip
         number = len(self._tasks)
+        self._pool.append(pool)
         self._places.append(place or Place(0, 0, 0))
         self._follows.append(follows)
         self._multicast.append(multicast)

@@ -10,18 +10,25 @@ message (`Kind.HAPPENED`).
 A flow that follows another one posts each block when it has come. A multicast leaves by its group;
 when all of it has left, its source says so to every destination (`Kind.SENT`), which reads what it
 misses from the source's memory by RDMA READ, and answers when it has everything (`Kind.GOT`).
+
+What switches add is posted to the aggregation queue pair, whose reductions all ranks post in the
+same order. So a sum whose turn has not come waits for those before it.
+
+What waits of workgroups compute is computed here when they are over; or, if it is to take the time
+that it takes, by whoever drives the agent (`FlowsOperation.take_work`), who says when it has ended.
 """
 
 import heapq
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
-from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph
+from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph, Workgroups
 from weft.agents.collectives.multicast_flows import MulticastFlows
 from weft.agents.collectives.names import GIVEN
 from weft.agents.collectives.operation import (
@@ -29,12 +36,15 @@ from weft.agents.collectives.operation import (
     Operation,
     OperationReport,
     Ticket,
+    Work,
     WrittenBytes,
 )
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Blocks, Bytes, block_bytes
+from weft.agents.fused.computation import program_of
+from weft.agents.transport.aggregation import DataKind
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError, refuse
+from weft.base.errors import InputError, ProtocolError, refuse
 
 BLOCKS_UNDER_WAY = 8
 """How many blocks each line of flows has under way for each lane: enough to fill a link, but not
@@ -132,8 +142,17 @@ class FlowsOperation(Operation):
         self._targets = {graph.destination[flow] for flow in self._outgoing}
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the targets' memory."""
+        self._sums = _Sums(communicator, request, buffer, output) if graph.sums else None
+        computation = request.computation
         self._schedule = Schedule(graph, rank)
-        self._alone = request.algorithm == GIVEN
+        if computation is not None:
+            program, memories = program_of(computation, rank, request.number), (buffer, output)
+            program.gather(output)
+            self._schedule = Schedule(
+                graph, rank, lambda wait: program.run(wait, memories),
+                computes_elsewhere=computation.measured,
+            )  # fmt: skip
+        self._alone = request.algorithm == GIVEN and computation is None
         self._lines: dict[int, _Line] = {}
         """The lines by flow, or by destination."""
         self._turns: deque[_Line] = deque()
@@ -198,6 +217,10 @@ class FlowsOperation(Operation):
 
     def completed(self, ticket: Ticket, now_ns: int) -> None:
         """Take note that an RDMA WRITE is complete; the last one of a flow is an event."""
+        if isinstance(ticket.detail, SumPosted):
+            self._summed(ticket.detail.number, now_ns)
+            self._proceed(now_ns)
+            return
         self._posts.completed(ticket)
         if not isinstance(ticket.detail, WrittenBytes):
             self._casts.completed(ticket)
@@ -274,9 +297,30 @@ class FlowsOperation(Operation):
             chunks_duplicate=casts.chunks_read_twice + sum(sink.duplicates for sink in sinks),
         )
 
+    def take_work(self) -> list[Work]:
+        """Return what is to be computed elsewhere from now on."""
+        found, self._schedule.computing = self._schedule.computing, []
+        return [Work(self._number, wait, partial(self._schedule.compute, wait)) for wait in found]
+
+    def computed(self, wait: int, began_ns: int, now_ns: int) -> None:
+        """Take note that what a wait computes is there."""
+        self._moments.append(Moment(wait, "began", began_ns))
+        self._moments.append(Moment(wait, "over", now_ns))
+        self._schedule.end_computing(wait, now_ns)
+        self._proceed(now_ns)
+
     def close(self) -> None:
         """Receive nothing more."""
         self._casts.detach()
+        if self._sums is not None:
+            self._sums.close()
+
+    def _summed(self, number: int, now_ns: int) -> None:
+        assert self._sums is not None
+        self._sums.left -= 1
+        wait = self._graph.sums[number].waits[self._communicator.rank]
+        self._moments.append(Moment(wait, "over", now_ns))
+        self._schedule.end(wait, now_ns)
 
     def _received(self, flow: int, now_ns: int) -> None:
         self._moments.append(Moment(flow, "received", now_ns))
@@ -307,6 +351,8 @@ class FlowsOperation(Operation):
         if self._graph.places is not None:
             self._moments += [Moment(task, "over", at_ns) for task, at_ns in schedule.over]
         schedule.over.clear()
+        if self._sums is not None:
+            self._sums.post(schedule.held)
         while schedule.notices:
             peer, edge = schedule.notices.popleft()
             self._posts.send(peer, Control(Kind.HAPPENED, self._number, address=edge))
@@ -365,11 +411,74 @@ def _outgoing(graph: FlowGraph, rank: int, block_size: int) -> dict[int, _Sendin
     return {row[0]: _Sending(*row) for row in rows}
 
 
-class Schedule:
-    """A schedule knows which of one rank's tasks can begin. It sends nothing itself."""
+@dataclass(frozen=True)
+class SumPosted:
+    """The detail of a reduction's ticket says which sum of the graph it is."""
 
-    def __init__(self, graph: FlowGraph, rank: int) -> None:
+    number: int
+
+
+class _Sums:
+    """Post what a rank contributes to sums, in order."""
+
+    def __init__(
+        self, communicator: Communicator, request: Request, buffer: Bytes, output: Bytes
+    ) -> None:
+        assert request.flows is not None
+        if communicator.aggregation is None:
+            raise InputError(
+                "flows: switches are to add, and the communicator has no aggregation job; make it "
+                "with one"
+            )
+        self._pair = communicator.aggregation
+        self._graph, self._rank, self._size = request.flows, communicator.rank, communicator.size
+        self._number = request.number
+        self._values, self._results = buffer.view(np.float32), output.view(np.float32)
+        self._next = 0
+        self.left = len(self._graph.sums)
+        """Sums that have not come."""
+
+    def post(self, held: set[int]) -> None:
+        """Post the sums whose turn has come, of those that can be contributed to."""
+        while self._next in held:
+            held.remove(self._next)
+            each, rank = self._graph.sums[self._next], self._rank
+            count = each.size_bytes // 4
+            values = self._values[each.offset[rank] // 4 :][:count]
+            target = self._results[each.target[rank] // 4 :][: count * each.gets(rank)]
+            shards = None
+            if each.owner != NONE:
+                shards = [count * each.gets(other) for other in range(self._size)]
+            ticket = Ticket(self._number, "switches to add", SumPosted(self._next))
+            self._pair.post_reduction(
+                values, target, DataKind.FLOAT32, self._number, shards=shards, context=ticket
+            )
+            self._next += 1
+
+    def close(self) -> None:
+        """Take part no more if not all sums have come."""
+        if self.left:
+            self._pair.stop("an operation was given up")
+
+
+class Schedule:
+    """A schedule knows which of one rank's tasks can begin. It sends nothing itself.
+
+    Args:
+        over: is called with each wait that is over, before anything else begins by that.
+        computes_elsewhere: whether that is done elsewhere for waits that have a workgroup.
+    """
+
+    def __init__(
+        self, graph: FlowGraph, rank: int, over: Callable[[int], None] = lambda wait: None,
+        *, computes_elsewhere: bool = False,
+    ) -> None:  # fmt: skip
         self._graph = graph
+        self.compute = over
+        self._elsewhere = computes_elsewhere
+        self.computing: list[int] = []
+        """Waits that have got a workgroup and that nobody has looked at, if they are computed
+        elsewhere."""
         self._rank = rank
         self._own: set[int] = set((graph.table.source == rank).nonzero()[0].tolist())
         self._left = {task: graph.needed[task] for task in self._own}
@@ -381,17 +490,21 @@ class Schedule:
         """Dependencies of which others have said that the event has happened."""
         self._due: list[tuple[int, int]] = []
         """(time, task), a heap."""
+        self._workgroups = Workgroups(graph)
         self.notices: deque[tuple[int, int]] = deque()
         """(rank, dependency) that this rank has to tell."""
         self.over: list[tuple[int, int]] = []
         """(wait, when it was over) of waits that took time, which nobody has looked at yet."""
         self.unfinished = len(self._own)
         """Tasks of this rank that are not done."""
+        self.held: set[int] = set()
+        """Sums to which this rank can contribute, by number; `end` ends their waits."""
 
     def start(self, now_ns: int) -> None:
         """Start the operation, and with it the tasks that wait for nothing."""
         for task in sorted(task for task in self._own if not self._graph.needed[task]):
             self._begin(task, now_ns)
+        self._take_workgroups(now_ns)
 
     def happened(self, task: int, event: int, now_ns: int) -> None:
         """Take note that an event has happened on this rank, once for each event."""
@@ -402,6 +515,7 @@ class Schedule:
                 self._release(waiting, now_ns)
             else:
                 self.notices.append((self._graph.source[waiting], edge))
+        self._take_workgroups(now_ns)
 
     def hear(self, rank: int, edge: int, now_ns: int) -> None:
         """Hear from another rank that the event of a dependency has happened there.
@@ -419,6 +533,7 @@ class Schedule:
         refuse(edge in self._told, f"word of dependency {edge} a second time", ProtocolError)
         self._told.add(edge)
         self._release(graph.waiting[edge], now_ns)
+        self._take_workgroups(now_ns)
 
     def due(self, now_ns: int) -> list[int]:
         """Return the flows that begin now, in order; waits that are over have happened."""
@@ -428,10 +543,26 @@ class Schedule:
             if self._graph.destination[task] == self._rank:
                 if self._graph.delay_ns[task]:
                     self.over.append((task, due_ns))
+                if self._workgroups.needs(task):
+                    self._workgroups.leave(task)
+                if task in self._graph.sum_of:
+                    self.held.add(self._graph.sum_of[task])
+                    continue
+                self.compute(task)
                 self.happened(task, DONE, due_ns)
             else:
                 flows.append(task)
         return flows
+
+    def end(self, wait: int, now_ns: int) -> None:
+        """End a wait that does not end by time."""
+        self.compute(wait)
+        self.happened(wait, DONE, now_ns)
+
+    def end_computing(self, wait: int, now_ns: int) -> None:
+        """End a wait whose work was done elsewhere."""
+        self._workgroups.leave(wait)
+        self.happened(wait, DONE, now_ns)
 
     def deadline(self) -> int | None:
         """Return when `due` has something next, if nothing happens."""
@@ -444,10 +575,20 @@ class Schedule:
             (f"{self._left[each]} events before flow {each} can begin" for each in waiting), ""
         )
 
+    def _take_workgroups(self, now_ns: int) -> None:
+        for task in self._workgroups.taken():
+            if self._elsewhere:
+                self.computing.append(task)
+                continue
+            heapq.heappush(self._due, (now_ns + self._graph.delay_ns[task], task))
+
     def _release(self, task: int, now_ns: int) -> None:
         self._left[task] -= 1
         if not self._left[task]:
             self._begin(task, now_ns)
 
     def _begin(self, task: int, now_ns: int) -> None:
+        if self._workgroups.needs(task):
+            self._workgroups.ready(task)
+            return
         heapq.heappush(self._due, (now_ns + self._graph.delay_ns[task], task))

@@ -1,7 +1,9 @@
 """What the collectives have in common: the operation, its report, its posts and its phases."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control
@@ -18,7 +20,7 @@ class Moment:
     flow: int
     what: str
     """``begun`` or ``acknowledged``, at its source, or ``received``, at its destination; of a wait
-    that takes time, ``over``."""
+    that takes time, ``over``, and where that was not known before, ``began``."""
     at_ns: int
 
 
@@ -69,6 +71,16 @@ class Ticket:
     operation: int
     what: str
     detail: object = None
+
+
+class Work(NamedTuple):
+    """Say what an operation lets others compute."""
+
+    operation: int
+    wait: int
+    """Which wait of its graph that is."""
+    compute: Callable[[], None]
+    """Computes it, in any thread."""
 
 
 @dataclass(frozen=True)
@@ -219,6 +231,15 @@ class Operation:
     def deadline(self) -> int | None:
         """Return when `advance` must be called if nothing comes, or None."""
         return None
+
+    def take_work(self) -> list[Work]:
+        """Return what is to be computed elsewhere from now on; `computed` is told when it has
+        been."""
+        return []
+
+    def computed(self, wait: int, began_ns: int, now_ns: int) -> None:
+        """Take note that some work is done, which began at a time."""
+        raise NotImplementedError
 
     @property
     def attentive(self) -> bool:

@@ -23,6 +23,7 @@ from weft.agents.collectives.names import (
 )
 from weft.agents.collectives.tensors import Tensors
 from weft.agents.collectives.timing import operation_timeout_ns
+from weft.agents.fused.computation import Computation
 from weft.base.errors import InputError, refuse
 
 REQUIRED = object()
@@ -167,7 +168,9 @@ class Request:
     flows: FlowGraph | None = None
     """The flows of the collective flows, for which `counts` says nothing."""
     tensors: Tensors | None = None
-    """The slices of tensors that these flows carry. None: each carries bytes of its own."""
+    """The slices of tensors that these flows carry. None: each carries bytes of its own..."""
+    computation: Computation | None = None
+    """... or what the graph's waits compute."""
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: flow_algorithms()}
@@ -186,8 +189,10 @@ class Request:
             f"{self.collective}: flows have a graph, and bytes; nothing else has",
         )
         refuse(
-            self.tensors is not None and (self.flows is None or self.flows.places is None),
-            f"{self.collective}: tensors are carried by flows that have places",
+            (self.tensors or self.computation) is not None
+            and (self.flows is None or self.flows.places is None),
+            f"{self.collective}: tensors, and what is computed, are carried by flows that have "
+            "places",
         )
         refuse(
             self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"

@@ -130,7 +130,8 @@ class Workload:
             return self._output_bytes(rank) * (self.size > 1)
         flows = self.request.flows
         if flows is not None:
-            return sum(flows.sizes(flows.received_by(rank)))
+            come = sum(each.size_bytes * each.gets(rank) for each in flows.sums)
+            return come + sum(flows.sizes(flows.received_by(rank)))
         if self.request.collective == "alltoall":
             return (self.size - 1) * self._shards[rank]
         return self.buffer_bytes(rank) - self._shards[rank]
@@ -168,6 +169,9 @@ class Workload:
         if self.request.tensors is not None:
             yield from self.request.tensors.fill(rank, buffer, self._seed, self.request.number)
             return
+        if self.request.computation is not None:
+            yield from self.request.computation.fill(rank, buffer, self.request.number)
+            return
         if self._reducing:
             values = buffer.view(self.request.dtype)
             for first in range(0, len(values), SLICE_BYTES // 8):
@@ -192,6 +196,11 @@ class Workload:
             assert output is not None
             memories = [array.reshape(-1).view(np.uint8) for array in (buffer, output)]
             yield from self.request.tensors.checks(rank, memories, self._seed, self.request.number)
+            return
+        if self.request.computation is not None:
+            assert output is not None
+            memories = [array.reshape(-1).view(np.uint8) for array in (buffer, output)]
+            yield from self.request.computation.checks(rank, memories, self.request.number)
             return
         if self._reducing:
             assert output is not None

@@ -8,6 +8,7 @@ acknowledgements; buffers are filled and checked in slices between packets, outs
 import contextlib
 import gc
 import os
+import select
 import socket
 import sys
 import time
@@ -24,6 +25,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.series import BoundRequest, Series
 from weft.agents.collectives.workload import Workload
 from weft.agents.datagrams import ipv4
+from weft.agents.drivers.computing import Workers
 from weft.agents.drivers.messages import (
     Abort,
     Close,
@@ -115,6 +117,10 @@ class _Rank:
         """Counters when the operation began."""
         self._result: RankReport | None = None
         self._closed = False
+        self._workers: Workers | None = None
+        """The threads that compute, if operations want any."""
+        self._either = select.epoll()
+        """Wakes for what the runner says and for what the threads have done."""
 
     def run(self) -> None:
         # The pages that the fork shares are copied now, not in the timed part.
@@ -134,6 +140,8 @@ class _Rank:
                 if self._work is not None:
                     self._go_on(self._work)
         finally:
+            if self._workers is not None:
+                self._workers.close()
             self._driver.close()  # before the rendezvous sees the end: the port is free by then
 
     def _serve(self) -> None:
@@ -145,8 +153,15 @@ class _Rank:
         if self._series is not None:
             until_ns = min(until_ns, self._last_progress_ns + PROGRESS_NS)
         has_event = self._participant.machine.has_event
-        self._driver.run(until_ns, wake=self._channel.fileno(), until=has_event)
+        if self._workers is None:
+            self._driver.run(until_ns, wake=self._channel.fileno(), until=has_event)
+        else:
+            self._driver.run(
+                until_ns, wake=self._either.fileno(), until=lambda: has_event() or self._compute()
+            )
         now_ns = time.monotonic_ns()
+        if self._workers is not None:
+            self._compute()
         if self._start_ns is not None and now_ns >= self._start_ns:
             self._begin(now_ns)
         if self._series is None:
@@ -159,6 +174,29 @@ class _Rank:
             self._last_progress_ns = now_ns
             received = self._series.report(now_ns).received_bytes
             self._channel.send(ProgressMessage(received))
+
+    def _compute(self) -> bool:
+        """Let threads compute what operations want, and tell these of what is done. Return whether
+        the agent has something for its user."""
+        agent, workers = self._participant.rank_agent, self._workers
+        assert workers is not None
+        for each in workers.done():
+            refuse(each.error, f"computing failed: {each.error}", RunError)
+            agent.computed(each.work, each.began_ns, time.monotonic_ns())
+        for work in agent.take_work():
+            workers.begin(work)
+        return agent.has_event()
+
+    def _make_workers(self) -> None:
+        """Make the threads that compute, if the operation computes and takes as long as it
+        takes."""
+        request = self._operation.request
+        wanted = request.computation is not None and request.computation.measured
+        if wanted and self._workers is None:
+            assert request.flows is not None
+            self._workers = Workers(sum(request.flows.pools))
+            self._either.register(self._channel.fileno(), select.EPOLLIN)
+            self._either.register(self._workers.fileno(), select.EPOLLIN)
 
     def _take(self, message: Message) -> None:
         match message:
@@ -194,6 +232,7 @@ class _Rank:
 
     def _prepare(self) -> Iterator[None]:
         """Make the buffers and fill in what this rank contributes."""
+        self._make_workers()
         self._workloads = self._operation.workloads(self._team, self._config.teams[self._team])
         before, self._jobs = self._jobs, []
         for index, workload in enumerate(self._workloads):

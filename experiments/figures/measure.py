@@ -15,6 +15,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.figures.kept import Kept, metrics_of, rows_of
 from weft.experiments.results.results import Run
+from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.runner import run as run_experiment
 from weft.experiments.runs.simulation import simulate
@@ -132,10 +133,12 @@ def _are_enough(few: Sequence[Sequence[Timed]]) -> bool:
 
 
 def _simulate(scenario: Scenario) -> list[Timed]:
+    scenario = slowed(scenario)
     found = []
     for algorithm, repetition, _ in scenario.runs():
         began_s = time.process_time()  # whatever else the machine does
         run = simulate(scenario, program_of(scenario), algorithm, repetition, lambda _: None)
+        run = compared(run, scenario)
         found.append((run, time.process_time() - began_s))
     return found
 

@@ -17,6 +17,7 @@ from weft.experiments.interface.collectives import fields_of, network_of, scenar
 from weft.experiments.interface.commands import Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.results.results import Run
+from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
 from weft.experiments.runs.runner import check_capacity, check_hosts, check_ways
@@ -364,6 +365,7 @@ class Net:
         """
         fields = {**self._fields, **fields_of(collective, options)}
         scenario = scenario_on(self._scenario.network(), collective, self._scenario, **fields)
+        scenario = slowed(scenario)
         check_capacity(scenario)
         check_ways(scenario, self._as_it_is())
         (algorithm, repetition, _), *_ = scenario.runs()
@@ -374,6 +376,7 @@ class Net:
         testbed = self.backend.testbed(scenario, self.controller)
         testbed.failed = self.down
         run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
+        run = compared(run, scenario)
         self._plan()  # as it was before: a collective may have pinned paths, or sprayed
         return run
 

@@ -170,6 +170,39 @@ class StepTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return max(0, self.step_ns - self.alone_ns)
 
 
+class FusedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold what an operator takes, against its computation and its communication alone.
+
+    When workgroups were at work is a list for each property, in ns from the common start.
+    """
+
+    clock: str
+    """``modelled``: computing takes the time that the declared device takes; ``measured``: what it
+    took on this machine's processors."""
+    compute_ns: int
+    """What the slowest rank takes to compute if nothing is sent..."""
+    communication_ns: int
+    """... and what the communication takes if nothing has to be computed."""
+    bound_ns: int
+    """The longer of both: less is not possible."""
+    rank: list[int]
+    workgroup: list[int]
+    what: list[str]
+    """``tile``, or ``put``."""
+    begin_ns: list[int]
+    end_ns: list[int]
+
+    @property
+    def serial_ns(self) -> int:
+        """Return what computing takes, and after it communicating."""
+        return self.compute_ns + self.communication_ns
+
+    @property
+    def most_gain(self) -> float:
+        """Return how many times as fast the operator is at best as one after the other."""
+        return self.serial_ns / self.bound_ns if self.bound_ns else 1.0
+
+
 class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Say whether links, not processors, were the bottleneck, so that the figures can be
     believed."""
@@ -256,8 +289,17 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The flows, for a run of the collective ``flows``."""
     step: StepTimes | None = None
     """When stages computed, for a run of the collective ``pipeline``."""
+    fused: FusedTimes | None = None
+    """What computing and communicating take, for a run of the collective ``fused``."""
     accuracy: Accuracy | None = None
     """How far sums are off where they are rounded (``data`` of the scenario)."""
+
+    @property
+    def skew(self) -> float:
+        """Return by how much the first rank came to its end before the last one, as a part of the
+        time of the last."""
+        ends_ns = [rank.completion_ns for rank in self.ranks if rank.completion_ns]
+        return 1 - min(ends_ns) / max(ends_ns) if ends_ns else 0.0
 
     @property
     def retransmitted_packets(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from weft.agents.collectives.names import FLOWS
 from weft.base.units import format_rate, format_size
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.path_figures import PathFigures, imbalance, mean_figures, path_figures
@@ -307,6 +308,9 @@ def what_of(scenario: Mapping[str, Any]) -> str:
         return f"{title_of(collective)} of {scenario['workload']}"
     if collective == RESHARD:
         return resharding_title(scenario)
+    if collective == FUSED_OPERATORS:
+        size = format_size(int(scenario["size_bytes"]))
+        return f"{title_of(collective)} {scenario['operator']}, {size} in all"
     if collective == PIPELINE:
         return f"{title_of(collective)} of {scenario['model']}"
     sizes = scenario.get("sizes_bytes") or [scenario["size_bytes"]]

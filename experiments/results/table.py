@@ -200,6 +200,7 @@ def _caption(summaries: Sequence[Summary], several: bool) -> str:
             text += "; error: of sums, rms over that of the exact ones, max over what is added"
         return text
     text += _step_times(summaries)
+    text += _fused_times(summaries)
     text += _flow_times(summaries)
     for each in summaries:
         if len(each.phases_ns) > 1 and each.slowest:
@@ -265,6 +266,25 @@ def _step_times(summaries: Sequence[Summary]) -> str:
                 f"\n{each.algorithm}: bubble {100 * step.bubble:.1f} % of the step, communication "
                 f"exposed {short_duration(step.exposed_ns)}, activations of {peaks} micro-batches"
             )
+    return text
+
+
+def _fused_times(summaries: Sequence[Summary]) -> str:
+    """Say, for fused operators, what their parts take alone, and how near the best they come."""
+    text = ""
+    for each in summaries:
+        runs = [run for run in each.verified or [each.shown] if run.fused and run.completion_ns]
+        if not runs:
+            continue
+        run = runs[0]
+        fused = run.fused
+        assert fused is not None and run.completion_ns is not None
+        text += (
+            f"\n{each.algorithm}: computing ({fused.clock}) {short_duration(fused.compute_ns)} and "
+            f"communicating {short_duration(fused.communication_ns)}, each alone; "
+            f"{fused.serial_ns / run.completion_ns:.2f} times as fast as one after the other, of "
+            f"{fused.most_gain:.2f} at best; ranks end {100 * run.skew:.1f} % apart"
+        )
     return text
 
 

@@ -15,10 +15,11 @@ from weft.agents.drivers.launcher import Launcher
 from weft.agents.drivers.rendezvous import Rendezvous, RunProgress
 from weft.agents.participant import Cast
 from weft.agents.ranks import OperationConfig, RankConfig, RankReport
-from weft.base.errors import RunError
+from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, Run
+from weft.experiments.runs.alone import Alone, compared, parts_of
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
@@ -357,6 +358,7 @@ def _run_point(
 ) -> bool:
     """Run everything of a point; return whether the network is whole."""
     operations = list(point.scenario.runs())
+    alone_ns: dict[str, int] = {}
     for index, (algorithm, repetition, label) in enumerate(operations):
         predicted_ns = predictions.get((algorithm, repetition))
         try:
@@ -365,6 +367,7 @@ def _run_point(
                 testbed.world.blaming_the_dead(),
             ):
                 run = operate(testbed, algorithm, repetition, advance, predicted_ns)
+                run = compared(run, point.scenario, _alone(testbed, run, alone_ns))
         except RunError as error:
             # Something that the network consists of is gone: keep what there is, and end.
             runs.append(broken_off(point.scenario, algorithm, repetition, str(error)))
@@ -376,6 +379,28 @@ def _run_point(
         runs.append(run)
         progress.tell("run", **of_run(run))
     return True
+
+
+def _alone(testbed: EmulatedTestbed, run: Run, known_ns: dict[str, int]) -> Alone | None:
+    """Return what the parts of an operator take alone on this machine, if its time is this
+    machine's.
+
+    Args:
+        known_ns: what was measured before, by algorithm.
+
+    Raises:
+        RunError: a part did not verify.
+    """
+    if run.fused is None or run.completion_ns is None or run.fused.clock != "measured":
+        return None
+    found = []
+    for part in parts_of(run.algorithm):
+        if part not in known_ns:
+            took_ns = operate(testbed, part, run.repetition, lambda _: None).completion_ns
+            refuse(took_ns is None, f"{part} of {run.algorithm} alone failed", RunError)
+            known_ns[part] = took_ns or 0
+        found.append(known_ns[part])
+    return Alone(*found)
 
 
 def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:

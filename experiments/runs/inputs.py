@@ -22,7 +22,8 @@ from weft.controller.features import aggregation, multicast
 from weft.controller.features.feature import Demand
 from weft.controller.features.program import featured_program
 from weft.controller.program_names import ProgramNames
-from weft.experiments.scenario.choices import CARRYING
+from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.experiments.scenario.choices import PLACED
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import kinds_of, scheme_in
@@ -86,7 +87,7 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
 
 
 def _request_of(scenario: Scenario, algorithm: str) -> Request:
-    if scenario.collective in CARRYING:
+    if scenario.collective in PLACED:
         return _flows_request_of(scenario, algorithm)
     return request_of(
         scenario,
@@ -100,20 +101,27 @@ def _request_of(scenario: Scenario, algorithm: str) -> Request:
 
 
 def _flows_request_of(scenario: Scenario, algorithm: str) -> Request:
-    """Return the request of flows that carry tensors."""
-    carried = scenario.carried(algorithm)
+    """Return the request of flows that carry tensors, or what ranks compute."""
+    if scenario.collective == FUSED_OPERATORS:
+        fused = scenario.fused(algorithm)
+        graph, more = fused.graph, dict[str, Any](computation=fused.computation)
+        # All ranks multicast at the same time, and links to hosts carry what all others send.
+        at_once = max(1, len({members[0] for members in graph.groups}) - 1)
+    else:
+        carried = scenario.carried(algorithm)
+        graph, at_once = carried.graph, 1
+        more = dict[str, Any](tensors=carried.tensors, block_bytes=carried.block_bytes)
     return request_of(
         scenario,
         scenario.ranks,
         FLOWS,
         GIVEN,
-        pace_bps=_pace_of_groups_bps(scenario, carried.graph.groups),
+        pace_bps=_pace_of_groups_bps(scenario, graph.groups) // at_once,
         lanes=_assignment(scenario, algorithm).pieces,
-        flows=carried.graph,
-        tensors=carried.tensors,
+        flows=graph,
         dtype="uint8",
-        block_bytes=carried.block_bytes,
         counts=0,
+        **more,
     )
 
 
@@ -247,7 +255,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
 
 def _group_members(scenario: Scenario, algorithm: str) -> tuple[tuple[int, ...], ...]:
     """Return the ranks of each multicast group, if it is not all of them."""
-    if scenario.collective not in CARRYING or not algorithm:
+    if scenario.collective not in PLACED or not algorithm:
         return ()
     return scenario.flow_graph(algorithm).groups
 
@@ -296,7 +304,7 @@ def plan_of(
     roots = _roots(network, jobs, without)
     groups = min(roots, len(jobs[0]), MAX_GROUPS)
     groups = max(1, groups // scenario.workers) * scenario.workers if roots else 0
-    if scenario.collective in CARRYING:
+    if scenario.collective in PLACED:
         groups = 0
     demand = Demand(
         jobs,

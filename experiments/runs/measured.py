@@ -10,11 +10,13 @@ import msgspec
 from weft.agents.collectives.workload import Workload
 from weft.agents.ranks import RankReport
 from weft.controller import Controller, LinkCounters
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.results.results import (
     Accuracy,
     Fidelity,
     FlowTimes,
+    FusedTimes,
     LinkResult,
     RankResult,
     Run,
@@ -222,6 +224,7 @@ def assemble(
         load_bin_ns=load_bin_ns,
         flows=flows_of(scenario, algorithm, reports),
         step=step_of(scenario, algorithm, reports),
+        fused=fused_times_of(scenario, algorithm, reports),
         accuracy=accuracy_of(reports),
     )
 
@@ -289,6 +292,48 @@ def step_of(scenario: Scenario, algorithm: str, reports: Sequence[RankReport]) -
         alone.ideal_ns,
         alone.step_ns,
     )
+
+
+def fused_times_of(
+    scenario: Scenario, algorithm: str, reports: Sequence[RankReport]
+) -> FusedTimes | None:
+    """Return when the workgroups of a fused operator were at work; None for anything else. What
+    its communication takes alone is filled in by `weft.experiments.runs.alone.compared`."""
+    if scenario.collective != FUSED_OPERATORS:
+        return None
+    plan = scenario.fused(algorithm)
+    moments = list(chain.from_iterable(report.moments for report in reports))
+    over_ns = {task: at_ns for task, what, at_ns in moments if what == "over"}
+    began_ns = {task: over_ns[task] - plan.graph.delay_ns[task] for task in over_ns}
+    began_ns |= {task: at_ns for task, what, at_ns in moments if what == "began"}
+    known = [each for each in plan.computing if each.task in over_ns]
+    known.sort(key=lambda each: (each.rank, over_ns[each.task]))
+    spans = [(each.rank, began_ns[each.task], over_ns[each.task]) for each in known]
+    return FusedTimes(
+        scenario.clock or "modelled",
+        plan.compute_ns,
+        0,
+        plan.compute_ns,
+        [each.rank for each in known],
+        workgroups_of(spans),
+        [each.what for each in known],
+        [begin_ns for _, begin_ns, _ in spans],
+        [end_ns for _, _, end_ns in spans],
+    )
+
+
+def workgroups_of(spans: Sequence[tuple[int, int, int]]) -> list[int]:
+    """Return a workgroup for each of (rank, begin, end), so that none is at two at a time."""
+    free: dict[int, list[tuple[int, int]]] = {}
+    found = [0] * len(spans)
+    for place in sorted(range(len(spans)), key=lambda place: (spans[place][1], place)):
+        rank, begin_ns, end_ns = spans[place]
+        mine = free.setdefault(rank, [])
+        able = [number for number, (until_ns, _) in enumerate(mine) if until_ns <= begin_ns]
+        number = able[0] if able else len(mine)
+        mine[number : number + 1] = [(end_ns, number)]
+        found[place] = number
+    return found
 
 
 def _received_bytes(scenario: Scenario, algorithm: str) -> int:

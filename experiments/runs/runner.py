@@ -23,6 +23,7 @@ from weft.experiments.paths.registry import scheme_of
 from weft.experiments.resharding.load import check_memory
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.results import Results, Run
+from weft.experiments.runs.alone import calibrated, compared
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.inputs import program_of
@@ -160,6 +161,8 @@ def _run(
     with progress.stage("compile", "Compile the P4 program"):
         scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
         programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
+    experiment = calibrated(experiment, progress)
+    networks = _networks(experiment.points)
     begin()
     done: dict[Point, list[Run]] = {}
     for index, points in enumerate(networks):
@@ -258,6 +261,7 @@ def _simulate(point: Point, program: ProgramFiles, progress: Progress) -> list[R
         with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
             try:
                 run = simulate(point.scenario, program, algorithm, repetition, advance)
+                run = compared(run, point.scenario)
             except RunError as error:
                 if not point.number:
                     raise

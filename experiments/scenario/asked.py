@@ -18,8 +18,20 @@ from weft.agents.collectives.names import (
     ROOTED,
     VECTORS,
 )
+from weft.agents.fused.tasks import ORDERS
 from weft.base.errors import refuse
 from weft.base.units import MAX_SEED, listed
+from weft.experiments.fused.names import (
+    CLOCKS,
+    DISPATCHES,
+    FUSED_OPERATORS,
+    SLICE_BYTES,
+    THREADS,
+    WORKGROUPS,
+)
+from weft.experiments.fused.names import OPERATORS as FUSED_KINDS
+from weft.experiments.fused.names import RATIO as FUSED_RATIO
+from weft.experiments.fused.names import WAYS as FUSED_WAYS
 from weft.experiments.paths.names import SCHEMES, described_schemes
 from weft.experiments.pipeline.names import (
     COMMUNICATION,
@@ -84,6 +96,7 @@ from weft.experiments.scenario.option import (
     FACTOR,
     FAULTS,
     FLAG,
+    FUSING,
     HOSTS,
     MULTICAST,
     NETWORK,
@@ -213,6 +226,14 @@ def _is_pipeline(asked: "Asked") -> bool:
     return asked.collective == PIPELINE
 
 
+def _check_between(name: str, value: float, low: float, high: float) -> None:
+    refuse(not low <= value <= high, f"{name} {value:g} is out of range: {low:g} to {high:g}")
+
+
+def _is_fused(asked: "Asked") -> bool:
+    return asked.collective == FUSED_OPERATORS
+
+
 def _is_carrying(asked: "Asked") -> bool:
     return asked.collective in CARRYING
 
@@ -235,6 +256,7 @@ OF_REDUCTIONS = "it is for reduce-scatter and allreduce"
 OF_MODELS = f"it is for {FLOWS} of a model"
 OF_RESHARDINGS = f"it is for {RESHARD}"
 OF_PIPELINES = f"it is for {PIPELINE}"
+OF_FUSED = f"it is for {FUSED_OPERATORS}"
 OF_CARRYING = f"it is for {' and '.join(CARRYING)}"
 
 
@@ -703,12 +725,13 @@ class Asked:
     slowdown: float | None = option(
         None,
         FACTOR,
-        "FSDP, flows: a layer takes X times as long as at 400 Gbit/s; pipeline: as at 10 Gbit/s.",
+        "FSDP, flows: a layer takes X times as long as at 400 Gbit/s; pipeline: as at 10 Gbit/s; "
+        "fused: as on the device.",
         group=WORKLOAD,
         otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}; pipeline "
-        f"{PIPELINE_SLOWDOWN:g}",
-        heeded=lambda asked: asked.collective in (FSDP, FLOWS, PIPELINE),
-        who=f"it is for {FSDP}, {FLOWS} and {PIPELINE}",
+        f"{PIPELINE_SLOWDOWN:g}; fused by ratio",
+        heeded=lambda asked: asked.collective in (FSDP, FLOWS, PIPELINE, FUSED_OPERATORS),
+        who=f"it is for {FSDP}, {FLOWS}, {PIPELINE} and {FUSED_OPERATORS}",
     )
     """FSDP, flows: how many times as long a model's layer takes as on links of 400 Gbit/s. Flows of
     a file are scaled only where it is given."""
@@ -931,6 +954,206 @@ class Asked:
         between=(0.0001, 1000),
         heeded=_is_pipeline,
         who=OF_PIPELINES,
+    )
+    operator: str | None = option(
+        None,
+        TEXT,
+        f"{'; '.join(f'{name}: {about}' for name, about in FUSED_KINDS.items())}.",
+        group=FUSING,
+        otherwise=next(iter(FUSED_KINDS)),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """The operator whose computation and communication are fused."""
+    ways: tuple[str, ...] = option(
+        (),
+        OptionKind("names", _names, listed=True),
+        "How bytes go; may be repeated. "
+        f"{', '.join(f'{name} ({about})' for name, about in FUSED_WAYS.items())}.",
+        group=FUSING,
+        name="way",
+        otherwise=next(iter(FUSED_WAYS)),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """How the bytes of an operator go. Each way is run fused and unfused, unless `algorithms` says
+    what is run."""
+    clock: str | None = option(
+        None,
+        TEXT,
+        f"Time to compute. {'; '.join(f'{name}: {about}' for name, about in CLOCKS.items())}.",
+        group=FUSING,
+        choices=tuple(CLOCKS),
+        otherwise=next(iter(CLOCKS)),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """Whether computing takes the time that the declared device takes, or that which it takes on
+    this machine's processors, a thread for each workgroup."""
+    ratio: float | None = option(
+        None,
+        replace(FACTOR, check=_check_between),
+        "Time to compute over time to communicate, each alone.",
+        group=FUSING,
+        otherwise=f"{FUSED_RATIO:g}",
+        between=(0.001, 1000),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """What the kernel takes alone over what the communication takes alone: the device is made as
+    slow as that needs. `slowdown` says how slow it is, in place of this."""
+    task_order: str | None = option(
+        None,
+        TEXT,
+        f"{'; '.join(f'{name}: {about}' for name, about in ORDERS.items())}.",
+        group=FUSING,
+        choices=tuple(ORDERS),
+        otherwise="by the operator",
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """The order in which a rank computes its tiles."""
+    slice_bytes: int | None = option(
+        None,
+        SIZE,
+        "The most that one put brings, as far as tiles are not larger.",
+        group=FUSING,
+        name="slice",
+        otherwise=SIZE.write(SLICE_BYTES),
+        between=(4, 1 << 30),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    workgroups: int | None = option(
+        None,
+        WHOLE,
+        "Workgroups of a device.",
+        group=FUSING,
+        otherwise=f"{WORKGROUPS}; measured {THREADS}",
+        between=(1, 1024),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    senders: int | None = option(
+        None,
+        WHOLE,
+        "Workgroups of them that only put, in a fused operator.",
+        group=FUSING,
+        otherwise="0",
+        between=(0, 1023),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    dispatch: str | None = option(
+        None,
+        TEXT,
+        "How tokens get to their experts: they are there; from rank to rank; replicated by "
+        "switches.",
+        group=FUSING,
+        choices=DISPATCHES,
+        otherwise=DISPATCHES[0],
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    rows: int | None = option(
+        None,
+        WHOLE,
+        "Samples, rows or tokens of the whole input.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 24),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    width: int | None = option(
+        None,
+        WHOLE,
+        "Columns of the result; of tables, numbers of a row.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 24),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    inner: int | None = option(
+        None,
+        WHOLE,
+        "What a multiplication sums over.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 24),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    tables: int | None = option(
+        None,
+        WHOLE,
+        "Embedding tables of all ranks.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 20),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    table_rows: int | None = option(
+        None,
+        WHOLE,
+        "Rows of a table.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 24),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    pooling: int | None = option(
+        None,
+        WHOLE,
+        "Rows of a table that are summed for a sample.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 16),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    experts: int | None = option(
+        None,
+        WHOLE,
+        "Experts of all ranks.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 16),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    top_k: int | None = option(
+        None,
+        WHOLE,
+        "Experts that a token goes to.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 16),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    imbalance: float | None = option(
+        None,
+        replace(FACTOR, check=_check_between),
+        "How uneven experts are wanted: expert e in proportion to (e + 1) ** -X.",
+        group=FUSING,
+        otherwise="0",
+        between=(0, 10),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    tile_rows: int | None = option(
+        None,
+        WHOLE,
+        "Rows of a tile.",
+        group=FUSING,
+        otherwise="the operator's",
+        between=(1, 1 << 24),
+        heeded=_is_fused,
+        who=OF_FUSED,
     )
     operations: int = option(
         1,

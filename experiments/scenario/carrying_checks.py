@@ -1,4 +1,5 @@
-"""Checks of what a scenario says of a resharding or a training step, and the defaults for them.
+"""Checks of what a scenario says of a resharding, a training step or a fused operator, and the
+defaults for them.
 
 What plans them is loaded only where there is one, since it takes numpy with it.
 """
@@ -7,6 +8,16 @@ from dataclasses import replace
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
+from weft.experiments.fused.names import (
+    FUSED,
+    FUSED_OPERATORS,
+    OPERATORS,
+    RATIO,
+    UNFUSED,
+    WAYS,
+    check_algorithm,
+)
+from weft.experiments.fused.names import algorithm_named as fused_algorithm
 from weft.experiments.pipeline.names import (
     COMMUNICATION,
     PIPELINE,
@@ -26,7 +37,7 @@ from weft.experiments.resharding.names import (
 )
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.shards import carried_of, resharding_options_of
+from weft.experiments.scenario.shards import carried_of, fused_of, resharding_options_of
 from weft.experiments.scenario.workload_checks import check_slowdown
 
 
@@ -38,8 +49,12 @@ def with_strategies(asked: Asked) -> Asked:
         choose("balance", name, tuple(BALANCES))
     for name in asked.communications:
         choose("communication", name, tuple(COMMUNICATION))
+    for name in asked.ways:
+        choose("way", name, tuple(WAYS))
     if asked.collective == PIPELINE:
         return _with_schedules(asked)
+    if asked.collective == FUSED_OPERATORS:
+        return _with_ways(asked)
     if asked.collective != RESHARD or not (asked.strategies or asked.balances):
         return asked
     names = tuple(
@@ -74,6 +89,61 @@ def _with_schedules(asked: Asked) -> Asked:
         "communication: name those, or algorithms, but not both",
     )
     return replace(asked, algorithms=names)
+
+
+def _with_ways(asked: Asked) -> Asked:
+    names = tuple(
+        fused_algorithm(kind, way)
+        for way in asked.ways or tuple(WAYS)[:1]
+        for kind in (UNFUSED, FUSED)
+    )
+    refuse(
+        bool(asked.ways) and asked.algorithms not in ((), names),
+        f"algorithms {shown(', '.join(asked.algorithms))} beside way: name ways, or algorithms, "
+        "but not both",
+    )
+    return replace(asked, algorithms=asked.algorithms or names)
+
+
+def with_fused(asked: Asked, ranks: int) -> Asked:
+    """Check a fused operator, and fill in how large it is."""
+    operator = asked.operator or next(iter(OPERATORS))
+    choose("operator", operator, tuple(OPERATORS))
+    for algorithm in asked.algorithms:
+        check_algorithm(operator, algorithm)
+    refuse(
+        asked.dtype not in ("", "float32"),
+        f"dtype {shown(asked.dtype)} means nothing for {FUSED_OPERATORS}: operators compute in "
+        "float32; leave it out",
+    )
+    refuse(
+        asked.slowdown is not None and not 0 <= asked.slowdown <= 1e12,
+        f"slowdown {asked.slowdown} is out of range: 0 to 1e12",
+    )
+    measured = asked.clock == "measured"
+    refuse(
+        measured and asked.world == "simulated",
+        "clock 'measured' means nothing in the simulated world, whose time is virtual: leave it "
+        "out, or choose world emulated",
+    )
+    refuse(
+        measured and (asked.ratio is not None or asked.slowdown not in (None, 0.0)),
+        "ratio and slowdown are for a declared device, and clock 'measured' takes this machine: "
+        "leave them out, and choose sizes, like --inner",
+    )
+    if measured:
+        asked = replace(asked, slowdown=0.0, predict=False)
+    ratio = RATIO if asked.ratio is None and asked.slowdown is None else asked.ratio
+    asked = replace(asked, operator=operator, ratio=ratio, dtype="float32")
+    for algorithm in asked.algorithms:
+        fused_of(asked, algorithm, ranks)
+    size_bytes = fused_of(asked, UNFUSED, ranks).graph.total_bytes
+    refuse(
+        asked.size_bytes not in (Asked.size_bytes, size_bytes),
+        f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "
+        "their own, like --rows and --width; leave it out",
+    )
+    return replace(asked, size_bytes=size_bytes)
 
 
 def with_pipeline(asked: Asked, ranks: int) -> Asked:

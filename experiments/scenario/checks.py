@@ -12,10 +12,12 @@ import msgspec
 from weft.agents.collectives.names import ALGORITHMS, FLOWS
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.pipeline.names import PIPELINE, parts_of_algorithm
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.carrying_checks import (
+    with_fused,
     with_pipeline,
     with_resharding,
     with_strategies,
@@ -31,6 +33,7 @@ from weft.experiments.scenario.choices import (
     MAX_SLOTS,
     MTUS,
     NOTICE_AFTER_NS,
+    PLACED,
     REDUCED_DTYPE,
     SLOTS,
     TOPOLOGIES,
@@ -229,6 +232,8 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked = with_resharding(asked, ranks)
     if asked.collective == PIPELINE:
         asked = with_pipeline(asked, ranks)
+    if asked.collective == FUSED_OPERATORS:
+        asked = with_fused(asked, ranks)
     asked = replace(
         asked,
         dtype=asked.dtype or (REDUCED_DTYPE if asked.reducing else DTYPE),
@@ -251,9 +256,7 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         len(asked.sizes_bytes) > ranks,
         f"sizes are {len(asked.sizes_bytes)} for {ranks} ranks: give at most one a rank",
     )
-    for size in (
-        asked.sizes_bytes or (asked.size_bytes,) if asked.collective not in CARRYING else ()
-    ):
+    for size in asked.sizes_bytes or (asked.size_bytes,) if asked.collective not in PLACED else ():
         item_bytes = item_bytes_of(asked.dtype)
         whole("size", size, 0, MAX_SIZE_BYTES)
         refuse(

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from weft.agents.collectives.names import FLOWS, algorithms, flow_algorithms
 from weft.base.errors import InputError, did_you_mean
 from weft.base.units import shown
+from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.experiments.fused.names import algorithms as fused_algorithms
 from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.pipeline.names import algorithms as pipeline_algorithms
 from weft.experiments.resharding.names import RESHARD
@@ -19,12 +21,15 @@ CHOICES = {
     FLOWS: flow_algorithms(),
     RESHARD: resharding_algorithms(),
     PIPELINE: pipeline_algorithms(),
+    FUSED_OPERATORS: fused_algorithms(),
 }
 """Algorithms by collective; a scenario that names none runs the first two."""
 COLLECTIVES = tuple(CHOICES)
 CARRYING = (RESHARD, PIPELINE)
 """The collectives that are flows which carry tensors."""
-GRAPHS = (FLOWS, *CARRYING)
+PLACED = (*CARRYING, FUSED_OPERATORS)
+"""The collectives that are flows with places in memory."""
+GRAPHS = (FLOWS, *PLACED)
 """The collectives that are graphs of flows (`weft.agents.collectives.flow_graph`)."""
 WORLDS = ("emulated", "simulated")
 SWITCHES = {"weft": "built in", "bmv2": "simple_switch_grpc"}

@@ -37,11 +37,12 @@ ADDING = "Switches that add"
 WORKLOAD = "Workloads"
 RESHARDING = "Resharding"
 PIPELINES = "Pipelines"
+FUSING = "Fused operators"
 FAULTS = "Faults"
 RUNS = "Runs"
 GROUPS = (
     TESTBED, NETWORK, TRANSPORT, OPERATION, UNICAST, MULTICAST, OPTCAST, ADDING, WORKLOAD,
-    RESHARDING, PIPELINES, FAULTS, RUNS,
+    RESHARDING, PIPELINES, FUSING, FAULTS, RUNS,
 )  # fmt: skip
 """The groups of options, in the order in which help has them."""
 

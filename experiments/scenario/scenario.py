@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
@@ -15,20 +16,24 @@ from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.placement import Placement
 from weft.experiments.scenario.resolve import resolve
 from weft.experiments.scenario.shape import network_of, placement_of
-from weft.experiments.scenario.shards import carried_of, flow_graph_of, shard_sizes_of
+from weft.experiments.scenario.shards import carried_of, flow_graph_of, fused_of, shard_sizes_of
 from weft.topo.faults import Fault, LinkLoss
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Topology
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.agents.fused.plan import Plan
     from weft.experiments.resharding.carrier import Carried
 
 
 def title_of(collective: str) -> str:
     """Return a collective's name in the form for titles: ``Reduce-Scatter``, ``FSDP
     interleaving``."""
-    titles = {FSDP: "FSDP interleaving", RESHARD: "Resharding", PIPELINE: "Training step"}
+    titles = {
+        FSDP: "FSDP interleaving", RESHARD: "Resharding", PIPELINE: "Training step",
+        FUSED_OPERATORS: "Operator",
+    }  # fmt: skip
     return titles.get(collective, collective.title())
 
 
@@ -71,6 +76,10 @@ class Scenario(Asked):
     def carried(self, algorithm: str) -> "Carried":
         """Return what a resharding or a training step sends, and the tensors that it carries."""
         return carried_of(self, algorithm, self.ranks)
+
+    def fused(self, algorithm: str) -> "Plan":
+        """Return a fused operator as a graph of flows, with what its waits compute."""
+        return fused_of(self, algorithm, self.ranks)
 
     @property
     def link_kind(self) -> LinkKind:

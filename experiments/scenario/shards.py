@@ -4,6 +4,13 @@ from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import VECTORS
+from weft.experiments.fused.names import (
+    FUSED_OPERATORS,
+    OPERATORS,
+    SLICE_BYTES,
+    THREADS,
+    WORKGROUPS,
+)
 from weft.experiments.pipeline.names import PIPELINE, PIPELINE_MODELS, PIPELINE_SLOWDOWN
 from weft.experiments.pipeline.options import PipelineOptions
 from weft.experiments.resharding.names import BALANCE, LOCAL_FACTOR
@@ -16,6 +23,7 @@ from weft.experiments.workloads.workload import WorkloadOptions, described_workl
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.agents.fused.plan import Plan
     from weft.experiments.pipeline.load import Training
     from weft.experiments.resharding.carrier import Carried
 
@@ -95,6 +103,43 @@ def training_of(asked: Asked, algorithm: str) -> "Training":
     )
 
 
+def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
+    """Return a fused operator as a graph of flows. Raises `InputError` for what makes no sense."""
+    from weft.agents.fused.operator import Sizes
+    from weft.experiments.fused.load import fused_plan, with_defaults
+    from weft.experiments.fused.options import FusedOptions
+
+    operator = asked.operator or next(iter(OPERATORS))
+    sizes = Sizes(
+        asked.rows or 0,
+        asked.width or 0,
+        asked.inner or 0,
+        asked.tables or 0,
+        asked.table_rows or 0,
+        asked.pooling or 0,
+        asked.experts or 0,
+        asked.top_k or 0,
+        asked.imbalance or 0.0,
+        asked.tile_rows or 0,
+        "" if asked.dispatch in (None, "none") else asked.dispatch or "",
+    )
+    return fused_plan(
+        FusedOptions(
+            operator,
+            algorithm,
+            ranks,
+            asked.seed,
+            with_defaults(operator, sizes),
+            asked.task_order or "",
+            asked.slice_bytes or SLICE_BYTES,
+            asked.workgroups or (THREADS if asked.clock == "measured" else WORKGROUPS),
+            asked.senders or 0,
+            asked.slowdown or 0.0,
+            asked.clock == "measured",
+        )
+    )
+
+
 def hosts_and_places(asked: Asked) -> tuple[tuple[str, ...], tuple[tuple[int, str], ...]]:
     """Return, for each rank, the name of its host, and the pod and the switch where that is."""
     network = network_of(asked)
@@ -133,6 +178,8 @@ def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
     makes none."""
     if asked.collective in CARRYING:
         return carried_of(asked, algorithm, ranks).graph
+    if asked.collective == FUSED_OPERATORS:
+        return fused_of(asked, algorithm, ranks).graph
     from weft.experiments.workloads.load import graph_of
 
     return graph_of(

@@ -139,10 +139,12 @@ def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
     sizes = sizing(table.size_bytes)
     ends = Transfers(table.source, table.destination, sizes)
     once = Transfers(*(each[graph.sent_once] for each in ends))
-    links = max(
-        # What comes to a host, and what leaves it, where a multicast leaves but once.
-        int(link_bytes(graph.ranks, [ends])[1].max()),
-        int(link_bytes(graph.ranks, [once])[0].max()),
-    )
+    # What leaves a host, where a multicast leaves but once, and what comes to it.
+    up, down = link_bytes(graph.ranks, [once])[0], link_bytes(graph.ranks, [ends])[1]
+    for each in graph.sums:
+        added = int(sizing(np.array([each.size_bytes], np.int64))[0])
+        up = up + added
+        down = down + np.array([added * each.gets(rank) for rank in range(graph.ranks)])
+    links = max(int(up.max()), int(down.max()))
     chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)
     return max(chain_ns, links * 8 * 10**9 // rate_bps)

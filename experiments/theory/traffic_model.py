@@ -10,6 +10,12 @@ from dataclasses import replace
 import numpy as np
 
 from weft.agents.collectives.algorithm import Algorithm
+from weft.agents.collectives.algorithms.switch_model import (
+    SwitchTraffic,
+    switch_frames,
+    switch_payload,
+    switch_tier_bytes,
+)
 from weft.agents.collectives.flow_graph import NONE, FlowGraph
 from weft.agents.collectives.names import BLOCK_BYTES, BLOCKS_PER_SHARD
 from weft.agents.collectives.overheads import UD_OVERHEAD_BYTES, frame_bytes, write_frames
@@ -127,7 +133,25 @@ def _graph_bytes(
             sizes = frame_bytes(sizes, scenario.mtu, UD_OVERHEAD_BYTES)
         more = own.multicast_bytes(sizes)
         found = TierBytes(*(one + other for one, other in zip(found, more, strict=True)))
+    for traffic in _sums_of(graph, scenario, frames=frames):
+        more = switch_tier_bytes(places, graph.ranks, traffic)
+        found = TierBytes(*(one + other for one, other in zip(found, more, strict=True)))
     return found
+
+
+def _sums_of(graph: FlowGraph, scenario: Scenario, *, frames: bool) -> Iterator[SwitchTraffic]:
+    """Yield the traffic of each sum by switches."""
+    for each in graph.sums:
+        collective = "allreduce" if each.owner == NONE else "reduce-scatter"
+        shards = [each.size_bytes * each.gets(rank) for rank in range(graph.ranks)]
+        if collective == "allreduce":
+            shards = [each.size_bytes]
+        if frames:
+            yield switch_frames(
+                collective, shards, values=scenario.program_values, slots=scenario.slots or 0
+            )
+        else:
+            yield switch_payload(collective, shards)
 
 
 def _each_tier_bytes(

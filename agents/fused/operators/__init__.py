@@ -1,0 +1,1 @@
+"""The fused operators that there are, a file each."""

@@ -1,0 +1,332 @@
+"""A fused operator, or the same unfused, as a graph of flows and waits.
+
+Computing a tile is a wait of its rank, after the one before it on its workgroup. A slice is a flow
+that begins when its tiles are there: a put, whose arrival is its flag. Unfused, ranks first gather
+all inputs, then compute all tiles, then send: the slices, the flows and the additions are the same.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from weft.agents.collectives.flow_graph import (
+    DONE,
+    NONE,
+    RECEIVED,
+    FlowGraph,
+    GraphBuilder,
+    Place,
+    Sum,
+)
+from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
+from weft.agents.fused.device import Device
+from weft.agents.fused.operator import Operator, Sizes
+from weft.agents.fused.tasks import compute_ns, in_order
+from weft.base.errors import refuse
+
+Event = tuple[int, int]
+
+COMPUTING, SENDING = range(2)
+"""The pools of workgroups: those that compute, and put unless there are others that only put."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A way says how an operator is carried out."""
+
+    fused: bool
+    alone: str = ""
+    """``communication`` or ``computation``: that alone, unfused."""
+    multicasts: bool = False
+    """Whether what goes to all ranks is replicated by the switches."""
+    adds_in_switches: bool = False
+    order: str = ""
+    """The order of tasks; empty: the operator's own."""
+    slice_bytes: int = 64 * 1024
+    """The most that one put brings, if a tile is not larger."""
+    senders: int = 0
+    """How many workgroups of a fused operator do nothing but put."""
+
+
+class Slice(NamedTuple):
+    """A slice is a run of tiles for one owner."""
+
+    owner: int
+    source: int
+    """The rank by whose turn it is computed."""
+    tiles: tuple[int, ...]
+    first: int
+    """Its first byte, as `Tile.first` has it."""
+    size_bytes: int
+
+
+class Computing(NamedTuple):
+    """Say which wait of the graph is what of a workgroup."""
+
+    task: int
+    rank: int
+    what: str
+    """``tile`` or ``put``."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Hold a graph and what its waits compute."""
+
+    graph: FlowGraph
+    computation: Computation
+    compute_ns: int
+    """What the slowest rank takes to compute all of its tiles, from the launch on."""
+    computing: tuple[Computing, ...]
+
+
+def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device) -> Plan:
+    """Return the plan of an operator.
+
+    Raises:
+        InputError: sizes that ranks or tiles do not divide, or workgroups that only send where
+            none is left to compute.
+    """
+    refuse(
+        not 0 <= way.senders < device.workgroups,
+        f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute",
+    )
+    if way.alone == "communication":
+        device = replace(device, slowdown=0.0, measured=False)
+    operator = operator_of(name, sizes, ranks, seed)
+    build = _Build(operator, way, device)
+    build.build()
+    layouts = build.layouts
+    graph = build.builder.build(
+        [layout.buffer_bytes for layout in layouts], [layout.output_bytes for layout in layouts]
+    )
+    computation = Computation(
+        name, sizes, ranks, seed, tuple(build.work), way.alone, device.measured
+    )
+    return Plan(graph, computation, kernel_ns(operator, way, device), tuple(build.computing))
+
+
+def kernel_ns(operator: Operator, way: Way, device: Device) -> int:
+    """Return how long the slowest rank computes if nothing is sent, on all workgroups."""
+    longest = 0
+    for rank in range(operator.ranks):
+        costs = [
+            device.work_ns(
+                operator.tiles(rank)[tile].flops, operator.tiles(rank)[tile].memory_bytes
+            )
+            for each in slices_in_order(operator, way, rank)
+            for tile in each.tiles
+        ]
+        longest = max(longest, compute_ns(costs, device.workgroups))
+    return device.launch_ns + longest
+
+
+def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[Slice]:
+    """Return a rank's slices in the order of its tiles."""
+    found: list[Slice] = []
+    for number, tile in enumerate(operator.tiles(rank)):
+        last = found[-1] if found else None
+        if (
+            last is not None
+            and (last.owner, last.source) == (tile.owner, tile.source)
+            and last.first + last.size_bytes == tile.first
+            and last.size_bytes + tile.size_bytes <= slice_bytes
+        ):
+            size_bytes = last.size_bytes + tile.size_bytes
+            found[-1] = last._replace(tiles=(*last.tiles, number), size_bytes=size_bytes)
+        else:
+            found.append(Slice(tile.owner, tile.source, (number,), tile.first, tile.size_bytes))
+    return found
+
+
+def slices_in_order(operator: Operator, way: Way, rank: int) -> list[Slice]:
+    """Return a rank's slices in the order in which it computes them."""
+    found = slices_of(operator, rank, way.slice_bytes)
+    turns = [each.source for each in found]
+    # What switches add all ranks contribute in one order.
+    first = 0 if way.adds_in_switches else rank
+    order = in_order(turns, first, operator.ranks, way.order or operator.order)
+    return [found[place] for place in order]
+
+
+@dataclass
+class _Build:
+    """Put a graph together."""
+
+    operator: Operator
+    way: Way
+    device: Device
+    builder: GraphBuilder = field(default_factory=GraphBuilder)
+    work: list[Work] = field(default_factory=list)
+    computing: list[Computing] = field(default_factory=list)
+    layouts: list[Layout] = field(default_factory=list)
+    arrived: dict[tuple[int, int], Event] = field(default_factory=dict)
+    """By input and destination."""
+    made: dict[tuple[int, int], Event] = field(default_factory=dict)
+    """By rank and tile."""
+    landed: dict[int, list[Event]] = field(default_factory=dict)
+    """By rank, what its result needs of others."""
+
+    def build(self) -> None:
+        ranks = range(self.operator.ranks)
+        senders = self.way.senders if self.way.fused else 0
+        self.builder.pools = [self.device.workgroups - senders, *[senders] * (senders > 0)]
+        self.layouts = [Layout(self.operator, rank) for rank in ranks]
+        if self.way.alone == "computation":
+            for rank in ranks:
+                self._compute(rank, slices_in_order(self.operator, self.way, rank))
+            return
+        self._gather()
+        slices = [slices_in_order(self.operator, self.way, rank) for rank in ranks]
+        begins: list[dict[Slice, tuple[Event, ...]]] = [
+            self._compute(rank, slices[rank]) for rank in ranks
+        ]
+        if self.operator.adds and self.way.adds_in_switches:
+            self._add_in_switches(slices, begins)
+        elif self.operator.adds:
+            self._add(slices, begins)
+        else:
+            for rank in ranks:
+                for each in slices[rank]:
+                    self._send(rank, each, begins[rank][each])
+        if self.operator.finishes:
+            for rank in ranks:
+                self._finish(rank)
+
+    # -- inputs
+
+    def _gather(self) -> None:
+        multicasts = self.way.multicasts or self.operator.sizes.dispatch == "multicast"
+        for number, each in enumerate(self.operator.inputs):
+            targets = {
+                destination: self.layouts[destination].gathered + target
+                for destination, target in zip(each.destinations, each.targets, strict=True)
+            }
+            flows = self._bring(
+                each.source, targets, each.size_bytes, 0, each.first, (), multicasts
+            )
+            for destination, event in flows.items():
+                self.arrived[number, destination] = event
+
+    def _bring(
+        self, source: int, targets: dict[int, int], size_bytes: int, memory: int, offset: int,
+        after: Sequence[Event], multicasts: bool,
+    ) -> dict[int, Event]:  # fmt: skip
+        """Add what brings the same bytes to some ranks, and return by rank when they are there."""
+        if multicasts and len(targets) > 1:
+            flows = self.builder.multicast(source, targets, size_bytes, memory, offset, after)
+        else:
+            flows = [
+                self.builder.flow(
+                    source, rank, size_bytes, after, place=Place(memory, offset, target)
+                )
+                for rank, target in targets.items()
+            ]
+        return {rank: (flow, RECEIVED) for rank, flow in zip(targets, flows, strict=True)}
+
+    # -- tiles
+
+    def _compute(self, rank: int, slices: Sequence[Slice]) -> dict[Slice, tuple[Event, ...]]:
+        """Add what a rank computes, and return after what each slice may be sent."""
+        builder, device, fused = self.builder, self.device, self.way.fused
+        come = [event for (_, to), event in self.arrived.items() if to == rank]
+        launched = builder.wait(rank, device.launch_ns, () if fused else come), DONE
+        tiles = self.operator.tiles(rank)
+        numbers = [number for each in slices for number in each.tiles]
+        costs = {
+            number: device.work_ns(tiles[number].flops, tiles[number].memory_bytes)
+            for number in numbers
+        }
+        come = [launched]
+        putting = SENDING if self.way.senders and fused else COMPUTING
+        begins: dict[Slice, tuple[Event, ...]] = {}
+        for each in slices:
+            for number in each.tiles:
+                needs = tiles[number].needs if fused else ()
+                needed = [self.arrived[need, rank] for need in needs]
+                wait = builder.wait(rank, costs[number], [*come, *needed], pool=COMPUTING)
+                self.work.append(Work(wait, rank, TILE, number))
+                self.computing.append(Computing(wait, rank, "tile"))
+                self.made[rank, number] = wait, DONE
+            done = tuple(self.made[rank, number] for number in each.tiles)
+            leaves = each.owner != rank or self.way.adds_in_switches
+            if fused and device.put_ns and leaves:
+                wait = builder.wait(rank, device.put_ns, done, pool=putting)
+                self.computing.append(Computing(wait, rank, "put"))
+                done = ((wait, DONE),)
+            begins[each] = done
+        if not fused:
+            ended = builder.wait(rank, 0, [self.made[rank, number] for number in numbers]), DONE
+            begins = dict.fromkeys(slices, (ended,))
+        return begins
+
+    def _send(self, rank: int, each: Slice, after: Sequence[Event]) -> Event:
+        """Add the flow of a slice to its owner, if that is another rank, and return when it is
+        there."""
+        if each.owner == rank:
+            self.landed.setdefault(rank, []).extend(after)
+            return after[-1]
+        place = Place(
+            0, self.layouts[rank].tile_offsets[each.tiles[0]],
+            self.layouts[each.owner].landing(rank) + each.first,
+        )  # fmt: skip
+        flow = self.builder.flow(rank, each.owner, each.size_bytes, after, place=place)
+        self.landed.setdefault(each.owner, []).append((flow, RECEIVED))
+        return flow, RECEIVED
+
+    # -- sums
+
+    def _add(
+        self, slices: Sequence[Sequence[Slice]], begins: Sequence[dict[Slice, tuple[Event, ...]]]
+    ) -> None:
+        """Add that owners add what comes of all ranks, and give it to all."""
+        come: dict[tuple[int, int, int], list[Event]] = {}
+        for rank, own in enumerate(slices):
+            for each in own:
+                events = come.setdefault((each.owner, each.first, each.size_bytes), [])
+                if each.owner == rank:
+                    events += begins[rank][each]
+                else:
+                    events.append(self._send(rank, each, begins[rank][each]))
+        ranks = self.operator.ranks
+        for (owner, first, size_bytes), events in come.items():
+            cost_ns = self.device.work_ns(ranks * size_bytes // 4, (ranks + 1) * size_bytes)
+            cost_ns //= self.device.workgroups
+            wait = self.builder.wait(owner, cost_ns, dict.fromkeys(events))
+            self.work.append(Work(wait, owner, ADD, first, size_bytes))
+            if self.operator.gives:
+                place = self.layouts[owner].result + first
+                others = [(owner + step) % ranks for step in range(1, ranks)]
+                self._bring(
+                    owner, dict.fromkeys(others, place), size_bytes, 1, place, ((wait, DONE),),
+                    self.way.multicasts,
+                )  # fmt: skip
+
+    def _add_in_switches(
+        self, slices: Sequence[Sequence[Slice]], begins: Sequence[dict[Slice, tuple[Event, ...]]]
+    ) -> None:
+        """Add that switches add the slices of all ranks, in the order in which rank 0 has them."""
+        ranks, gives = range(self.operator.ranks), self.operator.gives
+        own = [{(each.owner, each.first): each for each in found} for found in slices]
+        for key in own[0]:
+            of_ranks = [own[rank][key] for rank in ranks]
+            waits = [self.builder.wait(rank, 0, begins[rank][of_ranks[rank]]) for rank in ranks]
+            owner, first = key
+            places = (
+                [self.layouts[owner].result + first] * len(ranks)
+                if gives
+                else [first * (rank == owner) for rank in ranks]
+            )
+            offsets = [self.layouts[rank].tile_offsets[of_ranks[rank].tiles[0]] for rank in ranks]
+            self.builder.add(
+                Sum((*waits,), of_ranks[0].size_bytes, (*offsets,), (*places,),
+                    NONE if gives else owner)
+            )  # fmt: skip
+
+    def _finish(self, rank: int) -> None:
+        operator = self.operator
+        moved = operator.landing_bytes(rank) + operator.result_bytes(rank)
+        cost_ns = self.device.work_ns(operator.landing_bytes(rank) // 4, moved)
+        cost_ns //= self.device.workgroups
+        wait = self.builder.wait(rank, cost_ns, dict.fromkeys(self.landed[rank]))
+        self.work.append(Work(wait, rank, FINISH, 0))

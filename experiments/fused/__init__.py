@@ -1,0 +1,1 @@
+"""Fused computation and communication: operators on ranks, each fused and unfused."""

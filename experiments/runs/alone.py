@@ -1,0 +1,145 @@
+"""What a fused operator's communication takes alone: simulated, with computing that takes no time.
+
+It decides how slow the declared device is where a scenario asks for a ratio of both, and is what a
+run's time is compared with.
+"""
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from msgspec.structs import replace as replace_fields
+
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.experiments.fused.names import (
+    COMMUNICATION,
+    COMPUTATION,
+    FUSED,
+    FUSED_OPERATORS,
+    UNFUSED,
+    algorithm_named,
+    parts_of_algorithm,
+)
+from weft.experiments.results.results import FusedTimes, Run
+from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Experiment
+
+LEAST_BOUND, MOST_SERIAL = 0.99, 1.1
+"""How much of its longer part alone an operator must take at least, and an unfused one at most of
+both, one after the other."""
+
+
+class Alone(NamedTuple):
+    """Hold what the parts of an operator take alone."""
+
+    compute_ns: int
+    communication_ns: int
+
+
+def parts_of(algorithm: str) -> tuple[str, str]:
+    """Return the algorithms by which an algorithm's computation and communication run alone."""
+    return COMPUTATION, algorithm_named(COMMUNICATION, parts_of_algorithm(algorithm)[1])
+
+
+def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) -> int:
+    """Return how long the communication of an algorithm takes if nothing has to be computed.
+
+    Raises:
+        RunError: it did not come to its end.
+    """
+    _, alone = parts_of(algorithm)
+    silent = replace(
+        scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated"
+    )
+    return _simulated_ns(silent, alone, repetition)
+
+
+@lru_cache(maxsize=256)
+def _simulated_ns(scenario: Scenario, algorithm: str, repetition: int) -> int:
+    run = simulate(scenario, program_of(scenario), algorithm, repetition, lambda _: None)
+    if run.completion_ns is None:
+        raise RunError(f"communication alone: {run.error}")
+    return run.completion_ns
+
+
+def calibrated(experiment: Experiment, progress: Progress) -> Experiment:
+    """Return an experiment in which every device is as slow as its scenario's ratio needs.
+
+    Raises:
+        RunError: the communication of an operator alone did not come to its end.
+    """
+    if not any(_asks(point.scenario) for point in experiment.points):
+        return experiment
+    points = []
+    with progress.stage("alone", "Simulate communication alone") as advance:
+        for number, point in enumerate(experiment.points):
+            points.append(replace(point, scenario=slowed(point.scenario)))
+            advance((number + 1) / len(experiment.points))
+    return replace(experiment, points=tuple(points))
+
+
+def _asks(scenario: Scenario) -> bool:
+    return scenario.collective == FUSED_OPERATORS and scenario.slowdown is None
+
+
+def slowed(scenario: Scenario) -> Scenario:
+    """Return a scenario whose device is as slow as its ratio needs; any other as it is.
+
+    Raises:
+        RunError: the communication of its operator alone did not come to its end.
+    """
+    if not _asks(scenario):
+        return scenario
+    algorithm = scenario.algorithms[0]
+    wanted_ns = (scenario.ratio or 0) * communication_ns(scenario, algorithm)
+    # Times are whole nanoseconds: of a slow device they are more exact.
+    slow = replace(scenario, slowdown=1e6)
+    return replace(scenario, slowdown=wanted_ns / slow.fused(algorithm).compute_ns * 1e6)
+
+
+def compared(run: Run, scenario: Scenario, alone: Alone | None = None) -> Run:
+    """Return the run of an operator with what its communication takes alone, and with the verdict
+    ``invalid`` where that contradicts its time; any other run as it is.
+
+    Args:
+        alone: what its parts took alone, if that was measured.
+
+    Raises:
+        RunError: the communication alone did not come to its end.
+    """
+    if run.fused is None or run.completion_ns is None:
+        return run
+    if alone is None:
+        alone_ns = communication_ns(scenario, run.algorithm, run.repetition)
+        alone = Alone(run.fused.compute_ns, alone_ns)
+    fused = replace_fields(run.fused, **alone._asdict(), bound_ns=max(alone))
+    doubt = _doubt(run.algorithm, fused, run.completion_ns)
+    if scenario.lossy or scenario.injected:
+        doubt = ""  # what is lost, and so what the parts take, is another matter in each run
+    fidelity = run.fidelity
+    if doubt:
+        fidelity = replace_fields(fidelity, verdict="invalid", reasons=[doubt, *fidelity.reasons])
+    return replace_fields(run, fused=fused, fidelity=fidelity)
+
+
+def _doubt(algorithm: str, fused: FusedTimes, completion_ns: int) -> str:
+    """Say how times contradict each other: an operator that is faster than its parts, or an unfused
+    one that is slower than both, one after the other, so that it is no baseline."""
+    took = f"{algorithm} took {completion_ns / 1e6:.4g} ms"
+    if parts_of_algorithm(algorithm)[0] not in (FUSED, UNFUSED):
+        return ""
+    if completion_ns < LEAST_BOUND * fused.bound_ns:
+        return (
+            f"{took}, and one of its parts alone takes {fused.bound_ns / 1e6:.4g} ms: its parts "
+            "are not measured well"
+        )
+    unfused = parts_of_algorithm(algorithm)[0] == UNFUSED
+    if unfused and completion_ns > MOST_SERIAL * fused.serial_ns:
+        return (
+            f"{took}, more than {MOST_SERIAL:g} times its parts one after the other "
+            f"({fused.serial_ns / 1e6:.4g} ms): it is no baseline"
+        )
+    return ""
