@@ -267,6 +267,54 @@ def test_sizes_that_do_not_fit_together_are_told_to_all_ranks() -> None:
         assert "do not fit together" in error and "rank 1 expects 3 slices of 16 bytes" in error
 
 
+def test_ranks_that_have_begun_all_hear_of_sizes_that_do_not_fit_between_two_others() -> None:
+    hosts = Hosts(4)
+    for rank, host in enumerate(hosts.ranks):
+        expected: list[list[int]] = [[] if peer == rank else [8] for peer in range(4)]
+        if rank == 1:
+            expected[0] = [12]
+        sends = [[] if peer == rank else [8] for peer in range(4)]
+        host.exchange.begin("it", sends, expected, host.now())
+    for error in failures(hosts, [0, 1, 2, 3]):
+        assert "the sizes do not fit together" in error
+        assert "rank 0" in error and "rank 1" in error
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    size=st.integers(2, 4),
+    after_ns=st.integers(0, 3_000_000),
+    gives=st.lists(st.booleans(), min_size=4, max_size=4),
+    loss=st.sampled_from([0.0, 0.1]),
+    calls=st.integers(0, 1),
+    seed=st.integers(0, 10_000),
+)
+def test_a_rank_that_gives_up_in_the_middle_is_heard_by_all(
+    size: int, after_ns: int, gives: list[bool], loss: float, calls: int, seed: int
+) -> None:
+    """Whether they were ready for it or not, have got its data, or are in the call before."""
+    draw = random.Random(seed)
+    hosts = Hosts(size, Faults(loss=loss, lateness=0.1, late_ns=1_000_000, seed=seed))
+    traffic = [
+        [[[] if source == to else [100, 5000] for to in range(size)] for source in range(size)]
+    ] * calls
+    programs = [Program(host, traffic, seed + rank) for rank, host in enumerate(hosts.ranks)]
+    run(hosts, lambda: all([program.step(hosts.network.now_ns) for program in programs]))
+    bad = draw.randrange(size)
+    end_ns = hosts.network.now_ns + after_ns
+    for rank in draw.sample(range(size), size):
+        host = hosts.ranks[rank]
+        begin(host, "it", [8], [8])
+        for peer in range(size):
+            if peer != rank and gives[rank] and rank != bad:
+                host.exchange.give(peer, 0, np.zeros(8, np.uint8))
+    run(hosts, lambda: hosts.network.now_ns >= end_ns)
+    hosts.ranks[bad].exchange.disagree("out of memory")
+    others = [rank for rank in range(size) if rank != bad]
+    for error in failures(hosts, others):
+        assert f"rank {bad} takes no part in it: out of memory" in error
+
+
 def test_a_rank_that_refuses_a_call_is_heard_by_those_that_have_begun_it() -> None:
     hosts = Hosts(3)
     hosts.ranks[2].exchange.refuse("x has 3 dimensions")

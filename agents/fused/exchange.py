@@ -23,6 +23,10 @@ sent has been placed. So no rank returns from a call before all ranks have begun
 **Refused.** A rank whose arguments make no sense uses up the number of the call all the same, and
 tells all peers why. Those that have begun it fail; those that have refused it, too, go on.
 
+**The bell.** A rank that gives up in the middle of a call tells all peers why, and sets a flag of
+theirs that is there for nothing else. Those that listen to it no more, since it was ready, listen
+again when the flag is set.
+
 The messages of the first call carry the queue pairs of the memory, and nobody is ready before it
 has connected them.
 """
@@ -53,6 +57,8 @@ LEAST_BYTES, LEAST_FLAGS = 1 << 16, 64
 
 NEVER = (1 << 64) - 1
 """More than the number of any call."""
+BELL = 0
+"""The flag of a rank by which others say that they have given up: 1 and the rank of one of them."""
 
 _HEAD = struct.Struct("!IBxxxQ")
 """Magic, kind, number of the call."""
@@ -124,6 +130,8 @@ class _Peer:
     listening: bool = False
     """Whether a message of it is waited for."""
     ready: bool = False
+    rang: bool = False
+    """Whether it has said that it gave up; why is yet to be heard."""
     first_flag: int = 0
     offsets: list[int] = field(default_factory=list)
     """Where in its buffer each slice belongs, relative to the first."""
@@ -165,7 +173,7 @@ class Exchange:
         self._missing: dict[int, tuple[int, int]] = {}
         """Source and index of each slice that has not come, by the key of its wait."""
         self._next_key = 0
-        self._quiet_key = -1
+        self._quiet_key = self._bell_key = -1
         self._failure = ""
         self._events: deque[Event] = deque()
 
@@ -204,6 +212,8 @@ class Exchange:
             state.ready, state.waiting = False, []
             state.offsets = [0, *accumulate(sizes)]
             state.sends, state.expects = _Slices.of(sizes), _Slices.of(expects[peer])
+        self._bell_key = self._new_key()
+        self.memory.wait(self._bell_key, BELL, "ge", 1, now_ns)
         for source, places in self._places.items():
             for index in range(len(places)):
                 key = self._new_key()
@@ -246,6 +256,8 @@ class Exchange:
         if not self._failure:
             for peer in self._peers:
                 self._tell(peer, _Kind.REFUSES, why.encode(), NEVER)
+                if self._connected:
+                    self.memory.signal(peer, BELL, 1 + self.rank)
             self.fail(why)
 
     def fail(self, reason: str) -> None:
@@ -268,8 +280,11 @@ class Exchange:
         while (event := self.memory.next_event()) is not None:
             if isinstance(event, Broken):
                 self.fail(event.error)
+            elif event.key == self._bell_key:
+                self._rung(event.value - 1)
             elif event.key == self._quiet_key:
                 self._running = False
+                self.memory.give_up()  # to wait for the bell, and so to ask whether peers are there
                 self._events.append(Ended())
             else:
                 place = self._missing.pop(event.key, None)
@@ -286,7 +301,7 @@ class Exchange:
     def _lay_out(self, expects: Sequence[Sequence[int]]) -> None:
         """Give all that is expected a place and a flag, and grow if that is needed."""
         self._places, self._flags_of, self._missing = {}, {}, {}
-        end = flags = 0
+        end, flags = 0, BELL + 1
         for source in self._peers:
             self._flags_of[source] = flags
             self._places[source] = []
@@ -337,7 +352,7 @@ class Exchange:
         self._receive(peer, memory, heard)
 
     def _heard(self, peer: int, data: bytes) -> None:
-        """Take a message of a peer that was not ready yet."""
+        """Take a message of a peer that was not ready yet, or that has rung the bell."""
         magic, kind, number = _HEAD.unpack_from(data)
         refuse(magic != MAGIC, f"a message begins with {magic:#010x}", ProtocolError)
         rest = data[_HEAD.size :]
@@ -347,7 +362,7 @@ class Exchange:
             if number >= self.number:
                 self.fail(f"{self.memory.members.title(peer)} takes no part in it: {_text(rest)}")
                 return
-        else:
+        elif not self._peers[peer].rang:
             refuse(kind not in (_Kind.MEETS, _Kind.READY), f"a message of unknown kind {kind}",
                    ProtocolError)  # fmt: skip
             said = _PAIR if kind == _Kind.MEETS else _READY
@@ -364,8 +379,16 @@ class Exchange:
                 self._meet(peer, _PAIR.unpack_from(rest))
             else:
                 self._is_ready(peer, _READY.unpack_from(rest), text)
-        if not self._peers[peer].ready:
+        if not self._peers[peer].ready or self._peers[peer].rang:
             self._listen(peer)
+
+    def _rung(self, peer: int) -> None:
+        """Hear why a peer has given up."""
+        if peer not in self._peers:
+            self.fail(f"the bell was rung by rank {peer}, which is no peer")
+            return
+        self._peers[peer].rang = True
+        self._listen(peer)
 
     def _meet(self, peer: int, pair: tuple[int, ...]) -> None:
         state = self._peers[peer]

@@ -29,15 +29,27 @@ class Checks:
         return torch.randint(-3, 4, shape, generator=self.draw).to(dtype)
 
     def equal(self, what, found, right):
-        assert found.shape == right.shape and found.dtype == right.dtype, (what, found.shape, right.shape)
+        assert found.shape == right.shape and found.dtype == right.dtype, (
+            what,
+            found.shape,
+            right.shape,
+        )
         assert torch.equal(found, right), (what, (found - right).abs().max())
         self.done += 1
 
     def close(self, what, found, right):
-        assert found.shape == right.shape and found.dtype == right.dtype, (what, found.shape, right.shape)
+        assert found.shape == right.shape and found.dtype == right.dtype, (
+            what,
+            found.shape,
+            right.shape,
+        )
         tolerance = {torch.bfloat16: 2e-2, torch.float16: 2e-3}.get(right.dtype, 1e-5)
         scale = max(float(right.abs().max()), 1) if right.numel() else 1
-        assert not right.numel() or float((found - right).abs().max()) <= tolerance * scale, (what, found, right)
+        assert not right.numel() or float((found - right).abs().max()) <= tolerance * scale, (
+            what,
+            found,
+            right,
+        )
         self.done += 1
 
     def wait_a_while(self):
@@ -52,7 +64,15 @@ class Checks:
     def gemv(self):
         gemv_allreduce = torch.ops.weft.gemv_allreduce
         for number, (rows, inner, batch) in enumerate(
-            ((64, 32, None), (1000, 64, 1), (257, 16, 5), (3, 8, 2), (40_000, 4, None), (0, 4, 2), (5, 0, 2))
+            (
+                (64, 32, None),
+                (1000, 64, 1),
+                (257, 16, 5),
+                (3, 8, 2),
+                (40_000, 4, None),
+                (0, 4, 2),
+                (5, 0, 2),
+            )
         ):
             for dtype in (torch.float32, torch.float64, torch.bfloat16):
                 weight = self.whole_numbers(rows, inner, dtype=dtype)
@@ -63,10 +83,18 @@ class Checks:
                 dist.all_reduce(right, group=self.group)
                 self.wait_a_while()
                 found = gemv_allreduce(
-                    weight, x, self.name, tile_rows=(0, 7, 100)[number % 3], order=ORDERS[number % 3]
+                    weight,
+                    x,
+                    self.name,
+                    tile_rows=(0, 7, 100)[number % 3],
+                    order=ORDERS[number % 3],
                 )
                 self.equal(f"gemv_allreduce {rows} {dtype}", found, right.to(dtype))
-                self.equal("the same bits on all ranks", self.gather(found)[(self.rank + 1) % self.size], found)
+                self.equal(
+                    "the same bits on all ranks",
+                    self.gather(found)[(self.rank + 1) % self.size],
+                    found,
+                )
         weight, x = self.randn(300, 40), self.randn(3, 40)
         right = x @ weight.T
         dist.all_reduce(right, group=self.group)
@@ -82,7 +110,9 @@ class Checks:
         weight, x = self.randn(3000, 40), self.randn(2, 40)
         right = x @ weight.T
         dist.all_reduce(right, group=self.group)
-        found = torch.ops.weft.gemv_allreduce(weight, x, self.name, tile_rows=100, algorithm="switch")
+        found = torch.ops.weft.gemv_allreduce(
+            weight, x, self.name, tile_rows=100, algorithm="switch"
+        )
         self.close("gemv_allreduce, switch", found, right)
 
     def own_tables(self, tables):
@@ -102,24 +132,41 @@ class Checks:
                 batch = each_batch * size
                 # Everybody knows all tables and looks everything up, to compare.
                 draw = torch.Generator().manual_seed(number)
-                everything = [torch.randn(rows + t, dim, generator=draw).to(dtype) for t in range(sum(tables))]
-                looked_up = [torch.randint(rows, (batch, pooling), generator=draw) for _ in everything]
+                everything = [
+                    torch.randn(rows + t, dim, generator=draw).to(dtype) for t in range(sum(tables))
+                ]
+                looked_up = [
+                    torch.randint(rows, (batch, pooling), generator=draw) for _ in everything
+                ]
                 if not everything:
                     continue
                 plain = [each.clone().requires_grad_() for each in everything]
                 pooled = torch.stack(
-                    [F.embedding_bag(i, w, mode="sum") for i, w in zip(looked_up, plain, strict=True)], 1
+                    [
+                        F.embedding_bag(i, w, mode="sum")
+                        for i, w in zip(looked_up, plain, strict=True)
+                    ],
+                    1,
                 )
                 right = pooled[rank * each_batch : (rank + 1) * each_batch]
                 own = self.own_tables(tables)
                 weights = [everything[t].clone().requires_grad_() for t in own]
                 if not weights:
                     weights = [torch.empty(0, dim, dtype=dtype, requires_grad=True)]
-                indices = torch.stack([looked_up[t] for t in own]) if own else torch.empty(0, batch, 1, dtype=torch.int64)
+                indices = (
+                    torch.stack([looked_up[t] for t in own])
+                    if own
+                    else torch.empty(0, batch, 1, dtype=torch.int64)
+                )
                 self.wait_a_while()
                 found = torch.ops.weft.embedding_all_to_all(
-                    weights, indices, tables, self.name, tile_rows=(0, 3, 10, 0)[number],
-                    slice_tiles=number + 1, order=ORDERS[number % 3],
+                    weights,
+                    indices,
+                    tables,
+                    self.name,
+                    tile_rows=(0, 3, 10, 0)[number],
+                    slice_tiles=number + 1,
+                    order=ORDERS[number % 3],
                 )
                 self.equal(f"embedding {number} {dtype}", found, right)
                 factor = torch.randint(-2, 3, pooled.shape, generator=draw).to(dtype)
@@ -131,15 +178,24 @@ class Checks:
 
     def gemm(self):
         size, rank = self.size, self.rank
-        for number, (experts, inner, width, most) in enumerate(((2, 8, 16, 20), (1, 64, 128, 200), (3, 4, 4, 1))):
+        for number, (experts, inner, width, most) in enumerate(
+            ((2, 8, 16, 20), (1, 64, 128, 200), (3, 4, 4, 1))
+        ):
             for dtype in (torch.float32, torch.float64):
                 draw = torch.Generator().manual_seed(number)
-                counts = torch.randint(most + 1, (size, size, experts), generator=draw)  # source, rank, expert
+                counts = torch.randint(
+                    most + 1, (size, size, experts), generator=draw
+                )  # source, rank, expert
                 counts[:, number % size] = 0  # a rank whose experts nobody wants
-                weights = torch.randint(-2, 3, (size, experts, inner, width), generator=draw).to(dtype)
+                weights = torch.randint(-2, 3, (size, experts, inner, width), generator=draw).to(
+                    dtype
+                )
                 tokens = {
-                    (s, r): torch.randint(-2, 3, (int(counts[s, r].sum()), inner), generator=draw).to(dtype)
-                    for s in range(size) for r in range(size)
+                    (s, r): torch.randint(
+                        -2, 3, (int(counts[s, r].sum()), inner), generator=draw
+                    ).to(dtype)
+                    for s in range(size)
+                    for r in range(size)
                 }
                 gradients = {
                     place: torch.randint(-2, 3, (len(each), width), generator=draw).to(dtype)
@@ -155,14 +211,22 @@ class Checks:
                 right = torch.cat([products(rank, r, weights[r]) for r in range(size)])
                 self.wait_a_while()
                 found = torch.ops.weft.gemm_all_to_all(
-                    mine, own, counts[:, rank].contiguous(), counts[rank].contiguous(), self.name,
-                    tile_rows=(0, 7, 1)[number], slice_tiles=number + 2, order=ORDERS[number],
+                    mine,
+                    own,
+                    counts[:, rank].contiguous(),
+                    counts[rank].contiguous(),
+                    self.name,
+                    tile_rows=(0, 7, 1)[number],
+                    slice_tiles=number + 2,
+                    order=ORDERS[number],
                 )
                 self.equal(f"gemm_all_to_all {number}", found, right)
                 self.wait_a_while()
                 (found * torch.cat([gradients[rank, r] for r in range(size)])).sum().backward()
                 plain = weights[rank].clone().requires_grad_()
-                sum((products(s, rank, plain) * gradients[s, rank]).sum() for s in range(size)).backward()
+                sum(
+                    (products(s, rank, plain) * gradients[s, rank]).sum() for s in range(size)
+                ).backward()
                 self.equal("gradient of weights", own.grad, plain.grad)
                 back = [
                     g @ weights[rank][e].T
@@ -187,16 +251,22 @@ class Checks:
                     self.equal("gathered", found[0], right[0])
                     for one, other in zip(found[1], right[1], strict=True):
                         self.equal(f"all_gather_matmul {shape} {dim}", one, other)
-                    only = torch.ops.symm_mem.fused_all_gather_matmul(a, bs, dim, self.name, return_A=False)
+                    only = torch.ops.symm_mem.fused_all_gather_matmul(
+                        a, bs, dim, self.name, return_A=False
+                    )
                     assert only[0] is None and torch.equal(only[1][0], right[1][0])
                     wide = list(shape)
                     wide[dim] *= self.size
                     a = self.whole_numbers(*wide, dtype=dtype)
                     b = self.whole_numbers(wide[-1], 4 * self.size, dtype=dtype)
                     for op in ("sum", "avg") if dtype == torch.float32 else ("sum",):
-                        right = fallbacks._fused_matmul_reduce_scatter_fallback(a, b, op, dim, self.name)
+                        right = fallbacks._fused_matmul_reduce_scatter_fallback(
+                            a, b, op, dim, self.name
+                        )
                         self.wait_a_while()
-                        found = torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, op, dim, self.name)
+                        found = torch.ops.symm_mem.fused_matmul_reduce_scatter(
+                            a, b, op, dim, self.name
+                        )
                         self.close(f"matmul_reduce_scatter {shape} {dim} {op}", found, right)
 
 

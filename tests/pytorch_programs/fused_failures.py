@@ -11,7 +11,9 @@ import torch.distributed as dist
 
 def gemv(rows=1000, inner=8, **options):
     name = dist.group.WORLD.group_name
-    return torch.ops.weft.gemv_allreduce(torch.ones(rows, inner), torch.ones(inner), name, **options)
+    return torch.ops.weft.gemv_allreduce(
+        torch.ones(rows, inner), torch.ones(inner), name, **options
+    )
 
 
 def main():
@@ -45,8 +47,11 @@ def main():
         elif how == "operator":
             if odd:
                 torch.ops.weft.gemm_all_to_all(
-                    torch.ones(size, 8), torch.ones(1, 8, 8), torch.ones(size, 1, dtype=torch.int64),
-                    torch.ones(size, 1, dtype=torch.int64), name,
+                    torch.ones(size, 8),
+                    torch.ones(1, 8, 8),
+                    torch.ones(size, 1, dtype=torch.int64),
+                    torch.ones(size, 1, dtype=torch.int64),
+                    name,
                 )
             else:
                 gemv()
@@ -67,7 +72,9 @@ def main():
             returns = splits.clone()
             if odd:
                 returns[0] = 3
-            torch.ops.weft.gemm_all_to_all(torch.ones(2 * size, 8), torch.ones(1, 8, 8), splits, returns, name)
+            torch.ops.weft.gemm_all_to_all(
+                torch.ones(2 * size, 8), torch.ones(1, 8, 8), splits, returns, name
+            )
         elif how == "backward":
             x = torch.ones(8 * size, 8, requires_grad=True)
             splits = torch.full((size, 1), 8)
@@ -77,7 +84,10 @@ def main():
             found.sum().backward()
         print("not noticed" if not (how == "ends" and odd) else "ended", flush=True)
     except (RuntimeError, ValueError) as error:
-        print(f"noticed after {time.monotonic() - begun:.1f} s: {type(error).__name__}: {error}", flush=True)
+        print(
+            f"noticed after {time.monotonic() - begun:.1f} s: {type(error).__name__}: {error}",
+            flush=True,
+        )
         if how == "refused by one":
             time.sleep(1)
             try:

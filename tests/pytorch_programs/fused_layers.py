@@ -40,10 +40,14 @@ def dlrm(rank, size):
         whole = None
         for fused in (True, False):
             torch.manual_seed(1)
-            layer = EmbeddingBagAllToAll(rows, dim, tables=tables, fused=fused, tile_rows=2, slice_tiles=2)
+            layer = EmbeddingBagAllToAll(
+                rows, dim, tables=tables, fused=fused, tile_rows=2, slice_tiles=2
+            )
             if whole is None:
                 torch.manual_seed(1)
-                whole = EmbeddingBagAllToAll(rows, dim, tables=[len(rows)], group=alone[rank], fused=False)
+                whole = EmbeddingBagAllToAll(
+                    rows, dim, tables=[len(rows)], group=alone[rank], fused=False
+                )
             top = nn.Linear(dim * len(rows), 1)
             torch.manual_seed(2)
             with torch.no_grad():
@@ -53,7 +57,9 @@ def dlrm(rank, size):
             draw = torch.Generator().manual_seed(3)
             losses[fused] = []
             for _ in range(STEPS):
-                indices = torch.stack([torch.randint(n, (each * size, 3), generator=draw) for n in rows])
+                indices = torch.stack(
+                    [torch.randint(n, (each * size, 3), generator=draw) for n in rows]
+                )
                 target = torch.randn(each * size, generator=draw)
                 mine = slice(rank * each, (rank + 1) * each)
                 own = indices[layer.own_tables.start : layer.own_tables.stop]
@@ -79,7 +85,9 @@ def dlrm(rank, size):
                 parameter.normal_(std=0.1)
         draw = torch.Generator().manual_seed(3)
         for number in range(STEPS):
-            indices = torch.stack([torch.randint(n, (each * size, 3), generator=draw) for n in rows])
+            indices = torch.stack(
+                [torch.randint(n, (each * size, 3), generator=draw) for n in rows]
+            )
             target = torch.randn(each * size, generator=draw)
             loss = F.mse_loss(top(whole(indices).flatten(1)).squeeze(1), target)
             loss.backward()
@@ -91,7 +99,9 @@ def dlrm(rank, size):
                     parameter -= 0.01 * size * parameter.grad
                     parameter.grad = None
             assert abs(float(loss) - losses[True][number]) < 1e-5 * max(1, abs(float(loss))), number
-    print(f"DLRM: losses {losses[True][0]:.4f} to {losses[True][-1]:.4f}, the same bits fused and unfused")
+    print(
+        f"DLRM: losses {losses[True][0]:.4f} to {losses[True][-1]:.4f}, the same bits fused and unfused"
+    )
 
 
 def linear(rank, size):
@@ -127,7 +137,13 @@ def linear(rank, size):
                         for parameter in [*first.parameters(), *second.parameters()]:
                             parameter -= 0.5 * parameter.grad
                             parameter.grad = None
-                trained[how] = losses, gradients, first.weight.detach(), second.weight.detach(), second.bias.detach()
+                trained[how] = (
+                    losses,
+                    gradients,
+                    first.weight.detach(),
+                    second.weight.detach(),
+                    second.bias.detach(),
+                )
             for other in ("unfused", "plain"):
                 right = trained[other]
                 for one, two in zip(trained["fused"][0], right[0], strict=True):
@@ -141,7 +157,9 @@ def linear(rank, size):
                     weights = right[2].chunk(size)[rank], right[3].chunk(size, 1)[rank], right[4]
                 for one, two in zip(trained["fused"][2:], weights, strict=True):
                     close(f"weights {other}", one, two)
-    print(f"linear: losses {trained['fused'][0][0]:.4f} to {trained['fused'][0][-1]:.4f}, as in one process")
+    print(
+        f"linear: losses {trained['fused'][0][0]:.4f} to {trained['fused'][0][-1]:.4f}, as in one process"
+    )
 
 
 def moe(rank, size):
@@ -150,7 +168,12 @@ def moe(rank, size):
     for how in ("fused", "unfused", "alone"):
         torch.manual_seed(7)
         layer = MixtureOfExperts(
-            width, hidden, experts, top_k=2, fused=how == "fused", tile_rows=3,
+            width,
+            hidden,
+            experts,
+            top_k=2,
+            fused=how == "fused",
+            tile_rows=3,
             group=alone[rank] if how == "alone" else None,
         )
         counts = [5 + 4 * other for other in range(size)]  # uneven numbers of tokens
@@ -183,7 +206,9 @@ def moe(rank, size):
             weights = right[1], right[2].chunk(size)[rank], right[3].chunk(size)[rank]
         for one, two in zip(trained["fused"][1:], weights, strict=True):
             close(f"weights {other}", one, two)
-    print(f"mixture of experts: losses {trained['fused'][0][0]:.4f} to {trained['fused'][0][-1]:.4f}, as in one process")
+    print(
+        f"mixture of experts: losses {trained['fused'][0][0]:.4f} to {trained['fused'][0][-1]:.4f}, as in one process"
+    )
 
 
 def compiled(rank, size):
@@ -195,7 +220,11 @@ def compiled(rank, size):
         return ops.weft.gemv_allreduce(weight, x.sin(), name).cos().sum()
 
     def embedding(weight, indices):
-        return ops.weft.embedding_all_to_all([weight, weight * 2], indices, [2] * size, name).tanh().sum()
+        return (
+            ops.weft.embedding_all_to_all([weight, weight * 2], indices, [2] * size, name)
+            .tanh()
+            .sum()
+        )
 
     def gemm(tokens, weights, splits):
         return ops.weft.gemm_all_to_all(tokens.exp(), weights, splits, splits, name).sin().sum()
@@ -223,9 +252,14 @@ def compiled(rank, size):
     ):
         found = []
         for backend in (None, "aot_eager"):
-            called = function if backend is None else torch.compile(function, backend=backend, fullgraph=True)
+            called = (
+                function
+                if backend is None
+                else torch.compile(function, backend=backend, fullgraph=True)
+            )
             inputs = [
-                each.clone().requires_grad_(trains) if each.is_floating_point() else each for each in arguments
+                each.clone().requires_grad_(trains) if each.is_floating_point() else each
+                for each in arguments
             ]
             result = called(*inputs)
             if trains:
