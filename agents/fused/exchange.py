@@ -118,7 +118,7 @@ class _Slices(NamedTuple):
         return _Slices(len(sizes), sum(sizes), crc32(str(list(sizes)).encode()))
 
     def __str__(self) -> str:
-        return f"{self.number} slices of {self.size_bytes} bytes in all"
+        return f"{self.number} slice{'s' * (self.number != 1)} of {self.size_bytes} bytes in all"
 
 
 @dataclass
@@ -360,7 +360,8 @@ class Exchange:
             return
         if kind == _Kind.REFUSES:
             if number >= self.number:
-                self.fail(f"{self.memory.members.title(peer)} takes no part in it: {_text(rest)}")
+                how = "gave up" if number == NEVER else "takes no part in it"
+                self.fail(f"{self.memory.members.title(peer)} {how}: {_text(rest)}")
                 return
         elif not self._peers[peer].rang:
             refuse(kind not in (_Kind.MEETS, _Kind.READY), f"a message of unknown kind {kind}",
