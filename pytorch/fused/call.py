@@ -20,14 +20,29 @@ def group_of(name: str, group_name: str) -> WeftProcessGroup:
     """Return the process group of a name.
 
     Raises:
-        BadCallError: it is not one of the backend weft.
+        BadCallError: there is none, or it is not one of the backend weft.
     """
-    group = distributed_c10d._resolve_process_group(group_name)
+    try:
+        group = distributed_c10d._resolve_process_group(group_name)
+    except RuntimeError:
+        raise BadCallError(
+            f"{name}: there is no process group of the name {group_name!r}; give the `group_name` "
+            "of one, like torch.distributed.group.WORLD.group_name"
+        ) from None
+    return weft_group(name, group)
+
+
+def weft_group(name: str, group: object) -> WeftProcessGroup:
+    """Return the process group if it is one of the backend weft.
+
+    Raises:
+        BadCallError: it is not.
+    """
     if not isinstance(group, WeftProcessGroup):
         raise BadCallError(
-            f"{name}: group {group_name!r} is of another backend than weft; start the program by "
-            "'weft torch run' and init_process_group() without a backend, or use the layers with "
-            "fused=False"
+            f"{name}: group {getattr(group, 'group_name', group)!r} is of another backend than "
+            "weft; start the program by 'weft torch run' and init_process_group() without a "
+            "backend, or use the layers with fused=False"
         )
     return group
 

@@ -98,7 +98,7 @@ def dlrm(rank, size):
                 for parameter in whole.parameters():
                     parameter -= 0.01 * size * parameter.grad
                     parameter.grad = None
-            assert abs(float(loss) - losses[True][number]) < 1e-5 * max(1, abs(float(loss))), number
+            assert abs(loss.item() - losses[True][number]) < 1e-5 * max(1, abs(loss.item())), number
     print(
         f"DLRM: losses {losses[True][0]:.4f} to {losses[True][-1]:.4f}, the same bits fused and unfused"
     )
@@ -276,11 +276,47 @@ def compiled(rank, size):
     print("compiled: five operators, whole graphs")
 
 
+def checked(rank, size):
+    """By torch.library.opcheck: schema, fake kernel, autograd and AOTAutograd, with sizes that
+    change."""
+    name = dist.group.WORLD.group_name
+    ops = torch.ops
+    draw = torch.Generator().manual_seed(9)
+    counts = torch.randint(4, (size, size, 2), generator=draw)
+
+    def randn(*shape):
+        return torch.randn(shape, generator=draw).requires_grad_()
+
+    indices = torch.randint(20, (2, 4 * size, 3), generator=draw)
+    come, sent = counts[:, rank].contiguous(), counts[rank].contiguous()
+    for operator, arguments in (
+        (ops.weft.gemv_allreduce, (randn(50, 6), randn(3, 6), name)),
+        (ops.weft.gemv_allreduce, (randn(50, 6), randn(6), name)),
+        (ops.weft.embedding_all_to_all, ([randn(20, 5), randn(25, 5)], indices, [2] * size, name)),
+        (ops.weft.gemm_all_to_all, (randn(int(come.sum()), 4), randn(2, 4, 7), come, sent, name)),
+    ):
+        torch.library.opcheck(operator, arguments)
+    for operator, arguments in (
+        (ops.symm_mem.fused_all_gather_matmul, (randn(6, 4), [randn(4, 3)], 0, name)),
+        (
+            ops.symm_mem.fused_matmul_reduce_scatter,
+            (randn(6 * size, 4), randn(4, 3), "sum", 0, name),
+        ),
+    ):
+        with torch.no_grad():  # torch has no gradient of them
+            torch.library.opcheck(operator.default, [
+                each.detach() if torch.is_tensor(each) else
+                [one.detach() for one in each] if isinstance(each, list) else each
+                for each in arguments
+            ])
+    print("opcheck: five operators")
+
+
 def main():
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
     alone.extend(dist.new_group([each]) for each in range(size))
-    for name in sys.argv[1:] or ["dlrm", "linear", "moe", "compiled"]:
+    for name in sys.argv[1:] or ["dlrm", "linear", "moe", "compiled", "checked"]:
         globals()[name](rank, size)
     dist.barrier()
     dist.destroy_process_group()

@@ -11,6 +11,7 @@ from torch import nn
 from weft.agents.fused.tasks import REMOTE_FIRST
 from weft.pytorch.errors import refuse
 from weft.pytorch.fused import operators
+from weft.pytorch.fused.call import weft_group
 from weft.pytorch.fused.gemv_allreduce import OWNER
 from weft.pytorch.fused.layers.exchanged import ranks_of
 from weft.pytorch.fused.tiles import SLICE_TILES
@@ -46,6 +47,7 @@ class _Layer(nn.Module):
         self.bias = nn.Parameter(torch.empty(own["out_features"], dtype=dtype)) if bias else None
         self.reset_parameters()
         if fused:
+            weft_group(type(self).__name__, self.group)
             operators.register()
 
     def reset_parameters(self) -> None:

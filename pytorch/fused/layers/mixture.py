@@ -10,6 +10,7 @@ from torch import nn
 from weft.agents.fused.tasks import REMOTE_FIRST
 from weft.pytorch.errors import refuse
 from weft.pytorch.fused import operators
+from weft.pytorch.fused.call import weft_group
 from weft.pytorch.fused.layers.exchanged import exchanged, generators, ranks_of
 from weft.pytorch.fused.tiles import SLICE_TILES
 
@@ -74,6 +75,7 @@ class MixtureOfExperts(nn.Module):
         self.down = nn.Parameter(torch.empty(own, hidden, width, dtype=dtype))
         self.reset_parameters()
         if fused:
+            weft_group(type(self).__name__, self.group)
             operators.register()
 
     def reset_parameters(self) -> None:
