@@ -304,11 +304,17 @@ def checked(rank, size):
         ),
     ):
         with torch.no_grad():  # torch has no gradient of them
-            torch.library.opcheck(operator.default, [
-                each.detach() if torch.is_tensor(each) else
-                [one.detach() for one in each] if isinstance(each, list) else each
-                for each in arguments
-            ])
+            torch.library.opcheck(
+                operator.default,
+                [
+                    each.detach()
+                    if torch.is_tensor(each)
+                    else [one.detach() for one in each]
+                    if isinstance(each, list)
+                    else each
+                    for each in arguments
+                ],
+            )
     print("opcheck: five operators")
 
 
