@@ -142,3 +142,23 @@ def test_layers_train_as_unfused_and_as_in_one_process(net: Net) -> None:
         assert said.count(what) == 4
     assert "compiled: five operators, whole graphs" in said
     assert "opcheck: five operators" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("example", "arguments", "equal"),
+    [
+        ("train_dlrm.py", [], "fused and unfused: all losses are the same bits"),
+        ("decode.py", [], "the same letters as by one rank"),
+        ("decode.py", ["--algorithm", "switch", "--tile-rows", "32"], "the same letters as by one"),
+        ("train_moe.py", [], "fused and unfused: losses differ by"),
+    ],
+)
+def test_examples_are_equal_to_themselves_unfused(
+    net: Net, example: str, arguments: list[str], equal: str
+) -> None:
+    found, said = run(net, EXAMPLES / example, *arguments)
+    assert found.status == 0, said
+    assert said.count(equal) == 1
+    losses = [float(loss) for loss in re.findall(r"] fused, .*: loss (\S+),", said)]
+    assert not losses or losses[-1] < 0.9 * losses[0]
