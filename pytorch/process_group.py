@@ -751,9 +751,10 @@ class WeftProcessGroup(dist.ProcessGroup):
         result: Sequence[torch.Tensor],
         opts: Any,
         copied: Sequence[tuple[torch.Tensor, torch.Tensor]] = (),
+        algorithm: str = "",
     ) -> WeftWork:
         """Gather several tensors of each rank; `outputs` has those of each. In the end each first
-        one of `copied` gets what the second has."""
+        one of `copied` gets what the second has. The algorithm goes by size if none is given."""
         work, begun = self._begin(what, inputs, result, opts)
         sizes = [sum(map(memory_of.size_bytes, each)) for each in outputs]
         own = sum(map(memory_of.size_bytes, inputs))
@@ -763,7 +764,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             f"and the input {own}",
         )
         total = sum(sizes)
-        algorithm = self._choices.algorithm("allgather", total)
+        algorithm = algorithm or self._choices.algorithm("allgather", total)
         if not total:
             self._end(work, algorithm, begun, own, "")
             return work
@@ -951,6 +952,24 @@ class WeftProcessGroup(dist.ProcessGroup):
         request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
         self._collective(request, memory_of.typed(buffer, name), typed, work, begun, total, finish)
         return work
+
+    def check_multicasts(self) -> None:
+        """Raise BadCallError if the switches cannot replicate for this group."""
+        why = self._choices.why_not("allgather", "multicast", "uint8", "sum")
+        refuse(why, f"multicast: {why}")
+
+    def allgather_by(
+        self, algorithm: str, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, what: str
+    ) -> WeftWork:
+        """Give all ranks the tensors of all, which may differ in size, by an algorithm that was
+        chosen for it.
+
+        Args:
+            outputs: of each rank.
+            what: what the operation is called.
+        """
+        parts = [[each] for each in outputs]
+        return self._allgather(what, parts, [tensor], outputs, None, algorithm=algorithm)
 
     def check_switches_add(self, dtype: torch.dtype) -> None:
         """Raise BadCallError if the switches cannot add numbers of a type for this group."""

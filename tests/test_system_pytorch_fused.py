@@ -87,7 +87,7 @@ def test_what_does_not_fit_together_is_an_error_in_every_rank(net: Net) -> None:
 def test_what_all_ranks_refuse_is_a_value_error_and_does_no_harm(net: Net) -> None:
     found, said = run(net, PROGRAMS / "fused_failures.py", "bad")
     assert found.status == 0, said
-    assert said.count("33 calls are refused, and what is right goes on") == 4
+    assert said.count("35 calls are refused, and what is right goes on") == 4
 
 
 DEATHS = {
@@ -144,6 +144,29 @@ def test_layers_train_as_unfused_and_as_in_one_process(net: Net) -> None:
     assert "opcheck: five operators" in said
 
 
+DISPATCH = """
+import sys, torch, torch.distributed as dist
+from weft.torch import MixtureOfExperts
+dist.init_process_group()
+layer = MixtureOfExperts(256, 8, dist.get_world_size(), top_k=4, dispatch=sys.argv[1])
+with torch.no_grad():
+    layer(torch.ones(512, 256))
+"""
+
+
+@pytest.mark.slow
+def test_by_multicast_a_token_leaves_its_host_once(net: Net, tmp_path: Path) -> None:
+    """Each of 512 tokens of each of 4 ranks is wanted by all, and comes back from all."""
+    script = tmp_path / "dispatch.py"
+    script.write_text(DISPATCH)
+    all_tokens = 4 * 512 * 256 * 4
+    for dispatch, leaves in (("unicast", 3), ("multicast", 1)):
+        found, said = run(net, script, dispatch)
+        assert found.status == 0, said
+        up = (leaves + 3) * all_tokens
+        assert up < found.tiers["host_up"] < 1.12 * up
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "arguments", "equal"),
@@ -152,6 +175,7 @@ def test_layers_train_as_unfused_and_as_in_one_process(net: Net) -> None:
         ("decode.py", [], "the same letters as by one rank"),
         ("decode.py", ["--algorithm", "switch", "--tile-rows", "32"], "the same letters as by one"),
         ("train_moe.py", [], "fused and unfused: losses differ by"),
+        ("train_moe.py", ["--dispatch", "multicast"], "fused and unfused: losses differ by"),
     ],
 )
 def test_examples_are_equal_to_themselves_unfused(

@@ -1,9 +1,10 @@
 """Train a model of letters with a mixture of experts that are spread over the ranks: what an expert
 makes of a token goes back to the token's rank as soon as some are computed. Then the same again
-unfused, by products and an all-to-all: the losses are the same but for rounding.
+unfused, by products and an all-to-all: the losses are the same but for rounding. With --dispatch
+multicast a token leaves its host once, and the switches bring it to all its experts.
 
     sudo ./weft torch run examples/pytorch/train_moe.py
-    sudo ./weft torch run --hosts-per-leaf 2 --leaves 2 examples/pytorch/train_moe.py --unfused
+    sudo ./weft torch run --leaves 2 examples/pytorch/train_moe.py --dispatch multicast --top-k 4
 """
 
 import argparse
@@ -30,7 +31,7 @@ class Model(nn.Module):
         self.norm = nn.LayerNorm(asked.width)
         self.experts = MixtureOfExperts(
             asked.width, 2 * asked.width, asked.experts * dist.get_world_size(), top_k=asked.top_k,
-            fused=fused, tile_rows=16,
+            fused=fused, dispatch=asked.dispatch, tile_rows=16,
         )  # fmt: skip
         self.head = nn.Linear(asked.width, letters)
 
@@ -85,6 +86,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--experts", type=int, default=2, help="of each rank")
     parser.add_argument("--top-k", type=int, default=2, help="experts that a token goes to")
+    parser.add_argument("--dispatch", choices=("unicast", "multicast"), default="unicast")
     alone = parser.add_mutually_exclusive_group()
     alone.add_argument("--fused", action="store_true", help="train fused alone")
     alone.add_argument("--unfused", action="store_true", help="train unfused alone")

@@ -199,6 +199,14 @@ def bad():
         (lambda: MixtureOfExperts(8, 8, count + 1), f"choose a multiple of {count}"),
         (lambda: MixtureOfExperts(8, 8, count, top_k=0), f"top_k 0: choose 1 to {count}"),
         (lambda: MixtureOfExperts(8, 8, count, group=gloo), "is of another backend than weft"),
+        (
+            lambda: MixtureOfExperts(8, 8, count, dispatch="pigeon"),
+            "dispatch 'pigeon': choose unic",
+        ),
+        (
+            lambda: MixtureOfExperts(8, 8, count, group=gloo, fused=False, dispatch="multicast"),
+            "MixtureOfExperts with dispatch multicast: group",
+        ),
         (lambda: ColumnParallelLinear(8, count + 1), f"choose a multiple of {count}"),
         (lambda: RowParallelLinear(count + 1, 8), f"choose a multiple of {count}"),
         (lambda: RowParallelLinear(count, 8)(ones(3, 2)), "x is (3, 2)"),
@@ -210,7 +218,7 @@ def bad():
         else:
             raise AssertionError(f"not refused: {why}")
     assert torch.equal(gemv(world), torch.full((1000,), 8.0 * count))
-    print("33 calls are refused, and what is right goes on")
+    print("35 calls are refused, and what is right goes on")
 
 
 def dying(how):

@@ -165,14 +165,15 @@ def linear(rank, size):
 def moe(rank, size):
     width, hidden, experts = 16, 24, 2 * size
     trained = {}
-    for how in ("fused", "unfused", "alone"):
+    for how in ("fused", "unfused", "alone", "multicast", "multicast, unfused"):
         torch.manual_seed(7)
         layer = MixtureOfExperts(
             width,
             hidden,
             experts,
             top_k=2,
-            fused=how == "fused",
+            fused=how in ("fused", "multicast"),
+            dispatch="multicast" if "multicast" in how else "unicast",
             tile_rows=3,
             group=alone[rank] if how == "alone" else None,
         )
@@ -197,7 +198,7 @@ def moe(rank, size):
                     parameter -= 0.5 * parameter.grad
                     parameter.grad = None
         trained[how] = losses, layer.router.weight.detach(), layer.up.detach(), layer.down.detach()
-    for other in ("unfused", "alone"):
+    for other in ("unfused", "alone", "multicast", "multicast, unfused"):
         right = trained[other]
         for one, two in zip(trained["fused"][0], right[0], strict=True):
             assert abs(one - two) < 1e-5, (other, trained["fused"][0], right[0])

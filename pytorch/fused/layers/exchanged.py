@@ -15,11 +15,11 @@ class _Exchanged(torch.autograd.Function):
         ctx: Any, rows: torch.Tensor, sent: list[int], received: list[int], group: Any
     ) -> torch.Tensor:
         ctx.sent, ctx.received, ctx.group = sent, received, group
-        return _exchange(rows, sent, received, group)
+        return exchange_rows(rows, sent, received, group)
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
-        return _exchange(gradient, ctx.received, ctx.sent, ctx.group), None, None, None
+        return exchange_rows(gradient, ctx.received, ctx.sent, ctx.group), None, None, None
 
 
 def exchanged(
@@ -36,9 +36,13 @@ def exchanged(
     return found
 
 
-def _exchange(rows: torch.Tensor, sent: list[int], received: list[int], group: Any) -> torch.Tensor:
+def exchange_rows(
+    rows: torch.Tensor, sent: Sequence[int], received: Sequence[int], group: Any
+) -> torch.Tensor:
+    """Return the rows that all ranks have sent to this one, as `exchanged` does, without a
+    gradient."""
     found = rows.new_empty((sum(received), *rows.shape[1:]))
-    dist.all_to_all_single(found, rows.contiguous(), received, sent, group=group)
+    dist.all_to_all_single(found, rows.contiguous(), [*received], [*sent], group=group)
     return found
 
 
