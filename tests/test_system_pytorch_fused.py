@@ -105,7 +105,7 @@ LATER = [pytest.param(how, marks=pytest.mark.slow) for how in DEATHS if how != Q
 
 @pytest.mark.parametrize("how", [QUICK, *LATER])
 def test_those_who_wait_for_flags_of_a_peer_that_is_gone_hear_who(net: Net, how: str) -> None:
-    limit = 16 if how == "stopped" else 60  # a process that is stopped does not end by itself
+    limit = 13 if how == "stopped" else 60  # a process that is stopped does not end by itself
     found, said = run(net, PROGRAMS / "fused_failures.py", how, timeout=limit)
     told = re.findall(r"\[[023]\] told after (.*) s: (.*)", said)
     assert len(told) == 3, said
@@ -126,7 +126,8 @@ def test_all_operators_in_groups_of_some_ranks(net: Net) -> None:
 def test_with_loss_operators_compute_the_same(tmp_path: Path) -> None:
     done = weft(
         "torch", "run", "--leaves", "2", "--spines", "1", "--hosts-per-leaf", "1", "--loss", "1%",
-        "--out", "out", str(PROGRAMS / "fused.py"), "--quick", cwd=tmp_path,
+        "--out", "out", str(PROGRAMS / "fused.py"), "--quick", "gemv", "embedding", "gemm",
+        cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("checks") == 2
@@ -164,17 +165,15 @@ def test_by_multicast_a_token_leaves_its_host_once(net: Net, tmp_path: Path) -> 
         found, said = run(net, script, dispatch)
         assert found.status == 0, said
         up = (leaves + 3) * all_tokens
-        assert up < found.tiers["host_up"] < 1.12 * up
+        assert up < found.tiers["host_up"] < 1.25 * up
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "arguments", "equal"),
     [
-        ("train_dlrm.py", [], "fused and unfused: all losses are the same bits"),
+        ("train_dlrm.py", ["--steps", "10"], "fused and unfused: all losses are the same bits"),
         ("decode.py", [], "the same letters as by one rank"),
-        ("decode.py", ["--algorithm", "switch", "--tile-rows", "32"], "the same letters as by one"),
-        ("train_moe.py", [], "fused and unfused: losses differ by"),
         ("train_moe.py", ["--dispatch", "multicast"], "fused and unfused: losses differ by"),
     ],
 )
