@@ -83,6 +83,13 @@ class Sum:
     """... and of the first byte of the sums, in its output."""
     owner: int = NONE
     """The rank that alone gets the sums, or `NONE` if all do."""
+    contributors: tuple[int, ...] = ()
+    """The ranks that have anything to add; empty: all. Others contribute zeros, and their packets
+    have headers only."""
+
+    def sends(self, rank: int) -> bool:
+        """Return whether a rank sends numbers: the owner adds its own to what comes."""
+        return rank != self.owner and (not self.contributors or rank in self.contributors)
 
     def gets(self, rank: int) -> bool:
         """Return whether a rank gets the sums."""
@@ -242,6 +249,7 @@ class FlowGraph:
                 and each.size_bytes > 0
                 and each.size_bytes % 4 == 0
                 and (each.owner == NONE or each.owner in ranks)
+                and {*each.contributors} <= {*ranks}
                 and all(
                     0 <= offset <= places.buffer_bytes[rank] - each.size_bytes
                     and 0 <= target <= places.output_bytes[rank] - each.size_bytes * each.gets(rank)
@@ -416,8 +424,10 @@ class FlowGraph:
 
     @cached_property
     def total_bytes(self) -> int:
-        """Return the bytes of all flows, and of what ranks contribute to sums."""
-        added = sum(each.size_bytes * len(each.waits) for each in self.sums)
+        """Return the bytes of all flows, and of what ranks send to be added by switches."""
+        added = sum(
+            each.size_bytes * sum(map(each.sends, range(len(each.waits)))) for each in self.sums
+        )
         return int(self.table.size_bytes.sum()) + added
 
     @cached_property

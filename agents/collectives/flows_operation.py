@@ -451,8 +451,9 @@ class _Sums:
                 shards = [count * each.gets(other) for other in range(self._size)]
             ticket = Ticket(self._number, "switches to add", SumPosted(self._next))
             self._pair.post_reduction(
-                values, target, DataKind.FLOAT32, self._number, shards=shards, context=ticket
-            )
+                values, target, DataKind.FLOAT32, self._number, shards=shards,
+                contributors=each.contributors or None, context=ticket,
+            )  # fmt: skip
             self._next += 1
 
     def close(self) -> None:

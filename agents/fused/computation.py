@@ -68,7 +68,12 @@ class Layout:
         if not (operator.adds or operator.finishes):
             return 0
         first = self.gathered + operator.gathered_bytes(self.rank)
-        return first + (source * operator.landing_bytes(self.rank) if operator.adds else 0)
+        return first + (source * operator.landing_bytes(self.rank) if self._lands_apart else 0)
+
+    @property
+    def _lands_apart(self) -> bool:
+        """Return whether what comes of each rank lies apart, until the owner adds it."""
+        return self.operator.adds and not self.operator.finishes
 
     @property
     def result(self) -> int:
@@ -81,7 +86,7 @@ class Layout:
         operator = self.operator
         if not (operator.adds or operator.finishes):
             return self.gathered + operator.gathered_bytes(self.rank)
-        last = operator.ranks - 1 if operator.adds else 0
+        last = operator.ranks - 1 if self._lands_apart else 0
         return self.landing(last) + operator.landing_bytes(self.rank)
 
 
@@ -147,7 +152,10 @@ class Program:
         self._late = {
             number
             for number, tile in enumerate(tiles)
-            if self._alone == "communication" and tile.needs and tile.owner == rank
+            if self._alone == "communication"
+            and tile.needs
+            and tile.owner == rank
+            and not self._operator.adds
         }
         """... and those that are computed after the end."""
         self._made: dict[int, Floats] = {}

@@ -31,7 +31,7 @@ MOST_MAGNITUDE = 3
 class Sizes:
     """Hold how large an operator is. What an operator does not have is 0."""
 
-    batch: int = 0
+    batch_size: int = 0
     """Rows of the whole input: samples, or tokens."""
     width: int = 0
     """Columns of the result."""
@@ -50,6 +50,8 @@ class Sizes:
     """Rows of a tile; 0: the operator's choice."""
     dispatch: str = ""
     """How tokens get to their experts: ``unicast`` or ``multicast``; empty: they are there."""
+    combines: bool = False
+    """Whether what experts make of a token is added on its way to the token's owner."""
 
 
 class Tile(NamedTuple):
@@ -67,6 +69,8 @@ class Tile(NamedTuple):
     """The numbers of the inputs that it needs of other ranks."""
     source: int = -1
     """The rank by whose turn it is computed: the owner, or the one that its inputs come from."""
+    contributors: tuple[int, ...] = ()
+    """The ranks whose tile of these bytes is more than zeros, where they are added; empty: all."""
 
 
 class Input(NamedTuple):
@@ -95,7 +99,8 @@ class Operator:
     gives = False
     """Whether owners give sums to all."""
     finishes = False
-    """Whether a rank's result is made of all that has come to it, at the end."""
+    """Whether a rank's result is made of all that has come to it, at the end; of an operator that
+    adds, too, of the sums."""
     order = REMOTE_FIRST
     """The order of tasks where none is asked for."""
     defaults = Sizes()

@@ -21,6 +21,7 @@ from weft.agents.collectives.flow_graph import (
 from weft.agents.fused.computation import ADD, FINISH, TILE, Computation, Layout, Work, operator_of
 from weft.agents.fused.device import Device
 from weft.agents.fused.operator import Operator, Sizes
+from weft.agents.fused.registry import operator_named
 from weft.agents.fused.tasks import compute_ns, in_order
 from weft.base.errors import refuse
 
@@ -58,6 +59,8 @@ class Slice(NamedTuple):
     first: int
     """Its first byte, as `Tile.first` has it."""
     size_bytes: int
+    contributors: tuple[int, ...] = ()
+    """As `Tile.contributors` has them."""
 
 
 class Computing(NamedTuple):
@@ -93,6 +96,8 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     )
     if way.alone == "communication":
         device = replace(device, slowdown=0.0, measured=False)
+    if way.adds_in_switches and operator_named(name).finishes:
+        sizes = replace(sizes, combines=True)
     operator = operator_of(name, sizes, ranks, seed)
     build = _Build(operator, way, device)
     build.build()
@@ -129,13 +134,15 @@ def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[Slice]:
         if (
             last is not None
             and (last.owner, last.source) == (tile.owner, tile.source)
+            and last.contributors == tile.contributors
             and last.first + last.size_bytes == tile.first
             and last.size_bytes + tile.size_bytes <= slice_bytes
         ):
             size_bytes = last.size_bytes + tile.size_bytes
             found[-1] = last._replace(tiles=(*last.tiles, number), size_bytes=size_bytes)
         else:
-            found.append(Slice(tile.owner, tile.source, (number,), tile.first, tile.size_bytes))
+            own = tile.owner, tile.source, (number,), tile.first, tile.size_bytes
+            found.append(Slice(*own, tile.contributors))
     return found
 
 
@@ -249,7 +256,8 @@ class _Build:
                 self.computing.append(Computing(wait, rank, "tile"))
                 self.made[rank, number] = wait, DONE
             done = tuple(self.made[rank, number] for number in each.tiles)
-            leaves = each.owner != rank or self.way.adds_in_switches
+            adding = not each.contributors or rank in each.contributors
+            leaves = each.owner != rank or (self.way.adds_in_switches and adding)
             if fused and device.put_ns and leaves:
                 wait = builder.wait(rank, device.put_ns, done, pool=putting)
                 self.computing.append(Computing(wait, rank, "put"))
@@ -312,15 +320,14 @@ class _Build:
             of_ranks = [own[rank][key] for rank in ranks]
             waits = [self.builder.wait(rank, 0, begins[rank][of_ranks[rank]]) for rank in ranks]
             owner, first = key
-            places = (
-                [self.layouts[owner].result + first] * len(ranks)
-                if gives
-                else [first * (rank == owner) for rank in ranks]
-            )
+            layout = self.layouts[owner]
+            target = first + (layout.landing(owner) if self.operator.finishes else layout.result)
+            places = [target * (gives or rank == owner) for rank in ranks]
+            self.landed.setdefault(owner, []).append((waits[owner], DONE))
             offsets = [self.layouts[rank].tile_offsets[of_ranks[rank].tiles[0]] for rank in ranks]
             self.builder.add(
                 Sum((*waits,), of_ranks[0].size_bytes, (*offsets,), (*places,),
-                    NONE if gives else owner)
+                    NONE if gives else owner, of_ranks[0].contributors)
             )  # fmt: skip
 
     def _finish(self, rank: int) -> None:

@@ -5,7 +5,7 @@ added by the switches of its tree; `kernels.aggregation` has what happens per pa
 """
 
 import enum
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -175,6 +175,7 @@ class AggregationQueuePair(Posting):
         number: int,
         *,
         shards: Sequence[int] | None = None,
+        contributors: Collection[int] | None = None,
         average: bool = False,
         context: object = None,
     ) -> Reduction:
@@ -183,8 +184,10 @@ class AggregationQueuePair(Posting):
         `values` and `result` are C-contiguous arrays of `kind`'s item size, which are read and
         written until then and may not overlap. `number` (32 bits) is the operation's. Without
         `shards` every rank gets all sums; `shards` says how many elements each rank owns, in order
-        of ranks, and a rank gets its own (Reduce-Scatter). `average`: sums divided by the number
-        of ranks, integers toward zero. TransportMisuse for arrays that do not fit.
+        of ranks, and a rank gets its own (Reduce-Scatter). `contributors` are the ranks that have
+        anything to add, all if it is None; the values of others are zeros, and their packets have
+        headers only. `average`: sums divided by the number of ranks, integers toward zero.
+        TransportMisuse for arrays that do not fit, or contributors that there are not.
 
         Floats: with e the smallest integer for which all values of a block, on all ranks, are below
         2**e, and L = ceil(log2 P), a sum is off by at most P * 2**(e + L - 31) (an average by a
@@ -208,6 +211,13 @@ class AggregationQueuePair(Posting):
             TransportMisuse,
         )
         refuse(np.may_share_memory(values, result), "values and result overlap", TransportMisuse)
+        adding = set(range(ranks) if contributors is None else contributors)
+        refuse(
+            not adding <= set(range(ranks)) or not (adding or shards is not None),
+            f"contributors {sorted(adding)} of {ranks} ranks: choose from 0 to {ranks - 1}, one at "
+            "least where all ranks get the sums",
+            TransportMisuse,
+        )
         state = at_job.AggregationOperation.zeroed()
         arrays: list[Array] = [values, result]
         size, slots = self._job.state.values, self._job.state.slots
@@ -236,6 +246,8 @@ class AggregationQueuePair(Posting):
             blocks=blocks,
             remaining=headers + blocks,
             divisor=ranks if average else 0,
+            silent=rank not in adding,
+            unaided=adding <= {rank},
         )
         reduction = Reduction(state, (*arrays, exponents))
         if self.error:

@@ -115,6 +115,10 @@ class AggregationOperation(Record):
     """The first element of this rank's shard: the output begins with it."""
     ends: int
     """Address of int64[ranks], where each shard ends."""
+    silent: int
+    """Whether this rank contributes nothing: its packets have headers only..."""
+    unaided: int
+    """... and whether no other rank does, so that sums come without values."""
     first_exponents: int
     """Address of int64[HEADERS]: what the header rounds agreed on, UNKNOWN before. Slots do not
     wait for each other: the slot of a block may be many rounds behind that of its header."""

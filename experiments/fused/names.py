@@ -15,7 +15,7 @@ OPERATORS = {
     "matmul-reduce-scatter": "products split along the sum; each gets rows of the sums",
 }
 """The names of `weft.agents.fused.registry.OPERATORS`, each with what help says of it."""
-ADDING = ("gemv-allreduce", "matmul-reduce-scatter")
+ADDING = ("gemv-allreduce", "gemm-all-to-all", "matmul-reduce-scatter")
 """The operators that add what ranks have computed."""
 GIVING = ("gemv-allreduce", "all-gather-matmul")
 """The operators by which all ranks get the same from one."""

@@ -17,6 +17,7 @@ from weft.experiments.fused.names import (
     COMPUTATION,
     FUSED,
     FUSED_OPERATORS,
+    SWITCH,
     UNFUSED,
     algorithm_named,
     parts_of_algorithm,
@@ -51,9 +52,11 @@ def communication_ns(scenario: Scenario, algorithm: str, repetition: int = 0) ->
         RunError: it did not come to its end.
     """
     _, alone = parts_of(algorithm)
+    adds = parts_of_algorithm(alone)[1] == SWITCH
     silent = replace(
-        scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated"
-    )
+        scenario, algorithms=(alone,), ways=(), slowdown=0.0, ratio=None, world="simulated",
+        slots=scenario.slots if adds else None, values=scenario.values if adds else None,
+    )  # fmt: skip
     return _simulated_ns(silent, alone, repetition)
 
 

@@ -1055,10 +1055,10 @@ class Asked:
         heeded=_is_fused,
         who=OF_FUSED,
     )
-    rows: int | None = option(
+    batch_size: int | None = option(
         None,
         WHOLE,
-        "Samples, rows or tokens of the whole input.",
+        "Samples, tokens or rows of the whole input.",
         group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),

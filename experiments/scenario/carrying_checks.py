@@ -141,7 +141,7 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
     refuse(
         asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "
-        "their own, like --rows and --width; leave it out",
+        "their own, like --batch-size and --width; leave it out",
     )
     return replace(asked, size_bytes=size_bytes)
 

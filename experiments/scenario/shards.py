@@ -111,7 +111,7 @@ def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
 
     operator = asked.operator or next(iter(OPERATORS))
     sizes = Sizes(
-        asked.rows or 0,
+        asked.batch_size or 0,
         asked.width or 0,
         asked.inner or 0,
         asked.tables or 0,

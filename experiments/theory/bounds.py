@@ -143,7 +143,7 @@ def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
     up, down = link_bytes(graph.ranks, [once])[0], link_bytes(graph.ranks, [ends])[1]
     for each in graph.sums:
         added = int(sizing(np.array([each.size_bytes], np.int64))[0])
-        up = up + added
+        up = up + np.array([added * each.sends(rank) for rank in range(graph.ranks)])
         down = down + np.array([added * each.gets(rank) for rank in range(graph.ranks)])
     links = max(int(up.max()), int(down.max()))
     chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)

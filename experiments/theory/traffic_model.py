@@ -147,11 +147,13 @@ def _sums_of(graph: FlowGraph, scenario: Scenario, *, frames: bool) -> Iterator[
         if collective == "allreduce":
             shards = [each.size_bytes]
         if frames:
-            yield switch_frames(
+            traffic = switch_frames(
                 collective, shards, values=scenario.program_values, slots=scenario.slots or 0
             )
         else:
-            yield switch_payload(collective, shards)
+            traffic = switch_payload(collective, shards)
+        contributors = frozenset(each.contributors) if each.contributors else None
+        yield replace(traffic, contributors=contributors)
 
 
 def _each_tier_bytes(

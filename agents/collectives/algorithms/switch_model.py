@@ -34,18 +34,26 @@ class SwitchTraffic:
     prologue: int = 0
     """Of the rounds that agree on the exponents of the first blocks."""
     scatter: bool = False
+    contributors: frozenset[int] | None = None
+    """The ranks that contribute anything; None: all."""
 
     def up(self, below: Iterable[int]) -> int:
         """Return the bytes on the link up from ranks, by number."""
-        alone = list(below) if self.scatter else []
-        saved = self._saved(alone) if len(alone) == 1 else 0
-        return int(self.full.sum()) + self.prologue - saved
+        adding = self._adding(below)
+        owners = range(len(self.full)) if self.scatter else ()
+        bare = [owner for owner in owners if adding <= {owner}]
+        return int(self.full.sum()) + self.prologue - self._saved(bare)
 
     def down(self, below: Iterable[int]) -> int:
         """Return the bytes on the link down to ranks, by number."""
         if not self.scatter:
-            return self.up(below)
-        return int(self.bare.sum()) + self.prologue + self._saved(list(below))
+            return int(self.full.sum()) + self.prologue
+        adding = self._adding(range(len(self.full)))
+        full = [owner for owner in below if not adding <= {owner}]
+        return int(self.bare.sum()) + self.prologue + self._saved(full)
+
+    def _adding(self, ranks: Iterable[int]) -> set[int]:
+        return {*ranks} if self.contributors is None else self.contributors & {*ranks}
 
     def _saved(self, owners: list[int]) -> int:
         return int((self.full - self.bare)[owners].sum())

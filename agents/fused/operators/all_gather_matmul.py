@@ -30,13 +30,13 @@ class AllGatherMatmul(Operator):
     name = "all-gather-matmul"
     about = "rows of all ranks, times the matrix of each"
     order = LOCAL_FIRST
-    defaults = Sizes(batch=1024, width=2048, inner=1024)
+    defaults = Sizes(batch_size=1024, width=2048, inner=1024)
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
         divided(sizes.inner, 1, "inner", "operation")
         self._columns = divided(sizes.width, ranks, "width", "ranks")
-        self._rows = divided(sizes.batch, ranks, "batch", "ranks")
+        self._rows = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, TILES, "rows of a rank")
         self._left = cache(self._make_left)
         self._right = cache(self._make_right)
@@ -74,7 +74,7 @@ class AllGatherMatmul(Operator):
         return self.result_bytes(rank)
 
     def result_bytes(self, rank: int) -> int:
-        return self.sizes.batch * self._columns * ITEM_BYTES
+        return self.sizes.batch_size * self._columns * ITEM_BYTES
 
     def input_bytes(self, rank: int) -> int:
         return self._rows * self.sizes.inner * ITEM_BYTES

@@ -30,12 +30,12 @@ class EmbeddingAllToAll(Operator):
 
     name = "embedding-all-to-all"
     about = "pooled look-ups of tables on all ranks, to the owners of the samples"
-    defaults = Sizes(batch=1024, width=64, tables=128, table_rows=1000, pooling=32)
+    defaults = Sizes(batch_size=1024, width=64, tables=128, table_rows=1000, pooling=32)
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
         self._own_tables = divided(sizes.tables, ranks, "tables", "ranks")
-        self._rows = divided(sizes.batch, ranks, "batch", "ranks")
+        self._rows = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         tiles = max(1, TILES // self._own_tables)
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, tiles, "samples of a rank")
         self._weights = cache(self._make_weights)
@@ -68,7 +68,9 @@ class EmbeddingAllToAll(Operator):
 
     def _make_indices(self, table: int, number: int) -> npt.NDArray[np.int64]:
         random = np.random.default_rng([self.seed, _INDICES, table, number])
-        return random.integers(0, self.sizes.table_rows, (self.sizes.batch, self.sizes.pooling))
+        return random.integers(
+            0, self.sizes.table_rows, (self.sizes.batch_size, self.sizes.pooling)
+        )
 
     def compute(self, rank: int, number: int, tile: int, own: Floats, gathered: Floats) -> Floats:
         per_table = self._rows // self._tile_rows

@@ -9,6 +9,7 @@ replicated by the switches.
 
 from collections import Counter, defaultdict
 from functools import cache
+from itertools import zip_longest
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +45,7 @@ class GemmAllToAll(Operator):
     name = "gemm-all-to-all"
     about = "experts' products, to the owners of the tokens, which add them"
     finishes = True
-    defaults = Sizes(batch=2048, width=2048, inner=256, experts=16, top_k=2)
+    defaults = Sizes(batch_size=2048, width=2048, inner=256, experts=16, top_k=2)
 
     def __init__(self, sizes: Sizes, ranks: int, seed: int) -> None:
         super().__init__(sizes, ranks, seed)
@@ -54,14 +55,15 @@ class GemmAllToAll(Operator):
         self._packed: list[IntArray] = [np.zeros(0, np.int64)] * ranks
         """The tokens in the order in which each rank has packed them."""
         self._gathered = [0] * ranks
-        self._known: dict[int, list[tuple[Tile, int, IntArray]]] = {}
+        self._known: dict[int, list[tuple[Tile, tuple[int, ...], IntArray]]] = {}
         if sizes.dispatch:
             self.inputs = self._dispatched()
+        self.adds = sizes.combines
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
         self._own_experts = divided(sizes.experts, ranks, "experts", "ranks")
-        self._own_tokens = divided(sizes.batch, ranks, "batch", "ranks")
+        self._own_tokens = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         divided(sizes.width, 1, "width", "operation")
         divided(sizes.inner, 1, "inner", "operation")
         refuse(
@@ -70,14 +72,15 @@ class GemmAllToAll(Operator):
         )
         random = np.random.default_rng([self.seed, _ROUTES])
         wanted = -sizes.imbalance * np.log(np.arange(1, sizes.experts + 1))
-        drawn = wanted + random.gumbel(size=(sizes.batch, sizes.experts))
+        drawn = wanted + random.gumbel(size=(sizes.batch_size, sizes.experts))
         chosen = np.argsort(-drawn, axis=1, kind="stable")[:, : sizes.top_k]
         self._routes: IntArray = np.sort(chosen, axis=1)
         """The experts of each token, int64 [batch, top_k], ascending."""
         self._weights = cache(self._make_weights)
         self._tokens = cache(self._make_tokens)
-        self._gates = self.numbers(_GATES, shape=(sizes.batch, sizes.experts), most=1) + 2
+        self._gates = self.numbers(_GATES, shape=(sizes.batch_size, sizes.experts), most=1) + 2
         self._routed = cache(self._find_routed)
+        self._runs = cache(self._find_runs)
 
     def _find_routed(self, owner: int, expert: int) -> IntArray:
         """Return the tokens of an owner that go to an expert, ascending."""
@@ -88,11 +91,59 @@ class GemmAllToAll(Operator):
     def _experts(self, rank: int) -> range:
         return range(rank * self._own_experts, (rank + 1) * self._own_experts)
 
+    def _find_runs(self, owner: int) -> list[tuple[tuple[int, ...], IntArray]]:
+        """Return an owner's tokens in runs as long as a tile, each with the ranks that have an
+        expert of its tokens."""
+        first = owner * self._own_tokens
+        by_ranks: dict[tuple[int, ...], list[tuple[list[int], int]]] = defaultdict(list)
+        for place, experts in enumerate(self._routes[first : first + self._own_tokens].tolist()):
+            ranks = tuple(sorted({expert // self._own_experts for expert in experts}))
+            by_ranks[ranks].append((experts, first + place))
+        runs = []
+        for ranks, tokens in by_ranks.items():
+            alike = np.array([token for _, token in sorted(tokens)], np.int64)
+            spans = cut(len(alike), self.sizes.tile_rows or TILE_ROWS)
+            runs.append([(ranks, alike[span.first : span.first + span.size]) for span in spans])
+        # Sets of ranks come by turns: what ranks add at a time, all of them have a part in.
+        return [run for turn in zip_longest(*runs) for run in turn if run is not None]
+
+    def _wanted(self, tokens: IntArray, expert: int) -> npt.NDArray[np.bool_]:
+        """Return which of some tokens go to an expert."""
+        wanted: npt.NDArray[np.bool_] = (self._routes[tokens] == expert).any(axis=1)
+        return wanted
+
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
         return tuple(tile for tile, _, _ in self._made_once(rank))
 
-    def _made(self, rank: int) -> list[tuple[Tile, int, IntArray]]:
-        """Return a rank's tiles, each with its expert and its tokens."""
+    def _made_to_add(self, rank: int) -> list[tuple[Tile, tuple[int, ...], IntArray]]:
+        """Return a rank's tiles where they are added on their way: of each token what all experts
+        of the rank make of it."""
+        width, inner = self.sizes.width, self.sizes.inner
+        found: list[tuple[Tile, tuple[int, ...], IntArray]] = []
+        for owner in range(self.ranks):
+            place = 0
+            for ranks, tokens in self._runs(owner):
+                products = [int(self._wanted(tokens, each).sum()) for each in self._experts(rank)]
+                moved = sum(count * inner + inner * width for count in products if count)
+                moved += len(tokens) * width * (rank in ranks)
+                tile = Tile(
+                    owner, place * width * ITEM_BYTES, len(tokens) * width * ITEM_BYTES,
+                    2 * sum(products) * inner * width, moved * ITEM_BYTES,
+                    self._needs(rank, tokens), owner, ranks,
+                )  # fmt: skip
+                found.append((tile, tuple(self._experts(rank)), tokens))
+                place += len(tokens)
+        return found
+
+    def _needs(self, rank: int, tokens: IntArray) -> tuple[int, ...]:
+        """Return the inputs that a rank needs for some tokens."""
+        places = (self._places.get((rank, token)) for token in tokens.tolist())
+        return tuple(sorted({place[0] for place in places if place is not None}))
+
+    def _made(self, rank: int) -> list[tuple[Tile, tuple[int, ...], IntArray]]:
+        """Return a rank's tiles, each with its experts and its tokens."""
+        if self.sizes.combines:
+            return self._made_to_add(rank)
         width, inner = self.sizes.width, self.sizes.inner
         found = []
         for owner in range(self.ranks):
@@ -101,23 +152,19 @@ class GemmAllToAll(Operator):
                 tokens = self._routed(owner, expert)
                 for rows in cut(len(tokens), self.sizes.tile_rows or TILE_ROWS):
                     own = tokens[rows.first : rows.first + rows.size]
-                    needs = {
-                        self._places[rank, token][0]
-                        for token in own.tolist()
-                        if (rank, token) in self._places
-                    }
                     moved = rows.size * inner + inner * width + rows.size * width
                     tile = Tile(
                         owner, (place + rows.first) * width * ITEM_BYTES,
                         rows.size * width * ITEM_BYTES, 2 * rows.size * inner * width,
-                        moved * ITEM_BYTES, tuple(sorted(needs)), owner,
+                        moved * ITEM_BYTES, self._needs(rank, own), owner,
                     )  # fmt: skip
-                    found.append((tile, expert, own))
+                    found.append((tile, (expert,), own))
                 place += len(tokens)
         return found
 
     def landing_bytes(self, rank: int) -> int:
-        return self._own_tokens * self.sizes.top_k * self.sizes.width * ITEM_BYTES
+        copies = 1 if self.sizes.combines else self.sizes.top_k
+        return self._own_tokens * copies * self.sizes.width * ITEM_BYTES
 
     def result_bytes(self, rank: int) -> int:
         return self._own_tokens * self.sizes.width * ITEM_BYTES
@@ -139,19 +186,30 @@ class GemmAllToAll(Operator):
         return self.numbers(_WEIGHTS, expert, shape=(self.sizes.inner, self.sizes.width))
 
     def compute(self, rank: int, number: int, tile: int, own: Floats, gathered: Floats) -> Floats:
-        made, expert, tokens = self._made_once(rank)[tile]
-        if made.needs:
-            inner = self.sizes.inner
-            places = [self._places[rank, token][1] // ITEM_BYTES for token in tokens.tolist()]
-            rows = np.stack([gathered[place : place + inner] for place in places])
-        else:
-            rows = self._tokens(made.owner, number)[tokens - made.owner * self._own_tokens]
-        gates = self._gates[tokens, expert][:, None]
-        return flat(np.matmul(rows, self._weights(expert)) * gates)
+        made, experts, tokens = self._made_once(rank)[tile]
+        result = np.zeros((len(tokens), self.sizes.width), np.float32)
+        for expert in experts:
+            wanted = self._wanted(tokens, expert)
+            if not wanted.any():
+                continue
+            own = tokens[wanted]
+            if made.needs:
+                inner = self.sizes.inner
+                places = [self._places[rank, token][1] // ITEM_BYTES for token in own.tolist()]
+                rows = np.stack([gathered[place : place + inner] for place in places])
+            else:
+                rows = self._tokens(made.owner, number)[own - made.owner * self._own_tokens]
+            gates = self._gates[own, expert][:, None]
+            result[wanted] += np.matmul(rows, self._weights(expert)) * gates
+        return flat(result)
 
     def finish(self, rank: int, number: int, landed: Floats) -> Floats:
         result = np.zeros((self._own_tokens, self.sizes.width), np.float32)
         rows = landed.reshape(-1, self.sizes.width)
+        if self.sizes.combines:
+            order = np.concatenate([tokens for _, tokens in self._runs(rank)])
+            result[order - rank * self._own_tokens] = rows
+            return result.reshape(-1)
         place = 0
         for expert in range(self.sizes.experts):
             tokens = self._routed(rank, expert) - rank * self._own_tokens
@@ -170,7 +228,7 @@ class GemmAllToAll(Operator):
             found += np.matmul(tokens * gates, self._weights(expert))
         return found.reshape(-1)
 
-    def _made_once(self, rank: int) -> list[tuple[Tile, int, IntArray]]:
+    def _made_once(self, rank: int) -> list[tuple[Tile, tuple[int, ...], IntArray]]:
         if rank not in self._known:
             self._known[rank] = self._made(rank)
         return self._known[rank]

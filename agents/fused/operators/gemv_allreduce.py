@@ -33,11 +33,11 @@ class GemvAllreduce(Operator):
     adds = gives = True
     order = INTERLEAVED
     """What an owner gives leaves early only if its own tiles are not the last."""
-    defaults = Sizes(batch=64, width=8192, inner=8192)
+    defaults = Sizes(batch_size=64, width=8192, inner=8192)
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
-        divided(sizes.batch, 1, "batch", "operation")
+        divided(sizes.batch_size, 1, "batch-size", "operation")
         self._inner = divided(sizes.inner, ranks, "inner", "ranks")
         self._rows = divided(sizes.width, ranks, "width", "ranks")
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, TILES, "rows of a rank")
@@ -45,7 +45,7 @@ class GemvAllreduce(Operator):
         self._sums = cache(self._make_sums)
 
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
-        batch, inner = self.sizes.batch, self._inner
+        batch, inner = self.sizes.batch_size, self._inner
         return tuple(
             Tile(
                 owner, rows.first * batch * ITEM_BYTES, rows.size * batch * ITEM_BYTES,
@@ -57,16 +57,16 @@ class GemvAllreduce(Operator):
         )  # fmt: skip
 
     def landing_bytes(self, rank: int) -> int:
-        return self._rows * self.sizes.batch * ITEM_BYTES
+        return self._rows * self.sizes.batch_size * ITEM_BYTES
 
     def result_bytes(self, rank: int) -> int:
-        return self.sizes.width * self.sizes.batch * ITEM_BYTES
+        return self.sizes.width * self.sizes.batch_size * ITEM_BYTES
 
     def _make_weights(self, rank: int) -> Floats:
         return self.numbers(_WEIGHTS, rank, shape=(self.sizes.width, self._inner))
 
     def _vectors(self, rank: int, number: int) -> Floats:
-        return self.numbers(_VECTORS, rank, number, shape=(self._inner, self.sizes.batch))
+        return self.numbers(_VECTORS, rank, number, shape=(self._inner, self.sizes.batch_size))
 
     def compute(self, rank: int, number: int, tile: int, own: Floats, gathered: Floats) -> Floats:
         rows = self._weights(rank)[tile * self._tile_rows : (tile + 1) * self._tile_rows]

@@ -28,13 +28,13 @@ class MatmulReduceScatter(Operator):
     name = "matmul-reduce-scatter"
     about = "products that are split along the sum; each rank gets its rows of the sums"
     adds = True
-    defaults = Sizes(batch=1024, width=1024, inner=2048)
+    defaults = Sizes(batch_size=1024, width=1024, inner=2048)
 
     def check(self) -> None:
         sizes, ranks = self.sizes, self.ranks
         divided(sizes.width, 1, "width", "operation")
         self._inner = divided(sizes.inner, ranks, "inner", "ranks")
-        self._rows = divided(sizes.batch, ranks, "batch", "ranks")
+        self._rows = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, TILES, "rows of a rank")
         self._left = cache(self._make_left)
         self._right = cache(self._make_right)
@@ -59,7 +59,7 @@ class MatmulReduceScatter(Operator):
         return self.landing_bytes(rank)
 
     def _make_left(self, rank: int, number: int) -> Floats:
-        return self.numbers(_LEFT, rank, number, shape=(self.sizes.batch, self._inner))
+        return self.numbers(_LEFT, rank, number, shape=(self.sizes.batch_size, self._inner))
 
     def _make_right(self, rank: int) -> Floats:
         return self.numbers(_RIGHT, rank, shape=(self._inner, self.sizes.width))

@@ -300,12 +300,12 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     if block < 0:
         exponent = own_exponent(job, operation, place)
     else:
-        flags = at_job.HAS_VALUES
+        flags = 0 if operation.silent else at_job.HAS_VALUES
         if operation.owners:
             owner = owner_of(operation, block)
-            flags = at_job.IS_SCATTER
-            if owner != job.rank:
-                flags |= at_job.HAS_VALUES
+            if owner == job.rank:
+                flags = 0
+            flags |= at_job.IS_SCATTER
         following = block + job.slots
         if floats and following < operation.blocks:
             exponent = own_exponent(job, operation, following)

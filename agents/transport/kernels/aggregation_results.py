@@ -195,7 +195,7 @@ def take_sum(
         return True
     size = job.values
     has_values = flags & at_job.HAS_VALUES != 0
-    if not has_values and not (own_shard and job.ranks == 1):
+    if not has_values and not (own_shard and operation.unaided):
         return False
     first, count = span_of(job, operation, block)
     sums = items_at(job.scratch_table, size, np.int32)
