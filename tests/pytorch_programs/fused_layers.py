@@ -20,8 +20,8 @@ STEPS = 5
 
 def close(what, found, right, tolerance=1e-5):
     assert found.shape == right.shape, (what, found.shape, right.shape)
-    off = float((found - right).abs().max()) if right.numel() else 0
-    scale = max(float(right.abs().max()), 1e-3) if right.numel() else 1
+    off = (found - right).abs().max().item() if right.numel() else 0
+    scale = max(right.abs().max().item(), 1e-3) if right.numel() else 1
     assert off <= tolerance * scale, (what, off, scale)
 
 
@@ -252,7 +252,7 @@ def compiled(rank, size):
         (scattered, (randn(6 * size, 4), randn(4, 3)), False),
     ):
         found = []
-        for backend in (None, "aot_eager"):
+        for backend in (None, "eager", "aot_eager"):
             called = (
                 function
                 if backend is None
@@ -266,14 +266,20 @@ def compiled(rank, size):
             if trains:
                 result.backward()
             found.append([result, *(each.grad for each in inputs if each.requires_grad)])
-        for one, two in zip(*found, strict=True):
-            close(function.__name__, two, one)
-    layer = ColumnParallelLinear(8, 4 * size, bias=False)
-    again = RowParallelLinear(4 * size, 8)
-    x = randn(5, 8)
-    right = again(F.gelu(layer(x)))
-    found = torch.compile(lambda x: again(F.gelu(layer(x))), backend="aot_eager")(x)
-    close("layers", found, right)
+        for other in found[1:]:
+            for one, two in zip(found[0], other, strict=True):
+                close(function.__name__, two, one)
+    column, row = ColumnParallelLinear(8, 4 * size), RowParallelLinear(4 * size, 8)
+    bags = EmbeddingBagAllToAll([20] * 2 * size, 5)
+    experts = MixtureOfExperts(8, 8, size)
+    for what, layer, given, whole in (
+        ("linear", lambda x: row(F.gelu(column(x))), randn(5, 8), True),
+        ("embedding bag", bags, indices, True),
+        ("mixture of experts", experts, randn(7, 8), False),  # its sizes depend on the data
+    ):
+        called = torch.compile(layer, backend="aot_eager", fullgraph=whole)
+        with torch.no_grad():
+            close(what, called(given), layer(given))
     print("compiled: five operators, whole graphs")
 
 

@@ -103,8 +103,10 @@ class MixtureOfExperts(nn.Module):
                     bound = matrix.shape[0] ** -0.5
                     matrix.uniform_(-bound, bound, generator=draw)
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator, unused-ignore]
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Return what the experts make of tokens.
+        """Return what the experts make of tokens. As sizes depend on what the router chooses,
+        torch.compile leaves it out of its graphs.
 
         Args:
             x: [..., width], this rank's tokens; ranks may have different numbers of them.
