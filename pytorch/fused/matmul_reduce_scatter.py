@@ -40,6 +40,9 @@ def fused_matmul_reduce_scatter(
         scatter_dim: the dimension of the product that is cut into P parts.
         group_name: of the process group.
 
+    Returns:
+        [..., N], with 1 / P of the dimension that is scattered.
+
     Raises:
         BadCallError: the arguments make no sense; it is a ValueError.
         RuntimeError: the network has failed, or ranks do not call the same.

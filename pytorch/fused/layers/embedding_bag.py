@@ -31,7 +31,8 @@ class EmbeddingBagAllToAll(nn.Module):
         dtype: of the tables.
 
     Raises:
-        BadCallError: a table has no rank.
+        BadCallError: a table has no rank, or it is fused and the group is not one of the backend
+            weft; it is a ValueError.
     """
 
     def __init__(

@@ -1,5 +1,6 @@
 """`ColumnParallelLinear` and `RowParallelLinear`: linear layers whose weight is spread over the
-ranks, as Megatron names them."""
+ranks, as Megatron-LM names them (arXiv 1909.08053, section 3; with sequences that are spread, too,
+arXiv 2205.05198, section 4.2.2)."""
 
 from typing import Any
 
@@ -94,6 +95,10 @@ class ColumnParallelLinear(_Layer):
         fused: by fused operators, which need the backend weft; otherwise by torch's collectives.
         dtype: of the parameters.
         options: `tile_rows`, `slice_tiles`, `order` and `algorithm` of ``weft::gemv_allreduce``.
+
+    Raises:
+        BadCallError: the ranks cannot share the features evenly, or it is fused and the group is
+            not one of the backend weft; it is a ValueError.
     """
 
     def __init__(
@@ -136,6 +141,9 @@ class RowParallelLinear(_Layer):
         in_features: of the whole layer, a multiple of P; each rank has 1 / P of them.
         out_features: of the whole layer.
         bias, group, sequence_parallel, fused, dtype, options: as `ColumnParallelLinear` has them.
+
+    Raises:
+        BadCallError: as `ColumnParallelLinear`.
     """
 
     def __init__(
