@@ -271,7 +271,7 @@ def compiled(rank, size):
                 close(function.__name__, two, one)
     column, row = ColumnParallelLinear(8, 4 * size), RowParallelLinear(4 * size, 8)
     bags = EmbeddingBagAllToAll([20] * 2 * size, 5)
-    experts = MixtureOfExperts(8, 8, size)
+    experts = MixtureOfExperts(8, 8, 2 * size)
     for what, layer, given, whole in (
         ("linear", lambda x: row(F.gelu(column(x))), randn(5, 8), True),
         ("embedding bag", bags, indices, True),
