@@ -2,7 +2,7 @@
 as trace events for Perfetto and chrome://tracing."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -11,6 +11,7 @@ from matplotlib.patches import Patch
 from weft.experiments.pipeline.schedules import KIND_TITLES
 from weft.experiments.plots.canvas import axes_over_time, empty_figure, saved
 from weft.experiments.plots.palette import label_of
+from weft.experiments.plots.trace import complete, flow_events, named
 from weft.experiments.results.results import Results, Run
 from weft.experiments.results.summary import short_duration
 
@@ -33,17 +34,6 @@ def shown_runs(results: Results) -> list[Run]:
             point = json.dumps([run.scenario.get(name) for name in results.swept], default=str)
             found.setdefault((run.algorithm, point), run)
     return list(found.values())[:MAX_RUNS]
-
-
-def gantt_files(results: Results) -> Iterator[tuple[str, bytes | str]]:
-    """Return the files of the charts by name: ``gantt.svg``, ``gantt.png``, ``gantt.trace.json``;
-    none where no run has times of stages."""
-    runs = shown_runs(results)
-    if not runs:
-        return
-    for ending in ("svg", "png"):
-        yield f"gantt.{ending}", draw_gantt(runs, ending)
-    yield "gantt.trace.json", json.dumps({"traceEvents": trace_events(runs)}) + "\n"
 
 
 def draw_gantt(runs: Sequence[Run], ending: str) -> bytes:
@@ -98,39 +88,14 @@ def trace_events(runs: Sequence[Run]) -> list[dict[str, Any]]:
     for process, run in enumerate(runs):
         step = run.step
         assert step is not None
-        events.append(_named("process_name", process, 0, run.algorithm))
+        events.append(named("process_name", process, 0, run.algorithm))
         for rank, stage in sorted({*zip(step.rank, step.stage, strict=True)}):
-            events.append(_named("thread_name", process, rank, f"stage {stage}, rank {rank}"))
+            events.append(named("thread_name", process, rank, f"stage {stage}, rank {rank}"))
         for rank, kind, microbatch, chunk, begin_ns, end_ns in zip(
             step.rank, step.kind, step.microbatch, step.chunk, step.begin_ns, step.end_ns,
             strict=True,
         ):  # fmt: skip
             name = f"{kind}{microbatch}{f'.{chunk}' if chunk else ''}"
-            events.append(_complete(name, KIND_TITLES[kind], process, rank, begin_ns, end_ns))
-        flows = run.flows
-        if flows is None:
-            continue
-        for source, destination, size_bytes, begun_ns, received_ns in zip(
-            flows.source, flows.destination, flows.size_bytes, flows.begun_ns, flows.received_ns,
-            strict=True,
-        ):  # fmt: skip
-            if begun_ns is not None and received_ns is not None:
-                name = f"rank {source} to {destination}, {size_bytes} B"
-                thread = 1000 + source
-                events.append(_complete(name, "flow", process, thread, begun_ns, received_ns))
-        for source in sorted({*flows.source}):
-            events.append(_named("thread_name", process, 1000 + source, f"flows of rank {source}"))
+            events.append(complete(name, KIND_TITLES[kind], process, rank, begin_ns, end_ns))
+        events += flow_events(process, run, lambda source: 1000 + source)
     return events
-
-
-def _named(what: str, process: int, thread: int, name: str) -> dict[str, Any]:
-    return {"ph": "M", "name": what, "pid": process, "tid": thread, "args": {"name": name}}
-
-
-def _complete(
-    name: str, category: str, process: int, thread: int, begin_ns: int, end_ns: int
-) -> dict[str, Any]:
-    return {
-        "ph": "X", "name": name, "cat": category, "pid": process, "tid": thread,
-        "ts": begin_ns / 1000, "dur": (end_ns - begin_ns) / 1000,
-    }  # fmt: skip

@@ -198,17 +198,18 @@ def _run_shown(summary: Summary) -> str:
 
 
 def _plots(results: Results) -> list[tuple[str, str]]:
-    """Return the plots that the scenario file asks for, and the stages of training steps: their
+    """Return the plots that the scenario file asks for, and what stages and workgroups did: their
     titles, and their SVG files in base64."""
     found: list[tuple[str, bytes]] = []
     if results.plots:
         from weft.experiments.plots.draw import svg_of, title_of
 
         found += [(title_of(spec), svg_of(results, spec)) for spec in results.plots]
-    if any(run.step is not None and run.verified for run in results.runs):
-        from weft.experiments.plots.gantt import draw_gantt, shown_runs
+    if any((run.step or run.fused) and run.verified for run in results.runs):
+        from weft.experiments.plots.gantt_files import gantt_svg
 
-        found.append(("What each stage computed, and when", draw_gantt(shown_runs(results), "svg")))
+        chart = gantt_svg(results)
+        found += [chart] if chart else []
     return [(title, base64.b64encode(svg).decode()) for title, svg in found]
 
 

@@ -172,11 +172,21 @@ def _stage_rows(run: Run) -> Iterator[Row]:
         yield dict(zip(names, values, strict=True))
 
 
+def _workgroup_rows(run: Run) -> Iterator[Row]:
+    if run.fused is None:
+        return
+    names = ("rank", "workgroup", "what", "begin_ns", "end_ns")
+    columns = [getattr(run.fused, name) for name in names]
+    for values in zip(*columns, strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
 TABLES: dict[str, Callable[[Run], Iterator[Row]]] = {
     "runs": _run_rows,
     "ranks": _rank_rows,
     "links": _link_rows,
     "flows": _flow_rows,
     "stages": _stage_rows,
+    "workgroups": _workgroup_rows,
 }
 """The tables of results, each with what makes the rows of a run."""

@@ -13,7 +13,7 @@ from weft.experiments.runs.traces import TRACE_FILES
 
 REPORT = "report.html"
 GANTT_FILES = ("gantt.svg", "gantt.png", "gantt.trace.json")
-"""What `weft.experiments.plots.gantt` makes of training steps."""
+"""What `weft.experiments.plots.gantt_files` makes of training steps and fused operators."""
 
 
 class ResultsFolder:
@@ -112,8 +112,8 @@ def _documents(results: Results) -> Iterator[tuple[str, bytes | str]]:
         from weft.experiments.plots.draw import draw_plots
 
         yield from draw_plots(results)
-    if any(run.step is not None for run in results.runs):
-        from weft.experiments.plots.gantt import gantt_files
+    if any(run.step or run.fused for run in results.runs):
+        from weft.experiments.plots.gantt_files import gantt_files
 
         yield from gantt_files(results)
     yield REPORT, render(results)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from weft.base.errors import refuse
 from weft.base.units import format_duration
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import REORDER_PACKETS, SPRAYED_REORDER_PACKETS
@@ -89,6 +90,13 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
         retransmit_ns = retransmit_timeout_ns(path, marks=marks, emulated=emulated)
     if not marks and control_ns is None:
         control_ns = control_timeout_ns(path, emulated=emulated)
+        if asked.collective == FUSED_OPERATORS:
+            # What all others multicast meets on the last link, a packet of each.
+            others = len(network.hosts) - 2
+            control_ns = min(
+                control_ns + 2 * others * path.of_link_ns(path.packet_bytes),
+                max(control_ns, retransmit_ns),
+            )
     for name, chosen_ns in (("retransmit-timeout", retransmit_ns), ("control-timeout", control_ns)):
         if chosen_ns is not None:
             whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
