@@ -72,6 +72,7 @@ def test_what_does_not_fit_together_is_an_error_in_every_rank(net: Net) -> None:
         "refused_by_one": (
             "order 'backwards': choose from remote-first, local-first, interleaved",
         ),
+        "refused_by_one_of_those_whose_sums_switches_make": ("slice_tiles -1: choose 1 or more",),
         "counts": ("rank 0 sends 1 slice of 64 bytes in all, and rank 1 expects 1 slice of 96",),
         "raises_inside": ("no memory is left",),
     }

@@ -73,7 +73,7 @@ class Call:
         text: what must be the same on all ranks, beside the sizes.
         sends: the sizes in bytes of the slices for each rank; none for this one.
         expects: the sizes of the slices that each rank sends to this one.
-        algorithm: what the table of collectives says of it.
+        algorithm: what the table of collectives says of it; empty: nothing.
 
     Raises:
         RuntimeError: a rank is gone, or the ranks do not call the same; the group is of no use any
@@ -125,12 +125,13 @@ class Call:
             if error is not None:
                 failure = f"{type(error).__name__}: {error}"
                 self._group.network.give_up(f"{self._where()}: {failure}")
-            self._group.timeline.ended(
-                Operation(
-                    self._name, self._algorithm, self._group.network.name, self._size_bytes,
-                    self._begun_ns, time.monotonic_ns(), failure,
-                )
-            )  # fmt: skip
+            if self._algorithm:
+                self._group.timeline.ended(
+                    Operation(
+                        self._name, self._algorithm, self._group.network.name, self._size_bytes,
+                        self._begun_ns, time.monotonic_ns(), failure,
+                    )
+                )  # fmt: skip
             self._given.clear()
             self._group.fused_calls.release()
 

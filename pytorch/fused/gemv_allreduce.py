@@ -80,7 +80,7 @@ def gemv_allreduce(
     columns = (x if x.dim() == 2 else x.unsqueeze(0)).t()  # [K / P, M]
     text = f"of {weight.shape[0]} x {columns.shape[1]} {weight.dtype}"
     if algorithm == SWITCH:
-        found = _by_switches(group, weight, columns, options)
+        found = _by_switches(group, weight, columns, options, f"{text} by switches")
     else:
         found = _by_owners(group, weight, columns, options, text)
     result = found.t().contiguous()
@@ -163,21 +163,24 @@ def _by_owners(
 
 
 def _by_switches(
-    group: WeftProcessGroup, weight: torch.Tensor, columns: torch.Tensor, options: Options
-) -> torch.Tensor:
+    group: WeftProcessGroup, weight: torch.Tensor, columns: torch.Tensor, options: Options,
+    text: str,
+) -> torch.Tensor:  # fmt: skip
     """Return the sum, [N, M]; all ranks compute the slices in the same order, and the switches add
-    each as it is computed."""
+    each as it is computed. It is a call without slices, by which ranks hear of one that refuses."""
     width = columns.shape[1]
     result = torch.empty(weight.shape[0], width, dtype=weight.dtype)
-    works = []
-    for each in options.slices([weight.shape[0]], width * weight.element_size()):
-        total = result[each.first : each.first + each.size]
-        for tile in each.tiles:
-            rows = slice(tile.first, tile.first + tile.size)
-            torch.mm(weight[rows], columns, out=total[tile.place : tile.place + tile.size])
-        works.append(group.allreduce_by(SWITCH, total, NAME))
-    for work in works:
-        work.wait()
+    nothing: list[list[int]] = [[] for _ in range(group.size())]
+    with Call(group, NAME, text, nothing, nothing, ""):
+        works = []
+        for each in options.slices([weight.shape[0]], width * weight.element_size()):
+            total = result[each.first : each.first + each.size]
+            for tile in each.tiles:
+                rows = slice(tile.first, tile.first + tile.size)
+                torch.mm(weight[rows], columns, out=total[tile.place : tile.place + tile.size])
+            works.append(group.allreduce_by(SWITCH, total, NAME))
+        for work in works:
+            work.wait()
     return result
 
 

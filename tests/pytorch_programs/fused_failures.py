@@ -61,6 +61,10 @@ def refused_by_one(group, odd):
     gemv(group, order="backwards" if odd else "remote-first")
 
 
+def refused_by_one_of_those_whose_sums_switches_make(group, odd):
+    gemv(group, algorithm="switch", slice_tiles=-1 if odd else 4)
+
+
 def counts(group, odd):
     returns = experts(group, 2)
     if odd:
@@ -85,7 +89,8 @@ def missing(*arguments, **options):
 
 
 APART = (
-    size, tiles, operator, collective, collective_of_the_others, refused_by_one, counts,
+    size, tiles, operator, collective, collective_of_the_others, refused_by_one,
+    refused_by_one_of_those_whose_sums_switches_make, counts,
     raises_inside,
 )  # fmt: skip
 
