@@ -53,13 +53,19 @@ METRICS = {
     "bubble-percent": "part of a training step in which the busiest stage does not compute, %",
     "exposed-ms": "how much longer a training step is than without communication, ms",
     "peak-activations": "the most micro-batches whose activations a stage holds at a time",
+    "compute-ms": "what the slowest rank of a fused operator takes to compute, alone, ms",
+    "communication-ms": "what the communication of a fused operator takes, alone, ms",
+    "gain-percent": "how much less time than its parts take one after the other, %",
+    "best-gain-percent": "the same where the shorter part is hidden wholly, %",
+    "skew-percent": "how far apart the first and the last rank end, % of the last one's time",
 }
 """The metrics by name, each with what it is. Bytes are those of Ethernet frames without FCS; the
 model's are those of all data packets with their headers, without acknowledgements, control and what
 is sent again."""
 TIMES = (
     "completion-ms", "completion-us", "over-bound", "barrier-us", "data-us", "handshake-us",
-    "bubble-percent", "exposed-ms",
+    "bubble-percent", "exposed-ms", "compute-ms", "communication-ms", "gain-percent",
+    "best-gain-percent", "skew-percent",
 )  # fmt: skip
 """The metrics that are the machine's where a run's fidelity is not ``ok``."""
 COUNTS = ("retransmitted", "reordered", "queue-dropped", "peak-activations")
@@ -143,6 +149,7 @@ def metrics_of(run: Run) -> dict[str, float | None]:
     ranks_bytes = sum(link.tx_bytes for link in run.links if {link.from_node, link.to_node} & hosts)
     model = _model_bytes(run)
     return {
+        **_fused_metrics(run),
         "completion-ms": None if time_ns is None else time_ns / 1e6,
         "completion-us": None if time_ns is None else time_ns / 1e3,
         **{
@@ -170,6 +177,21 @@ def metrics_of(run: Run) -> dict[str, float | None]:
         "bubble-percent": 100 * step.bubble if step else None,
         "exposed-ms": step.exposed_ns / 1e6 if step else None,
         "peak-activations": float(max(step.peak_activations)) if step else None,
+    }
+
+
+def _fused_metrics(run: Run) -> dict[str, float | None]:
+    """Return the metrics that fused operators alone have."""
+    fused, time_ns = run.fused, run.completion_ns
+    if fused is None or not time_ns or not fused.serial_ns:
+        names = ("compute-ms", "communication-ms", "gain-percent", "best-gain-percent")
+        return dict.fromkeys((*names, "skew-percent"))
+    return {
+        "compute-ms": fused.compute_ns / 1e6,
+        "communication-ms": fused.communication_ns / 1e6,
+        "gain-percent": 100 * (1 - time_ns / fused.serial_ns),
+        "best-gain-percent": 100 * (1 - fused.bound_ns / fused.serial_ns),
+        "skew-percent": 100 * run.skew,
     }
 
 

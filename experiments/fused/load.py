@@ -3,7 +3,6 @@
 from dataclasses import fields, replace
 from functools import lru_cache
 
-from weft.agents.fused.device import Device
 from weft.agents.fused.operator import Sizes
 from weft.agents.fused.plan import Plan, Way, plan
 from weft.agents.fused.registry import operator_named
@@ -74,9 +73,5 @@ def fused_plan(options: FusedOptions) -> Plan:
             slice_bytes=options.slice_bytes,
             senders=options.senders,
         ),
-        Device(
-            options.workgroups,
-            0.0 if options.measured else options.slowdown,
-            measured=options.measured,
-        ),
+        options.device,
     )

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from weft.agents.fused.device import Device
 from weft.agents.fused.operator import Sizes
 
 
@@ -17,9 +18,5 @@ class FusedOptions:
     order: str
     """Empty: the operator's own."""
     slice_bytes: int
-    workgroups: int
     senders: int
-    slowdown: float
-    """How many times as long everything takes as on the declared device; 0: no time."""
-    measured: bool
-    """Whether threads of this machine compute, as long as they take."""
+    device: Device

@@ -1002,6 +1002,53 @@ class Asked:
     )
     """What the kernel takes alone over what the communication takes alone: the device is made as
     slow as that needs. `slowdown` says how slow it is, in place of this."""
+    flops: float | None = option(
+        None,
+        replace(FACTOR, check=_check_between),
+        "FLOP/s of the declared device.",
+        group=FUSING,
+        otherwise="22.6e12",
+        between=(1, 1e21),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """What all workgroups of the device compute with together. The defaults are those of AMD's data
+    sheet of the Instinct MI210, with vectors of float32."""
+    memory_bandwidth: float | None = option(
+        None,
+        replace(FACTOR, check=_check_between),
+        "Bytes/s of its memory.",
+        group=FUSING,
+        otherwise="1.6384e12",
+        between=(1, 1e21),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    """What all workgroups of the device read and write together."""
+    launch_ns: int | None = option(
+        None,
+        DURATION,
+        "What it takes to launch a kernel on it.",
+        group=FUSING,
+        name="launch-time",
+        metavar="TIME",
+        otherwise="5us",
+        between=(0, 10**12),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
+    put_ns: int | None = option(
+        None,
+        DURATION,
+        "What a put takes of its workgroup's time.",
+        group=FUSING,
+        name="put-time",
+        metavar="TIME",
+        otherwise="250ns",
+        between=(0, 10**12),
+        heeded=_is_fused,
+        who=OF_FUSED,
+    )
     task_order: str | None = option(
         None,
         TEXT,

@@ -131,6 +131,12 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
         "ratio and slowdown are for a declared device, and clock 'measured' takes this machine: "
         "leave them out, and choose sizes, like --inner",
     )
+    declared = (asked.flops, asked.memory_bandwidth, asked.launch_ns, asked.put_ns)
+    refuse(
+        measured and declared != (None,) * len(declared),
+        "flops, memory-bandwidth, launch-time and put-time declare a device, and clock 'measured' "
+        "takes this machine: leave them out",
+    )
     if measured:
         asked = replace(asked, slowdown=0.0, predict=False)
     ratio = RATIO if asked.ratio is None and asked.slowdown is None else asked.ratio

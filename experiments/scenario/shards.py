@@ -23,6 +23,7 @@ from weft.experiments.workloads.workload import WorkloadOptions, described_workl
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
+    from weft.agents.fused.device import Device
     from weft.agents.fused.plan import Plan
     from weft.experiments.pipeline.load import Training
     from weft.experiments.resharding.carrier import Carried
@@ -132,11 +133,25 @@ def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
             with_defaults(operator, sizes),
             asked.task_order or "",
             asked.slice_bytes or SLICE_BYTES,
-            asked.workgroups or (THREADS if asked.clock == "measured" else WORKGROUPS),
             asked.senders or 0,
-            asked.slowdown or 0.0,
-            asked.clock == "measured",
+            _device_of(asked),
         )
+    )
+
+
+def _device_of(asked: Asked) -> "Device":
+    """Return the device that a fused operator computes on."""
+    from weft.agents.fused import device
+
+    if asked.clock == "measured":
+        return device.Device(asked.workgroups or THREADS, 0.0, measured=True)
+    return device.Device(
+        asked.workgroups or WORKGROUPS,
+        asked.slowdown or 0.0,
+        asked.flops or device.FLOPS,
+        asked.memory_bandwidth or device.MEMORY_BYTES_PER_S,
+        device.LAUNCH_NS if asked.launch_ns is None else asked.launch_ns,
+        device.PUT_NS if asked.put_ns is None else asked.put_ns,
     )
 
 
