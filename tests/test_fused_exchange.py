@@ -315,6 +315,39 @@ def test_a_rank_that_gives_up_in_the_middle_is_heard_by_all(
         assert f"rank {bad} gave up: out of memory" in error
 
 
+@settings(max_examples=20, deadline=None)
+@given(loss=st.sampled_from([0.0, 0.1, 0.2]), seed=st.integers(0, 10_000))
+def test_a_rank_that_is_in_the_call_before_ends_it_when_others_give_up(
+    loss: float, seed: int
+) -> None:
+    """Rank 0 lags behind, as packets to it get lost."""
+    faults = Faults(loss=loss, seed=seed, only=lambda _, receiver: receiver == FIRST)
+    hosts = Hosts(3, faults)
+    for host in hosts.ranks:
+        begin(host, "it", [5000], [5000])
+        for peer in range(3):
+            if peer != host.exchange.rank:
+                host.exchange.give(peer, 0, np.zeros(5000, np.uint8))
+        host.exchange.finish()
+    told: dict[int, list[Event]] = {0: [], 1: [], 2: []}
+
+    def done() -> bool:
+        for rank, host in enumerate(hosts.ranks):
+            for event in host.events():
+                told[rank].append(event)
+                if isinstance(event, Ended):
+                    if rank:
+                        host.exchange.disagree(f"rank {rank} has no more memory")
+                    else:
+                        begin(host, "it", [5000], [5000])
+        return all(any(isinstance(event, Failed) for event in each) for each in told.values())
+
+    run(hosts, done)
+    for events in told.values():
+        assert [type(event) for event in events[:4]] == [Arrived, Arrived, Ended, Failed]
+        assert isinstance(events[3], Failed) and "no more memory" in events[3].error
+
+
 def test_a_rank_that_refuses_a_call_is_heard_by_those_that_have_begun_it() -> None:
     hosts = Hosts(3)
     hosts.ranks[2].exchange.refuse("x has 3 dimensions")

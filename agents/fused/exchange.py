@@ -23,9 +23,9 @@ sent has been placed. So no rank returns from a call before all ranks have begun
 **Refused.** A rank whose arguments make no sense uses up the number of the call all the same, and
 tells all peers why. Those that have begun it fail; those that have refused it, too, go on.
 
-**The bell.** A rank that gives up in the middle of a call tells all peers why, and sets a flag of
-theirs that is there for nothing else. Those that listen to it no more, since it was ready, listen
-again when the flag is set.
+**The bell.** A rank that gives up tells all peers why, and sets a flag of theirs that is there for
+nothing else. Those that listen to it no more, since it was ready, listen again when the flag is
+set. Whoever is in the call before yet brings that to its end: the rank that gave up has done so.
 
 The messages of the first call carry the queue pairs of the memory, and nobody is ready before it
 has connected them.
@@ -55,10 +55,8 @@ ALIGNMENT = 64
 LEAST_BYTES, LEAST_FLAGS = 1 << 16, 64
 """The buffer and the flags that a rank begins with."""
 
-NEVER = (1 << 64) - 1
-"""More than the number of any call."""
 BELL = 0
-"""The flag of a rank by which others say that they have given up: 1 and the rank of one of them."""
+"""The flag of a rank that others set to 1 when they have given up."""
 
 _HEAD = struct.Struct("!IBxxxQ")
 """Magic, kind, number of the call."""
@@ -76,6 +74,8 @@ class _Kind(enum.IntEnum):
     """I have begun the call; what I call follows as a text."""
     REFUSES = 3
     """I take no part in the call; a text says why."""
+    GIVES_UP = 4
+    """I take no part in the call, or not to its end, and in none after it; a text says why."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +130,6 @@ class _Peer:
     listening: bool = False
     """Whether a message of it is waited for."""
     ready: bool = False
-    rang: bool = False
-    """Whether it has said that it gave up; why is yet to be heard."""
     first_flag: int = 0
     offsets: list[int] = field(default_factory=list)
     """Where in its buffer each slice belongs, relative to the first."""
@@ -174,7 +172,10 @@ class Exchange:
         """Source and index of each slice that has not come, by the key of its wait."""
         self._next_key = 0
         self._quiet_key = self._bell_key = -1
-        self._failure = ""
+        self._rung = False
+        """Whether a peer has rung the bell: all are listened to, whether they are ready or not."""
+        self._failure = self._doom = ""
+        """Why nothing more can be done, and why it cannot after the call that runs."""
         self._events: deque[Event] = deque()
 
     @property
@@ -254,10 +255,11 @@ class Exchange:
     def disagree(self, why: str) -> None:
         """Fail, and let all peers know: this rank takes part in no call any more."""
         if not self._failure:
+            number = self.number + (not self._running)
             for peer in self._peers:
-                self._tell(peer, _Kind.REFUSES, why.encode(), NEVER)
+                self._tell(peer, _Kind.GIVES_UP, why.encode(), number)
                 if self._connected:
-                    self.memory.signal(peer, BELL, 1 + self.rank)
+                    self.memory.signal(peer, BELL, 1)
             self.fail(why)
 
     def fail(self, reason: str) -> None:
@@ -266,9 +268,8 @@ class Exchange:
             return
         self._failure = reason
         self.memory.give_up()
-        if self._running:
-            self._running = False
-            self._events.append(Failed(reason))
+        self._running = False
+        self._events.append(Failed(reason))
 
     def received(self, source: int, index: int) -> Bytes:
         """Return a slice that has come, in the rank's buffer; it stays until the next call."""
@@ -281,11 +282,15 @@ class Exchange:
             if isinstance(event, Broken):
                 self.fail(event.error)
             elif event.key == self._bell_key:
-                self._rung(event.value - 1)
+                self._rung = True
+                for peer in self._peers:
+                    self._listen(peer)
             elif event.key == self._quiet_key:
                 self._running = False
                 self.memory.give_up()  # to wait for the bell, and so to ask whether peers are there
                 self._events.append(Ended())
+                if self._doom:
+                    self.fail(self._doom)
             else:
                 place = self._missing.pop(event.key, None)
                 if place is not None:
@@ -358,12 +363,15 @@ class Exchange:
         rest = data[_HEAD.size :]
         if self._failure:
             return
-        if kind == _Kind.REFUSES:
-            if number >= self.number:
-                how = "gave up" if number == NEVER else "takes no part in it"
-                self.fail(f"{self.memory.members.title(peer)} {how}: {_text(rest)}")
-                return
-        elif not self._peers[peer].rang:
+        if kind == _Kind.GIVES_UP or (kind == _Kind.REFUSES and number >= self.number):
+            how = "gave up" if kind == _Kind.GIVES_UP else "takes no part in it"
+            reason = f"{self.memory.members.title(peer)} {how}: {_text(rest)}"
+            if self._running and number > self.number:
+                self._doom = self._doom or reason
+            else:
+                self.fail(reason)
+            return
+        if kind != _Kind.REFUSES and not (self._rung and number > self.number):
             refuse(kind not in (_Kind.MEETS, _Kind.READY), f"a message of unknown kind {kind}",
                    ProtocolError)  # fmt: skip
             said = _PAIR if kind == _Kind.MEETS else _READY
@@ -380,16 +388,8 @@ class Exchange:
                 self._meet(peer, _PAIR.unpack_from(rest))
             else:
                 self._is_ready(peer, _READY.unpack_from(rest), text)
-        if not self._peers[peer].ready or self._peers[peer].rang:
+        if not self._peers[peer].ready or self._rung:
             self._listen(peer)
-
-    def _rung(self, peer: int) -> None:
-        """Hear why a peer has given up."""
-        if peer not in self._peers:
-            self.fail(f"the bell was rung by rank {peer}, which is no peer")
-            return
-        self._peers[peer].rang = True
-        self._listen(peer)
 
     def _meet(self, peer: int, pair: tuple[int, ...]) -> None:
         state = self._peers[peer]
