@@ -81,6 +81,8 @@ class Plan:
     compute_ns: int
     """What the slowest rank takes to compute all of its tiles, from the launch on."""
     computing: tuple[Computing, ...]
+    computed_bytes: int
+    """The size of all tiles of all ranks."""
 
 
 def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device) -> Plan:
@@ -108,7 +110,10 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     computation = Computation(
         name, sizes, ranks, seed, tuple(build.work), way.alone, device.measured
     )
-    return Plan(graph, computation, kernel_ns(operator, way, device), tuple(build.computing))
+    return Plan(
+        graph, computation, kernel_ns(operator, way, device), tuple(build.computing),
+        sum(tile.size_bytes for rank in range(ranks) for tile in operator.tiles(rank)),
+    )  # fmt: skip
 
 
 def kernel_ns(operator: Operator, way: Way, device: Device) -> int:

@@ -228,7 +228,7 @@ def export(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="A results folder.")],
     table: Annotated[
         str,
-        typer.Option(metavar="TABLE", help="runs, ranks, links, flows or stages: a row for each."),
+        typer.Option(metavar="TABLE", help="runs, ranks, links, flows, stages or workgroups."),
     ] = "runs",
     csv: Annotated[
         Place, typer.Option(metavar="FILE", help="Write CSV to it; to the terminal by default.")

@@ -19,6 +19,7 @@ from weft.agents.collectives.names import FLOWS
 from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.base.units import format_size
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.resharding.load import check_memory
 from weft.experiments.resharding.names import RESHARD
@@ -349,6 +350,13 @@ def check_capacity(scenario: Scenario) -> None:
         options = resharding_options_of(scenario, scenario.algorithms[0], scenario.ranks)
         check_memory(options, available)
         return
+    if scenario.collective == FUSED_OPERATORS:
+        graphs = [scenario.fused(each).graph for each in scenario.algorithms]
+        data = max(
+            graph.buffer_bytes(rank) + graph.output_bytes(rank)
+            for graph in graphs
+            for rank in range(scenario.ranks)
+        )
     if scenario.collective in ("many-to-one", FLOWS):
         data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
     if scenario.collective == "alltoall":

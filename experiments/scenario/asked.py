@@ -730,6 +730,7 @@ class Asked:
         group=WORKLOAD,
         otherwise=f"{SLOWDOWN}; flows of a model {MODEL_SLOWDOWN:g}; pipeline "
         f"{PIPELINE_SLOWDOWN:g}; fused by ratio",
+        instead_of=("ratio",),
         heeded=lambda asked: asked.collective in (FSDP, FLOWS, PIPELINE, FUSED_OPERATORS),
         who=f"it is for {FSDP}, {FLOWS}, {PIPELINE} and {FUSED_OPERATORS}",
     )
@@ -996,6 +997,7 @@ class Asked:
         "Time to compute over time to communicate, each alone.",
         group=FUSING,
         otherwise=f"{FUSED_RATIO:g}",
+        instead_of=("slowdown",),
         between=(0.001, 1000),
         heeded=_is_fused,
         who=OF_FUSED,

@@ -143,7 +143,7 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
     asked = replace(asked, operator=operator, ratio=ratio, dtype="float32")
     for algorithm in asked.algorithms:
         fused_of(asked, algorithm, ranks)
-    size_bytes = fused_of(asked, UNFUSED, ranks).graph.total_bytes
+    size_bytes = fused_of(asked, UNFUSED, ranks).computed_bytes
     refuse(
         asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "

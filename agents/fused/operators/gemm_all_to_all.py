@@ -145,7 +145,7 @@ class GemmAllToAll(Operator):
         if self.sizes.combines:
             return self._made_to_add(rank)
         width, inner = self.sizes.width, self.sizes.inner
-        found = []
+        found: list[tuple[Tile, tuple[int, ...], IntArray]] = []
         for owner in range(self.ranks):
             place = sum(len(self._routed(owner, each)) for each in range(self._experts(rank)[0]))
             for expert in self._experts(rank):
@@ -192,14 +192,14 @@ class GemmAllToAll(Operator):
             wanted = self._wanted(tokens, expert)
             if not wanted.any():
                 continue
-            own = tokens[wanted]
+            mine = tokens[wanted]
             if made.needs:
                 inner = self.sizes.inner
-                places = [self._places[rank, token][1] // ITEM_BYTES for token in own.tolist()]
+                places = [self._places[rank, token][1] // ITEM_BYTES for token in mine.tolist()]
                 rows = np.stack([gathered[place : place + inner] for place in places])
             else:
-                rows = self._tokens(made.owner, number)[own - made.owner * self._own_tokens]
-            gates = self._gates[own, expert][:, None]
+                rows = self._tokens(made.owner, number)[mine - made.owner * self._own_tokens]
+            gates = self._gates[mine, expert][:, None]
             result[wanted] += np.matmul(rows, self._weights(expert)) * gates
         return flat(result)
 
