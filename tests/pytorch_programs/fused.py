@@ -273,8 +273,8 @@ class Checks:
 def main():
     dist.init_process_group()
     rank, size = dist.get_rank(), dist.get_world_size()
-    groups = [dist.group.WORLD]
-    asked = [each for each in sys.argv[1:] if each != "--quick"]
+    groups = [] if "--groups" in sys.argv else [dist.group.WORLD]
+    asked = [each for each in sys.argv[1:] if not each.startswith("--")]
     if size > 2 and "--quick" not in sys.argv:
         for ranks in ([0, size - 1], list(range(size))[::-1][:3]):
             group = dist.new_group(ranks)
