@@ -80,25 +80,29 @@ class Choices:
         """Return the algorithm for a collective; if the chosen one cannot do it, another one that
         can, with a note."""
         name = self.by_collective[collective].of(size_bytes)
-        why = ""
-        if name == "multicast" and not self.multicasts:
-            why = "the switches hold no multicast group for it"
-        elif name == "switch" and not self.adds:
-            why = "the switches hold no aggregation tree for it"
-        elif name == "switch" and op not in ("sum", "average"):
-            why = f"switches add, and this is {op}"
-        elif name == "switch" and dtype == "int32" and not self.by_collective[collective].asked:
-            why = "sums of integers wrap around elsewhere, and stay at their ends in switches"
-        elif name == "switch" and dtype not in SWITCH_DTYPES:
-            why = f"switches add {', '.join(SWITCH_DTYPES)}, and this is {dtype}"
-        elif name == "optcast" and op not in OPS:
-            why = f"reduction servers know {', '.join(OPS)}, and this is {op}"
+        why = self.why_not(collective, name, dtype, op)
         if why:
             able = parse_choice(collective, FALLBACKS[collective]).of(size_bytes)
             if self.by_collective[collective].asked:
                 self.notes.add(f"{collective} by {able}, not {name}: {why}")
             return able
         return name
+
+    def why_not(self, collective: str, name: str, dtype: str, op: str) -> str:
+        """Return why an algorithm cannot do a collective, or an empty text."""
+        if name == "multicast" and not self.multicasts:
+            return "the switches hold no multicast group for it"
+        if name == "switch" and not self.adds:
+            return "the switches hold no aggregation tree for it"
+        if name == "switch" and op not in ("sum", "average"):
+            return f"switches add, and this is {op}"
+        if name == "switch" and dtype == "int32" and not self.by_collective[collective].asked:
+            return "sums of integers wrap around elsewhere, and stay at their ends in switches"
+        if name == "switch" and dtype not in SWITCH_DTYPES:
+            return f"switches add {', '.join(SWITCH_DTYPES)}, and this is {dtype}"
+        if name == "optcast" and op not in OPS:
+            return f"reduction servers know {', '.join(OPS)}, and this is {op}"
+        return ""
 
 
 def choices_of(asked: Mapping[str, str]) -> dict[str, Choice]:

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from zlib import crc32
 
 import numpy as np
@@ -15,8 +16,12 @@ from weft.agents.collectives.dtypes import Array
 from weft.agents.collectives.mailbox import Bytes, Mailbox, NotPassed
 from weft.agents.collectives.names import REDUCING, ROOTED
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.symmetric import SymmetricMemory
 from weft.agents.datagrams import ipv4
 from weft.agents.drivers.background import Background
+from weft.agents.fused.exchange import LEAST_BYTES, LEAST_FLAGS, Event, Exchange
+from weft.agents.fused.exchange import Failed as ExchangeFailed
+from weft.agents.participant import Part
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError, RunError, WeftError
@@ -32,6 +37,8 @@ from weft.pytorch.messages import (
 CALL_BYTES = 128
 CALL_TAG = -(1 << 31)
 """The size and the tag of the messages by which ranks compare what they call."""
+FUSED_TAG = CALL_TAG + 1
+"""The tag of what ranks say to each other of the calls of fused operators."""
 BROKEN = "broke the protocol"
 """What the agent says of a peer whose messages do not belong to what is under way."""
 NO_LIMIT = 1 << 62
@@ -52,6 +59,14 @@ class _Asked:
     buffer: Array
     output: Array | None
     done: Done
+
+
+@dataclass
+class _Fused:
+    """A call of a fused operator that is to be begun."""
+
+    text: str
+    begin: Callable[[], None]
 
 
 @dataclass
@@ -298,13 +313,19 @@ class Group:
         if serves:
             self._server = ReductionServer(endpoint)
             self._server.add_job(0, rank, addresses, servers)
-        self._parts = [
+        self._parts: list[Part] = [
             part for part in (self._agent, self._mailbox, self._server) if part is not None
         ]
         for part in self._parts:
             network.background.agents.add(part)
-        self._waiting: deque[_Asked] = deque()
-        """Collectives for which there is no room yet."""
+        self._exchange: Exchange | None = None
+        """What fused operators use; it is made when the first one is called."""
+        self._told: Callable[[Event], None] = lambda event: None
+        """Who hears of the fused call that runs."""
+        self._fused = 0
+        """How many calls of fused operators were begun."""
+        self._waiting: deque[_Asked | _Fused] = deque()
+        """Collectives for which there is no room yet, and what comes behind them."""
         self._running: dict[int, _Running] = {}
         self._most = NO_LIMIT
         """How many collectives there can be, as a rank has come to its end,"""
@@ -402,6 +423,88 @@ class Group:
 
         self._post(begin, done)
 
+    def begin_fused(
+        self, text: str, sends: Sequence[Sequence[int]], expects: Sequence[Sequence[int]],
+        told: Callable[[Event], None],
+    ) -> None:  # fmt: skip
+        """Begin a call of a fused operator, as `Exchange.begin` has it. All ranks call the same, in
+        the same order as all other collectives; the one before it has ended.
+
+        Args:
+            told: called in the network's thread with each event.
+        """
+
+        def begin() -> None:
+            if self.begun >= self._most:
+                self.fail(self._most_why)
+            if self.failure:
+                told(ExchangeFailed(self.failure))
+                return
+            self._told = told
+            self._waiting.append(_Fused(text, begun))
+            self.take_events()
+
+        def begun() -> None:
+            try:
+                self._exchange_of_all().begin(text, sends, expects, time.monotonic_ns())
+            except WeftError as error:
+                self.fail(str(error))
+                told(ExchangeFailed(str(error)))
+
+        def failed(error: str, _source: int) -> None:
+            told(ExchangeFailed(error))
+
+        self._post(begin, failed)
+
+    def in_exchange(self, work: Callable[[Exchange], None]) -> None:
+        """Do something with the exchange of fused operators, in the network's thread."""
+
+        def doing() -> None:
+            try:
+                work(self._exchange_of_all())
+            except WeftError as error:
+                self.fail(str(error))
+            self.take_events()
+
+        self._post(doing, lambda error, source: None)
+
+    def received(self, source: int, index: int) -> Bytes:
+        """Return a slice that has come; it stays until the next fused call is begun."""
+        assert self._exchange is not None
+        return self._exchange.received(source, index)
+
+    def give_up(self, reason: str) -> None:
+        """Let all fail here and on all other ranks, for a reason."""
+
+        def giving_up() -> None:
+            self._exchange_of_all().disagree(reason)
+            self.fail(reason)
+
+        self._post(giving_up, lambda error, source: None)
+
+    def _exchange_of_all(self) -> Exchange:
+        """Return the exchange between all ranks, which connect when the first call is begun."""
+        if self._exchange is None:
+            addresses = self._communicator.addresses
+            memory = SymmetricMemory(
+                self._network.endpoint, self.rank, addresses, np.zeros(LEAST_BYTES, np.uint8),
+                LEAST_FLAGS,
+            )  # fmt: skip
+            self._parts.append(memory)
+            self._network.background.agents.add(memory)
+            self._exchange = Exchange(memory, self._say, self._hear)
+        return self._exchange
+
+    def _say(self, peer: int, message: Bytes) -> None:
+        """Send a message of the exchange."""
+        key = self._key(lambda error, source: None)
+        self._mailbox.send_to(key, peer, FUSED_TAG, message, time.monotonic_ns())
+
+    def _hear(self, peer: int, memory: Bytes, heard: Callable[[str], None]) -> None:
+        """Receive a message of the exchange."""
+        key = self._key(lambda error, source: heard(error))
+        self._mailbox.receive_from(key, peer, FUSED_TAG, memory, time.monotonic_ns())
+
     def take_events(self) -> None:
         """Tell whoever waits of what has ended."""
         while (event := self._agent.next_event()) is not None:
@@ -422,6 +525,12 @@ class Group:
                 done(mail.error, -1)
             else:
                 done("", mail.source)
+        if self._exchange is not None:
+            self._exchange.look_after()
+            while (news := self._exchange.next_event()) is not None:
+                if isinstance(news, ExchangeFailed):
+                    self.fail(news.error)
+                self._told(news)
         if self._agent.failure and not self.failure:
             self.fail(self._agent.failure)
         self._start()
@@ -432,10 +541,15 @@ class Group:
             return
         self.failure = reason
         self._agent.abort(reason, time.monotonic_ns())
+        if self._exchange is not None:
+            self._exchange.fail(reason)
         self._mailbox.give_up(reason)
         waiting, self._waiting = self._waiting, deque()
         for asked in waiting:
-            asked.done(reason, -1)
+            if isinstance(asked, _Fused):
+                self._told(ExchangeFailed(reason))
+            else:
+                asked.done(reason, -1)
         self.take_events()
         for number, running in list(self._running.items()):
             if running.has_ended:
@@ -459,11 +573,13 @@ class Group:
         self._communicator.leave()
         for part in self._parts:
             self._network.background.agents.remove(part)
+        if self._exchange is not None:
+            self._exchange.memory.leave()
 
     @property
     def begun(self) -> int:
-        """Return how many collectives have been asked for."""
-        return self._next_number + len(self._waiting)
+        """Return how many collectives have been asked for, fused ones included."""
+        return self._next_number + self._fused + len(self._waiting)
 
     @property
     def sending(self) -> bool:
@@ -495,10 +611,15 @@ class Group:
     def _start(self) -> None:
         while self._waiting and self._agent.has_room(self._next_number):
             asked = self._waiting.popleft()
+            if isinstance(asked, _Fused):
+                self._fused += 1
+                self._compare(asked.text, lambda: None)
+                asked.begin()
+                continue
             number = self._next_number
             self._running[number] = _Running(asked.done, call_of(asked.request))
             self._next_number += 1
-            self._compare(number)
+            self._compare(self._running[number].call, partial(self._agrees, number))
             try:
                 self._agent.start(
                     replace(asked.request, number=number),
@@ -522,31 +643,39 @@ class Group:
             del self._running[number]
             running.done(error or ("" if running.agrees else self.failure), -1)
 
-    def _compare(self, number: int) -> None:
-        """Compare a collective with what the rank before this one calls under its number, and let
-        the rank behind this one do so, too: all around, all call the same."""
-        if self.size == 1:
+    def _agrees(self, number: int) -> None:
+        """Take note that the rank before this one calls the same as collective of a number."""
+        if number in self._running:
             self._running[number].agrees = True
+            if self._running[number].has_ended:
+                self._ended(number, "")
+
+    def _compare(self, call: str, agrees: Callable[[], None]) -> None:
+        """Compare a collective with what the rank before this one calls in its place, and let the
+        rank behind this one do so, too: all around, all call the same."""
+        if self.size == 1:
+            agrees()
             return
+        number = self.begun - len(self._waiting) - 1
         own = np.zeros(CALL_BYTES, np.uint8)
-        text = self._running[number].call.encode()[:CALL_BYTES]
+        text = call.encode()[:CALL_BYTES]
         own[: len(text)] = np.frombuffer(text, np.uint8)
         theirs = np.zeros(CALL_BYTES, np.uint8)
         before, behind = (self.rank - 1) % self.size, (self.rank + 1) % self.size
 
         def told(error: str, _source: int) -> None:
-            if error or number not in self._running:
+            if error or self.failure:
                 return
             if not np.array_equal(own, theirs):
                 said = theirs.tobytes().rstrip(b"\0").decode(errors="replace")
-                self.fail(
+                why = (
                     f"the ranks do not call the same: as collective {number} of the group, rank "
                     f"{self.rank} calls {text.decode(errors='replace')}, and rank {before} {said}"
                 )
+                self._exchange_of_all().disagree(why)  # ranks may wait for this one there
+                self.fail(why)
                 return
-            self._running[number].agrees = True
-            if self._running[number].has_ended:
-                self._ended(number, "")
+            agrees()
 
         now_ns = time.monotonic_ns()
         self._mailbox.receive_from(self._key(told), before, CALL_TAG, theirs, now_ns)

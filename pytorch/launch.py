@@ -48,9 +48,11 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
     from weft.pytorch import process_group
+    from weft.pytorch.fused import operators
 
     process_group.prepare(settings, timeline)
     process_group.register()
+    operators.register()
     given = distributed_c10d.init_process_group
 
     @functools.wraps(given)

@@ -245,12 +245,29 @@ class WeftProcessGroup(dist.ProcessGroup):
         shared.stores.append(store)
         self._of_flows: dict[tuple[tuple[int, ...], ...], Group] = {}
         """Communicators that carry flows, by the ranks of their multicast groups."""
+        self.fused_calls = threading.Lock()
+        """Held while a fused operator is called: one at a time."""
         shared.timeline.begin()
 
     @property
     def settings(self) -> Settings:
         """Return what is known of this process and its link."""
         return self._shared.settings
+
+    @property
+    def network(self) -> Group:
+        """Return the group as the network has it."""
+        return self._group
+
+    @property
+    def timeline(self) -> Timeline:
+        """Return the record of this process."""
+        return self._shared.timeline
+
+    @property
+    def timeout_s(self) -> float:
+        """Return the timeout of operations that are not told another."""
+        return self._timeout.total_seconds()
 
     # -- what torch asks of a group
 
@@ -734,9 +751,10 @@ class WeftProcessGroup(dist.ProcessGroup):
         result: Sequence[torch.Tensor],
         opts: Any,
         copied: Sequence[tuple[torch.Tensor, torch.Tensor]] = (),
+        algorithm: str = "",
     ) -> WeftWork:
         """Gather several tensors of each rank; `outputs` has those of each. In the end each first
-        one of `copied` gets what the second has."""
+        one of `copied` gets what the second has. The algorithm goes by size if none is given."""
         work, begun = self._begin(what, inputs, result, opts)
         sizes = [sum(map(memory_of.size_bytes, each)) for each in outputs]
         own = sum(map(memory_of.size_bytes, inputs))
@@ -746,7 +764,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             f"and the input {own}",
         )
         total = sum(sizes)
-        algorithm = self._choices.algorithm("allgather", total)
+        algorithm = algorithm or self._choices.algorithm("allgather", total)
         if not total:
             self._end(work, algorithm, begun, own, "")
             return work
@@ -933,6 +951,48 @@ class WeftProcessGroup(dist.ProcessGroup):
         typed = memory_of.typed(result, name)
         request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
         self._collective(request, memory_of.typed(buffer, name), typed, work, begun, total, finish)
+        return work
+
+    def check_multicasts(self) -> None:
+        """Raise BadCallError if the switches cannot replicate for this group."""
+        why = self._choices.why_not("allgather", "multicast", "uint8", "sum")
+        refuse(why, f"multicast: {why}")
+
+    def allgather_by(
+        self, algorithm: str, outputs: Sequence[torch.Tensor], tensor: torch.Tensor, what: str
+    ) -> WeftWork:
+        """Give all ranks the tensors of all, which may differ in size, by an algorithm that was
+        chosen for it.
+
+        Args:
+            outputs: of each rank.
+            what: what the operation is called.
+        """
+        parts = [[each] for each in outputs]
+        return self._allgather(what, parts, [tensor], outputs, None, algorithm=algorithm)
+
+    def check_switches_add(self, dtype: torch.dtype) -> None:
+        """Raise BadCallError if the switches cannot add numbers of a type for this group."""
+        name = memory_of.NAMES.get(dtype, str(dtype))
+        why = self._choices.why_not("allreduce", "switch", name, "sum")
+        refuse(why, f"algorithm switch: {why}")
+
+    def allreduce_by(self, algorithm: str, tensor: torch.Tensor, what: str) -> WeftWork:
+        """Add a contiguous tensor of all ranks by an algorithm that was chosen for it; all get the
+        sum.
+
+        Args:
+            what: what the operation is called.
+        """
+        work, begun = self._begin(what, [tensor], [tensor], None)
+        size = memory_of.size_bytes(tensor)
+        if self._is_trivial(work, begun, algorithm, size):
+            return work
+        name = memory_of.NAMES[tensor.dtype]
+        output = memory_of.typed(memory_of.bytes_of(tensor), name)
+        given = output.copy()
+        request = self._request("allreduce", algorithm, given.size, None, name, "sum")
+        self._collective(request, given, output, work, begun, size, lambda: None)
         return work
 
     def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:

@@ -91,6 +91,8 @@ class _Peer:
 
     region: tuple[int, int, int] = (0, 0, 0)
     """Address, key and length of the peer's buffer."""
+    flags: int = 0
+    """How many flags the peer has."""
     waiting: deque[_Put | _Signal | _Fence] = field(default_factory=deque)
     """What must not leave yet, in order."""
     puts: int = 0
@@ -136,7 +138,8 @@ class SymmetricMemory(EndpointAgent):
         }
         self._ordered = endpoint.options.recovery == "go-back-n"
         """Whether a queue pair places packets in their order."""
-        self._waits: dict[int, tuple[int, Comparison, int]] = {}
+        self._waits: dict[int, dict[int, tuple[Comparison, int]]] = {}
+        """Of each flag that is waited for, how it is to compare with what, by key."""
         self._quiets: dict[int, list[int]] = {}
         self._lost: dict[int, str] = {}
         self._events: deque[Reached | Broken] = deque()
@@ -162,7 +165,25 @@ class SymmetricMemory(EndpointAgent):
         self.members.connect(introductions)
         for peer, state in self._peers.items():
             refuse(peer not in regions, f"{self.members.title(peer)} said nothing of its memory")
-            state.region = regions[peer]
+            state.region, state.flags = regions[peer], len(self.flags)
+
+    def grow(self, buffer: Bytes, flags: int) -> None:
+        """Have another buffer, and as many flags or more; flags keep their values. Peers must be
+        told (`region`), and no put of theirs may be under way.
+
+        Args:
+            buffer: uint8[bytes], C-contiguous.
+        """
+        self.endpoint.deregister(self._region)
+        self.buffer = buffer
+        self._region = self.endpoint.register(buffer)
+        more = max(flags - len(self.flags), 0)
+        self.flags = np.concatenate([self.flags, np.zeros(more, np.uint64)])
+
+    def moved(self, peer: int, region: tuple[int, int, int], flags: int) -> None:
+        """Take note that a peer has another buffer, or another number of flags."""
+        state = self._state(peer)
+        state.region, state.flags = region, flags
 
     def serves(self, completion: Completion) -> bool:
         """Return whether a completion of the endpoint is of one of the queue pairs here."""
@@ -194,10 +215,8 @@ class SymmetricMemory(EndpointAgent):
         Raises:
             InputError: there is no such flag.
         """
-        refuse(
-            not 0 <= flag < len(self.flags),
-            f"flag {flag}: there are {len(self.flags)}, from 0 on",
-        )
+        flags = self._state(peer).flags
+        refuse(not 0 <= flag < flags, f"flag {flag}: there are {flags}, from 0 on")
         self._ask(peer, _Signal(_SIGNAL.pack(MAGIC, _ADD if add else _SET, flag, value & MASK)))
 
     def put_signal(
@@ -215,7 +234,7 @@ class SymmetricMemory(EndpointAgent):
         """Say, by `Reached` with this key, when all that was asked for so far has been placed at
         the peers, by default at all of them: the memory of puts is the caller's again."""
         self._quiets[key] = list(self._peers if peers is None else peers)
-        self._look()
+        self._look_for_quiet()
 
     def wait(self, key: int, flag: int, comparison: Comparison, value: int, now_ns: int) -> None:
         """Say, by `Reached` with this key, when a flag of this rank compares so with a value.
@@ -231,13 +250,22 @@ class SymmetricMemory(EndpointAgent):
             raise InputError(f"comparison {comparison!r}: choose from {', '.join(_COMPARED)}")
         if not self._waits:
             self._probe_ns = now_ns + PROBE_NS
-        self._waits[key] = flag, comparison, value
-        self._look()
+        self._waits.setdefault(flag, {})[key] = comparison, value
+        self._look_at(flag)
 
     def reset(self, flag: int, value: int = 0) -> None:
         """Set a flag of this rank. A signal that comes at the same time may be before or after."""
         self.flags[flag] = value & MASK
-        self._look()
+        self._look_at(flag)
+
+    def give_up(self) -> None:
+        """Wait for nothing any more."""
+        self._waits.clear()
+        self._quiets.clear()
+
+    def leave(self) -> None:
+        """Take the buffer back from the endpoint."""
+        self.endpoint.deregister(self._region)
 
     def next_event(self) -> Reached | Broken | None:
         """Return the oldest event that was not taken yet, or None."""
@@ -267,7 +295,7 @@ class SymmetricMemory(EndpointAgent):
             for peer, state in self._peers.items():
                 if peer not in self._lost and not (state.puts or state.signals):
                     self._post_signal(peer, _SIGNAL.pack(MAGIC, _PROBE, 0, 0))
-        self._look()
+        self._look_for_quiet()
 
     def _state(self, peer: int) -> _Peer:
         refuse(
@@ -335,15 +363,21 @@ class SymmetricMemory(EndpointAgent):
         if kind == _ADD:
             value = (int(self.flags[flag]) + value) & MASK
         self.flags[flag] = value
-        self._look(flag)
+        self._look_at(flag)
 
-    def _look(self, flag: int | None = None) -> None:
-        """Tell of waits that are over: those for a flag, or all."""
-        for key, (waited, comparison, value) in list(self._waits.items()):
-            now = int(self.flags[waited])
-            if flag in (None, waited) and _COMPARED[comparison](now, value):
-                del self._waits[key]
+    def _look_at(self, flag: int) -> None:
+        """Tell of waits for a flag that are over."""
+        now = int(self.flags[flag])
+        waits = self._waits.get(flag, {})
+        for key, (comparison, value) in list(waits.items()):
+            if _COMPARED[comparison](now, value):
+                del waits[key]
                 self._events.append(Reached(key, now))
+        if not waits:
+            self._waits.pop(flag, None)
+
+    def _look_for_quiet(self) -> None:
+        """Tell of what has become quiet."""
         for key, peers in list(self._quiets.items()):
             states = (self._peers[peer] for peer in peers)
             if not any(state.puts or state.signals or state.waiting for state in states):

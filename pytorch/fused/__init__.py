@@ -1,0 +1,1 @@
+"""Fused operators for programs of PyTorch: computation whose results leave tile by tile."""

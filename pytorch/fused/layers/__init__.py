@@ -1,0 +1,1 @@
+"""Layers of models that use the fused operators, each with an unfused form for comparison."""
