@@ -12,7 +12,7 @@ import pytest
 from tests.cli_support import WEFT, start
 from typer.testing import CliRunner
 
-from weft import Scenario
+from weft import Scenario, run
 from weft.agents.fused.operator import Sizes
 from weft.base.errors import InputError, MachineError
 from weft.experiments.commands.command_line import app
@@ -78,7 +78,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--clock", "measured"], "clock 'measured' means nothing in the simulated world"),
     (["--clock", "measured", "--world", "emulated", "--ratio", "2"], "ratio and slowdown are for"),
     (["--clock", "measured", "--world", "emulated", "--slowdown", "2"], "clock 'measured' takes t"),
-    (["--ratio", "2", "--slowdown", "3"], "ratio 2.0 beside slowdown 3.0: both say how slow the d"),
+    (["--ratio", "2", "--slowdown", "3"], "slowdown '3' and ratio '2' say the same thing twice"),
     (["--clock", "measured", "--world", "emulated", "--flops", "1e9"], "clock 'measured'"),
     (["--operator", "gemv-allreduce", "--batch-size", "1", "--width", "8", "--inner", "8",
       "--launch-time", "0", "--flops", "1e21", "--memory-bandwidth", "1e21"],
@@ -148,7 +148,7 @@ def test_the_usual_sizes_need_no_more_memory_than_a_small_machine_has(
     ("flags", "message"),
     [
         (["--senders", "16"], "weft: senders 16 of 16 workgroups: one at least has to compute;"),
-        (["--ratio", "2", "--slowdown", "3"], "weft: ratio 2.0 beside slowdown 3.0: both say"),
+        (["--ratio", "2", "--slowdown", "3"], "slowdown '3' and ratio '2' say the same thing"),
     ],
 )
 def test_it_is_one_line_and_status_2(flags: list[str], message: str, tmp_path: Path) -> None:
@@ -174,6 +174,12 @@ def test_so_it_is_from_python(asked: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError) as raised:
         Scenario("fused", world="simulated", **asked)
     assert message in str(raised.value)
+
+
+def test_a_ratio_beside_a_slowdown_is_refused_from_python_too() -> None:
+    scenario = Scenario("fused", world="simulated", ratio=2.0, slowdown=3.0)
+    with pytest.raises(InputError, match=r"ratio 2\.0 beside slowdown 3\.0: both say how slow the"):
+        run(scenario)
 
 
 @pytest.mark.parametrize("collective", ["allreduce", "flows", "pipeline"])
