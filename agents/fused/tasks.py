@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 
 REMOTE_FIRST, LOCAL_FIRST, INTERLEAVED = "remote-first", "local-first", "interleaved"
 ORDERS = {
@@ -32,20 +32,6 @@ class Span(NamedTuple):
 def cut(total: int, size: int) -> list[Span]:
     """Cut a total into spans of a size, of which the last may be shorter; none of nothing."""
     return [Span(first, min(size, total - first)) for first in range(0, total, size)]
-
-
-def cut_evenly(total: int, parts: int, what: str) -> int:
-    """Return the size of each of some equal parts.
-
-    Raises:
-        InputError: the total is no multiple of the parts; the message calls it `what`.
-    """
-    each, left = divmod(total, parts)
-    refuse(
-        bool(left) or not each,
-        f"{what} {total}: {parts} equal parts are needed; choose a multiple of {parts}",
-    )
-    return each
 
 
 def in_order(owners: Sequence[int], rank: int, ranks: int, order: str) -> list[int]:
