@@ -234,10 +234,9 @@ class GemmAllToAll(Operator):
         tokens = self._tokens(rank, number)
         first = rank * self._own_tokens
         for expert in range(self.sizes.experts):
-            gates = np.zeros((self._own_tokens, 1), np.float32)
             routed = (self._routes[first : first + self._own_tokens] == expert).any(axis=1)
-            gates[routed, 0] = self._gates[first : first + self._own_tokens, expert][routed]
-            found += np.matmul(tokens * gates, self._weights(expert))
+            gates = self._gates[first : first + self._own_tokens, expert][routed]
+            found[routed] += np.matmul(tokens[routed] * gates[:, None], self._weights(expert))
         return found.reshape(-1)
 
     def _made_once(self, rank: int) -> list[tuple[Tile, tuple[int, ...], IntArray]]:
