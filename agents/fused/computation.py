@@ -120,7 +120,7 @@ class Computation:
         yield from program_of(self, rank, number).checks(memories)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=2)  # fused and unfused alike, and with sums by switches
 def operator_of(name: str, sizes: Sizes, ranks: int, seed: int) -> Operator:
     """Return an operator, which keeps what it has made. Raises InputError for bad sizes."""
     return operator_named(name)(sizes, ranks, seed)

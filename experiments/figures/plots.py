@@ -6,8 +6,8 @@ In a page a plot stands between two notes, as a table does::
     ![Time by loss](page/loss.svg)
     <!-- end of figures -->
 
-After the metric come what the x axis is, what lines are told apart by (``algorithm`` or ``paths``,
-which gives the colour, and more options), the picture's file as seen from the page's folder, its
+After the metric come what the x axis is, what lines are told apart by (``algorithm``, ``paths`` or
+``operator``, which gives the colour, and more options), the picture's file as seen from the page's folder, its
 title, and the values that all its figures have. ``log x`` makes an axis logarithmic, and ``bound
 yes`` draws the bound of times, too. ``over`` and ``under`` mean the same as in tables, and as there
 no quotient is taken where a run is not ``ok``.
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.errors import InputError, refuse
-from weft.base.units import shown
+from weft.base.units import listed, shown
 from weft.experiments.figures.kept import AlgorithmRow, Kept, check_metric, check_option
 from weft.experiments.figures.tables import (
     END,
@@ -47,7 +47,7 @@ _NEEDED = {"x": "OPTION", "lines": "algorithm", "file": "FILE.svg", "title": "TE
 _FILE = re.compile(r"[a-z0-9-]+(/[a-z0-9-]+)*\.svg")
 _DESCRIPTION = re.compile(r"<dc:description>(.*?)</dc:description>", re.DOTALL)
 
-COLOURED = ("algorithm", "paths")
+COLOURED = ("algorithm", "paths", "operator")
 """The options that tell lines apart first, by colour."""
 LABELS = {
     "completion-ms": ("completion", Y_LABELS["completion"]),
@@ -55,6 +55,7 @@ LABELS = {
     "over-bound": ("over-bound", Y_LABELS["over-bound"]),
     "links-mib": ("bytes", "bytes on all links (MiB)"),
     "fabric-mib": ("bytes", "bytes on all links between switches (MiB)"),
+    "gain-percent": ("completion", "less time than one after the other (%)"),
 }
 """By metric: its name in `PlotSpec`, and the label of the y axis."""
 
@@ -97,7 +98,7 @@ class PlotNote:
         over, under = told.pop("over", ""), told.pop("under", "")
         timed = metric in ("completion-ms", "over-bound")
         wrong = {
-            f"lines {shown(lines)}: first comes algorithm or paths": (
+            f"lines {shown(lines)}: first comes {listed(COLOURED, 'or')}": (
                 lines.split()[0] not in COLOURED
             ),
             f"file {shown(file)} is no name like folder/name-of-it.svg": not _FILE.fullmatch(file),

@@ -61,7 +61,7 @@ def _has(usual: Sizes, name: str) -> bool:
     return name == "tile_rows" or bool(getattr(usual, name))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def fused_plan(options: FusedOptions) -> Plan:
     """Return the graph of an operator, and what its waits compute.
 

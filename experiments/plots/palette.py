@@ -27,12 +27,18 @@ ALGORITHMS: dict[str, tuple[str, str]] = {
     "unfused/switch": ("#d55e00", "#f08c3c"),
     "fused/switch": ("#009e73", "#3fc79e"),
     "computation": ("#44546a", "#a9b8cb"),
+    "embedding-all-to-all": ("#0072b2", "#5aaae6"),
+    "gemv-allreduce": ("#d55e00", "#f08c3c"),
+    "gemm-all-to-all": ("#009e73", "#3fc79e"),
+    "all-gather-matmul": ("#cc79a7", "#e09cc2"),
+    "matmul-reduce-scatter": ("#e69f00", "#f3bd4a"),
     "communication": ("#7f8ea0", "#b9c4d0"),
     **{name: REGISTERED.fact(name, "colours") for known in algorithms().values() for name in known},
     **{name: kinds_of(FSDP, name)[0].colours for name in PARTS},
 }
 """Colours on white and on a dark page: those of Okabe and Ito (2008) that no other algorithm of the
-same collective has. Of reshardings they are the strategies', and of pipelines the schedules'."""
+same collective has. Of reshardings they are the strategies', of pipelines the schedules', and of
+fused operators the operators', too."""
 
 OTHER = ("#6a51a3", "#ab95dd")
 
