@@ -9,8 +9,8 @@ In a page a plot stands between two notes, as a table does::
 After the metric come what the x axis is, what lines are told apart by (``algorithm``, ``paths`` or
 ``operator``, which gives the colour, and more options), the picture's file as seen from the page's
 folder, its title, and the values that all its figures have. ``log x`` makes an axis logarithmic,
-and ``bound yes`` draws the bound of times, too. ``over`` and ``under`` mean the same as in tables, and as there
-no quotient is taken where a run is not ``ok``.
+and ``bound yes`` draws the bound of times, too. ``over`` and ``under`` mean the same as in tables,
+and as there no quotient is taken where a run is not ``ok``.
 
 Every picture holds the numbers that it shows as its description. By them a check knows whether it
 shows the kept figures; how lines look differs between versions of matplotlib.
