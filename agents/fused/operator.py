@@ -64,7 +64,8 @@ class Tile(NamedTuple):
     size_bytes: int
     flops: int
     memory_bytes: int
-    """What computing it reads and writes."""
+    """What computing it reads and writes: what several tiles read is in caches after the first, so
+    each has its share of that."""
     needs: tuple[int, ...] = ()
     """The numbers of the inputs that it needs of other ranks."""
     source: int = -1

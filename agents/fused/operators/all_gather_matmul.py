@@ -59,15 +59,15 @@ class AllGatherMatmul(Operator):
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
         columns, inner = self._columns, self.sizes.inner
         per_rank = self._rows // self._tile_rows
-        rows = self._tile_rows
+        rows, tiles = self._tile_rows, self.ranks * per_rank
         return tuple(
             Tile(
                 rank, tile * rows * columns * ITEM_BYTES, rows * columns * ITEM_BYTES,
                 2 * rows * inner * columns,
-                (rows * inner + inner * columns + rows * columns) * ITEM_BYTES,
+                (rows * (inner + columns) + inner * columns // tiles) * ITEM_BYTES,
                 needs=() if tile // per_rank == rank else (tile,), source=tile // per_rank,
             )
-            for tile in range(self.ranks * per_rank)
+            for tile in range(tiles)
         )  # fmt: skip
 
     def landing_bytes(self, rank: int) -> int:

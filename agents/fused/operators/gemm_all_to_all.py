@@ -86,6 +86,10 @@ class GemmAllToAll(Operator):
         self._weights = cache(self._make_weights)
         self._tokens = cache(self._make_tokens)
         self._gates = self.numbers(_GATES, shape=(sizes.batch_size, sizes.experts), most=1) + 2
+        self._loads: list[int] = np.bincount(
+            self._routes.reshape(-1), minlength=sizes.experts
+        ).tolist()
+        """The tokens of each expert."""
         self._routed = cache(self._find_routed)
         self._runs = cache(self._find_runs)
 
@@ -131,8 +135,9 @@ class GemmAllToAll(Operator):
             place = 0
             for ranks, tokens in self._runs(owner):
                 products = [int(self._wanted(tokens, each).sum()) for each in self._experts(rank)]
-                moved = sum(count * inner + inner * width for count in products if count)
-                moved += len(tokens) * width * (rank in ranks)
+                moved = len(tokens) * width * (rank in ranks)
+                for expert, count in zip(self._experts(rank), products, strict=True):
+                    moved += count * inner + self._read_of(expert, count)
                 tile = Tile(
                     owner, place * width * ITEM_BYTES, len(tokens) * width * ITEM_BYTES,
                     2 * sum(products) * inner * width, moved * ITEM_BYTES,
@@ -141,6 +146,10 @@ class GemmAllToAll(Operator):
                 found.append((tile, tuple(self._experts(rank)), tokens))
                 place += len(tokens)
         return found
+
+    def _read_of(self, expert: int, tokens: int) -> int:
+        """Return how many of an expert's weights a tile reads: the share of its tokens."""
+        return self.sizes.inner * self.sizes.width * tokens // max(1, self._loads[expert])
 
     def _needs(self, rank: int, tokens: IntArray) -> tuple[int, ...]:
         """Return the inputs that a rank needs for some tokens."""
@@ -159,7 +168,7 @@ class GemmAllToAll(Operator):
                 tokens = self._routed(owner, expert)
                 for rows in cut(len(tokens), self.sizes.tile_rows or TILE_ROWS):
                     own = tokens[rows.first : rows.first + rows.size]
-                    moved = rows.size * inner + inner * width + rows.size * width
+                    moved = rows.size * (inner + width) + self._read_of(expert, rows.size)
                     tile = Tile(
                         owner, (place + rows.first) * width * ITEM_BYTES,
                         rows.size * width * ITEM_BYTES, 2 * rows.size * inner * width,

@@ -46,11 +46,12 @@ class GemvAllreduce(Operator):
 
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
         batch, inner = self.sizes.batch_size, self._inner
+        tiles = self.ranks * (self._rows // self._tile_rows)
         return tuple(
             Tile(
                 owner, rows.first * batch * ITEM_BYTES, rows.size * batch * ITEM_BYTES,
                 2 * rows.size * inner * batch,
-                (rows.size * inner + inner * batch + rows.size * batch) * ITEM_BYTES, source=owner,
+                (rows.size * (inner + batch) + inner * batch // tiles) * ITEM_BYTES, source=owner,
             )
             for owner in range(self.ranks)
             for rows in cut(self._rows, self._tile_rows)

@@ -42,11 +42,12 @@ class MatmulReduceScatter(Operator):
 
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
         width, inner = self.sizes.width, self._inner
+        tiles = self.ranks * (self._rows // self._tile_rows)
         return tuple(
             Tile(
                 owner, rows.first * width * ITEM_BYTES, rows.size * width * ITEM_BYTES,
                 2 * rows.size * inner * width,
-                (rows.size * inner + inner * width + rows.size * width) * ITEM_BYTES, source=owner,
+                (rows.size * (inner + width) + inner * width // tiles) * ITEM_BYTES, source=owner,
             )
             for owner in range(self.ranks)
             for rows in cut(self._rows, self._tile_rows)
