@@ -80,6 +80,8 @@ class Plan:
     computation: Computation
     compute_ns: int
     """What the slowest rank takes to compute all of its tiles, from the launch on."""
+    add_ns: int
+    """What the owner that adds most takes to add what has come, or to make its result of it."""
     computing: tuple[Computing, ...]
     computed_bytes: int
     """The size of all tiles of all ranks."""
@@ -112,9 +114,19 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
         name, sizes, ranks, seed, tuple(build.work), way.alone, device.measured
     )
     return Plan(
-        graph, computation, kernel_ns(operator, way, device), tuple(build.computing),
+        graph, computation, kernel_ns(operator, way, device), _add_ns(graph, build.work),
+        tuple(build.computing),
         sum(tile.size_bytes for rank in range(ranks) for tile in operator.tiles(rank)),
     )  # fmt: skip
+
+
+def _add_ns(graph: FlowGraph, work: Sequence[Work]) -> int:
+    """Return what ranks take, at most, for what they compute of others' tiles."""
+    found = [0] * graph.ranks
+    for each in work:
+        if each.what in (ADD, FINISH):
+            found[each.rank] += graph.delay_ns[each.task]
+    return max(found)
 
 
 def kernel_ns(operator: Operator, way: Way, device: Device) -> int:

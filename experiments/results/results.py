@@ -191,11 +191,14 @@ class FusedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``tile``, or ``put``."""
     begin_ns: list[int]
     end_ns: list[int]
+    add_ns: int = 0
+    """What the owner that adds most takes to add what has come of others, on the declared
+    device."""
 
     @property
     def serial_ns(self) -> int:
-        """Return what computing takes, and after it communicating."""
-        return self.compute_ns + self.communication_ns
+        """Return what computing takes, after it communicating, and after that adding."""
+        return self.compute_ns + self.communication_ns + self.add_ns
 
     @property
     def most_gain(self) -> float:

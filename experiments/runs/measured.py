@@ -326,6 +326,7 @@ def fused_times_of(
         [each.what for each in known],
         [begin_ns for _, begin_ns, _ in spans],
         [end_ns for _, _, end_ns in spans],
+        plan.add_ns,
     )
 
 
