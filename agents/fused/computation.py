@@ -126,10 +126,19 @@ def operator_of(name: str, sizes: Sizes, ranks: int, seed: int) -> Operator:
     return operator_named(name)(sizes, ranks, seed)
 
 
-@lru_cache(maxsize=1024)
 def program_of(computation: Computation, rank: int, number: int) -> "Program":
     """Return what one rank computes in an operation."""
-    return Program(computation, rank, number)
+    programs = _programs_of(computation)
+    if (rank, number) not in programs:
+        programs[rank, number] = Program(computation, rank, number)
+    return programs[rank, number]
+
+
+@lru_cache(maxsize=2)
+def _programs_of(computation: Computation) -> "dict[tuple[int, int], Program]":
+    """Return where the programs of a computation are kept, by rank and operation. They keep its
+    operator, whose weights may be gigabytes."""
+    return {}
 
 
 class Program:
