@@ -326,7 +326,7 @@ def test_a_plot_has_numbers_as_they_are_and_a_line_for_each_value_of_the_rest() 
     ("old", "new", "message"),
     [
         ("title Time", "log x", "does not say what x and lines and file and title are"),
-        ("lines algorithm", "lines placement", "first comes algorithm or paths"),
+        ("lines algorithm", "lines placement", "first comes algorithm, paths or operator"),
         ("a/b.svg", "../b.svg", r"file '../b.svg' is no name like folder/name-of-it.svg"),
         ("title", "log z; title", "log 'z' is none of x, y, xy"),
         ("completion-ms", "links-mib; bound yes", "times alone have one"),
