@@ -244,7 +244,7 @@ LARGE: dict[str, dict[str, Any]] = {
     "embedding-all-to-all": {
         "batch_size": 128, "width": 64, "tables": 16, "table_rows": 1000, "pooling": 256,
     },
-    "gemm-all-to-all": {"batch_size": 256, "width": 64, "inner": 4096, "experts": 8, "top_k": 2},
+    "gemm-all-to-all": {"batch_size": 1024, "width": 64, "inner": 8192, "experts": 8, "top_k": 2},
     "all-gather-matmul": {"batch_size": 128, "width": 8192, "inner": 128, "tile_rows": 0},
 }  # fmt: skip
 """Sizes at which the launch of a kernel is little of its time."""
