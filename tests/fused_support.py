@@ -16,6 +16,7 @@ from weft.agents.fused.operators.gemm_all_to_all import GemmAllToAll
 from weft.agents.fused.operators.gemv_allreduce import GemvAllreduce
 from weft.agents.fused.operators.matmul_reduce_scatter import MatmulReduceScatter
 from weft.agents.fused.registry import OPERATORS
+from weft.agents.fused.split_product import LEFT, RIGHT
 
 SMALL: dict[str, dict[str, Any]] = {
     "embedding-all-to-all": {
@@ -114,7 +115,9 @@ def plainly(operator: Operator, rank: int, number: int) -> npt.NDArray[np.int64]
     if isinstance(operator, GemvAllreduce):
         products = np.zeros((sizes.width, sizes.batch_size), np.int64)
         for each in range(ranks):
-            products += whole(operator._weights(each)) @ whole(operator._vectors(each, number))
+            products += whole(operator._part(LEFT, each, number)) @ whole(
+                operator._part(RIGHT, each, number)
+            )
         return products.reshape(-1)
     if isinstance(operator, GemmAllToAll):
         own = sizes.batch_size // ranks
@@ -132,5 +135,7 @@ def plainly(operator: Operator, rank: int, number: int) -> npt.NDArray[np.int64]
     assert isinstance(operator, MatmulReduceScatter)
     total = np.zeros((sizes.batch_size, sizes.width), np.int64)
     for each in range(ranks):
-        total += whole(operator._left(each, number)) @ whole(operator._right(each))
+        total += whole(operator._part(LEFT, each, number)) @ whole(
+            operator._part(RIGHT, each, number)
+        )
     return np.split(total, ranks)[rank].reshape(-1)

@@ -138,6 +138,10 @@ class Operator:
         """Return the size of what a rank gathers of others."""
         return 0
 
+    def most_tiles(self) -> int:
+        """Return how many tiles all ranks have together, or a little more."""
+        raise NotImplementedError
+
     def kept_numbers(self) -> int:
         """Return how many numbers of 4 bytes a process keeps to compute and check, roughly."""
         raise NotImplementedError
@@ -159,6 +163,12 @@ class Operator:
         raise NotImplementedError
 
     # -- what it says by that
+
+    @property
+    def computed_bytes(self) -> int:
+        """Return the size of all tiles of all ranks."""
+        landing = sum(map(self.landing_bytes, range(self.ranks)))
+        return landing * self.ranks if self.adds else landing
 
     def part_first(self, owner: int) -> int:
         """Return where an owner's part begins in a result that all get."""

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from weft.agents.collectives.flow_graph import (
     DONE,
+    MAX_TASKS,
     NONE,
     RECEIVED,
     FlowGraph,
@@ -83,27 +84,42 @@ class Plan:
     add_ns: int
     """What the owner that adds most takes to add what has come, or to make its result of it."""
     computing: tuple[Computing, ...]
-    computed_bytes: int
-    """The size of all tiles of all ranks."""
 
 
-def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device) -> Plan:
-    """Return the plan of an operator.
+def operator_for(
+    name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device
+) -> Operator:
+    """Return the operator that is carried out in a way.
 
     Raises:
-        InputError: sizes that ranks or tiles do not divide, or workgroups that only send where
-            none is left to compute.
+        InputError: sizes that ranks or tiles do not divide, too many tiles, or workgroups that
+            only send where none is left to compute.
     """
     refuse(
         not 0 <= way.senders < device.workgroups,
         f"senders {way.senders} of {device.workgroups} workgroups: one at least has to compute; "
         f"choose 0 to {device.workgroups - 1}",
     )
-    if way.alone == "communication":
-        device = replace(device, slowdown=0.0, measured=False)
     if way.adds_in_switches and operator_named(name).finishes:
         sizes = replace(sizes, combines=True)
     operator = operator_of(name, sizes, ranks, seed)
+    refuse(
+        operator.most_tiles() > MAX_TASKS,
+        f"operator {name} on {ranks} ranks has {operator.most_tiles()} tiles: at most {MAX_TASKS} "
+        "are valid; choose smaller sizes, or larger tiles (--tile-rows)",
+    )
+    return operator
+
+
+def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Device) -> Plan:
+    """Return the plan of an operator.
+
+    Raises:
+        InputError: as `operator_for` does, or there are too many tasks.
+    """
+    operator = operator_for(name, sizes, ranks, seed, way, device)
+    if way.alone == "communication":
+        device = replace(device, slowdown=0.0, measured=False)
     build = _Build(operator, way, device)
     build.build()
     layouts = build.layouts
@@ -111,12 +127,11 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
         [layout.buffer_bytes for layout in layouts], [layout.output_bytes for layout in layouts]
     )
     computation = Computation(
-        name, sizes, ranks, seed, tuple(build.work), way.alone, device.measured
+        name, operator.sizes, ranks, seed, tuple(build.work), way.alone, device.measured
     )
     return Plan(
         graph, computation, kernel_ns(operator, way, device), _add_ns(graph, build.work),
         tuple(build.computing),
-        sum(tile.size_bytes for rank in range(ranks) for tile in operator.tiles(rank)),
     )  # fmt: skip
 
 

@@ -4,8 +4,8 @@ from dataclasses import fields, replace
 from functools import lru_cache
 
 from weft.agents.fused.computation import operator_of
-from weft.agents.fused.operator import ITEM_BYTES, Sizes
-from weft.agents.fused.plan import Plan, Way, plan
+from weft.agents.fused.operator import ITEM_BYTES, Operator, Sizes
+from weft.agents.fused.plan import Plan, Way, operator_for, plan
 from weft.agents.fused.registry import operator_named
 from weft.base.errors import refuse
 from weft.experiments.fused.names import (
@@ -61,28 +61,36 @@ def _has(usual: Sizes, name: str) -> bool:
     return name == "tile_rows" or bool(getattr(usual, name))
 
 
+def fused_operator(options: FusedOptions) -> Operator:
+    """Return an operator without its graph, which takes longer.
+
+    Raises:
+        InputError: what is asked makes no sense.
+    """
+    asked = options.operator, options.sizes, options.ranks, options.seed
+    return operator_for(*asked, _way_of(options), options.device)
+
+
 @lru_cache(maxsize=8)
 def fused_plan(options: FusedOptions) -> Plan:
     """Return the graph of an operator, and what its waits compute.
 
     Raises:
-        InputError: what is asked makes no sense.
+        InputError: what is asked makes no sense, or makes too many tasks.
     """
+    asked = options.operator, options.sizes, options.ranks, options.seed
+    return plan(*asked, _way_of(options), options.device)
+
+
+def _way_of(options: FusedOptions) -> Way:
     check_algorithm(options.operator, options.algorithm)
     kind, way = parts_of_algorithm(options.algorithm)
-    return plan(
-        options.operator,
-        options.sizes,
-        options.ranks,
-        options.seed,
-        Way(
-            kind == FUSED,
-            alone=kind if kind in (COMMUNICATION, COMPUTATION) else "",
-            multicasts=way == MULTICAST,
-            adds_in_switches=way == SWITCH,
-            order=options.order,
-            slice_bytes=options.slice_bytes,
-            senders=options.senders,
-        ),
-        options.device,
+    return Way(
+        kind == FUSED,
+        alone=kind if kind in (COMMUNICATION, COMPUTATION) else "",
+        multicasts=way == MULTICAST,
+        adds_in_switches=way == SWITCH,
+        order=options.order,
+        slice_bytes=options.slice_bytes,
+        senders=options.senders,
     )

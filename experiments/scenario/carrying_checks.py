@@ -37,7 +37,7 @@ from weft.experiments.resharding.names import (
 )
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import choose
-from weft.experiments.scenario.shards import carried_of, fused_of, resharding_options_of
+from weft.experiments.scenario.shards import carried_of, fused_options_of, resharding_options_of
 from weft.experiments.scenario.workload_checks import check_slowdown
 
 
@@ -107,6 +107,8 @@ def _with_ways(asked: Asked) -> Asked:
 
 def with_fused(asked: Asked, ranks: int) -> Asked:
     """Check a fused operator, and fill in how large it is."""
+    from weft.experiments.fused.load import fused_operator
+
     operator = asked.operator or next(iter(OPERATORS))
     choose("operator", operator, tuple(OPERATORS))
     for algorithm in asked.algorithms:
@@ -142,8 +144,8 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
     ratio = RATIO if asked.ratio is None and asked.slowdown is None else asked.ratio
     asked = replace(asked, operator=operator, ratio=ratio, dtype="float32")
     for algorithm in asked.algorithms:
-        fused_of(asked, algorithm, ranks)
-    size_bytes = fused_of(asked, UNFUSED, ranks).computed_bytes
+        fused_operator(fused_options_of(asked, algorithm, ranks))
+    size_bytes = fused_operator(fused_options_of(asked, UNFUSED, ranks)).computed_bytes
     refuse(
         asked.size_bytes not in (Asked.size_bytes, size_bytes),
         f"size {asked.size_bytes} means nothing for {FUSED_OPERATORS}: operators have sizes of "

@@ -264,16 +264,22 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
             f"size {size} is no whole number of {asked.dtype} elements: choose a multiple "
             f"of {item_bytes} bytes",
         )
-    packet_bytes = min(chunk_bytes, asked.mtu)
+    if asked.multicasting:
+        _check_chunks(asked, ranks)
+    return asked
+
+
+def _check_chunks(asked: Asked, ranks: int) -> None:
+    """Raise InputError for more chunks than a worker can tell apart."""
+    packet_bytes = min(asked.chunk_bytes or 0, asked.mtu)
     shard_sizes = shard_sizes_of(asked, ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
     refuse(
-        asked.multicasting and -(-packets // asked.workers) > (1 << 24) - ranks,
+        -(-packets // asked.workers) > (1 << 24) - ranks,
         f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
         f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
         "--size, a larger --mtu or --chunk, or more --workers",
     )
-    return asked
 
 
 def _check_heeded(asked: Asked, ranks: int) -> None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # it takes numpy, which help and messages go without
     from weft.agents.collectives.flow_graph import FlowGraph
     from weft.agents.fused.device import Device
     from weft.agents.fused.plan import Plan
+    from weft.experiments.fused.options import FusedOptions
     from weft.experiments.pipeline.load import Training
     from weft.experiments.resharding.carrier import Carried
 
@@ -106,8 +107,16 @@ def training_of(asked: Asked, algorithm: str) -> "Training":
 
 def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
     """Return a fused operator as a graph of flows. Raises `InputError` for what makes no sense."""
+    from weft.experiments.fused.load import fused_plan
+
+    return fused_plan(fused_options_of(asked, algorithm, ranks))
+
+
+def fused_options_of(asked: Asked, algorithm: str, ranks: int) -> "FusedOptions":
+    """Return what is asked of a fused operator. Raises `InputError` for sizes that it does not
+    have."""
     from weft.agents.fused.operator import Sizes
-    from weft.experiments.fused.load import fused_plan, with_defaults
+    from weft.experiments.fused.load import with_defaults
     from weft.experiments.fused.options import FusedOptions
 
     operator = asked.operator or next(iter(OPERATORS))
@@ -124,18 +133,16 @@ def fused_of(asked: Asked, algorithm: str, ranks: int) -> "Plan":
         asked.tile_rows or 0,
         "" if asked.dispatch in (None, "none") else asked.dispatch or "",
     )
-    return fused_plan(
-        FusedOptions(
-            operator,
-            algorithm,
-            ranks,
-            asked.seed,
-            with_defaults(operator, sizes),
-            asked.task_order or "",
-            asked.slice_bytes or SLICE_BYTES,
-            asked.senders or 0,
-            _device_of(asked),
-        )
+    return FusedOptions(
+        operator,
+        algorithm,
+        ranks,
+        asked.seed,
+        with_defaults(operator, sizes),
+        asked.task_order or "",
+        asked.slice_bytes or SLICE_BYTES,
+        asked.senders or 0,
+        _device_of(asked),
     )
 
 

@@ -73,6 +73,9 @@ class AllGatherMatmul(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self.result_bytes(rank)
 
+    def most_tiles(self) -> int:
+        return self.ranks * self.sizes.batch_size // self._tile_rows
+
     def kept_numbers(self) -> int:
         return self.sizes.inner * (2 * self.sizes.batch_size + self.sizes.width)
 

@@ -59,6 +59,9 @@ class EmbeddingAllToAll(Operator):
     def landing_bytes(self, rank: int) -> int:
         return self.sizes.tables * self._rows * self.sizes.width * ITEM_BYTES
 
+    def most_tiles(self) -> int:
+        return self.sizes.tables * self.sizes.batch_size // self._tile_rows
+
     def kept_numbers(self) -> int:
         sizes = self.sizes
         indices = 2 * sizes.batch_size * sizes.pooling

@@ -182,6 +182,12 @@ class GemmAllToAll(Operator):
         copies = 1 if self.sizes.combines else self.sizes.top_k
         return self._own_tokens * copies * self.sizes.width * ITEM_BYTES
 
+    def most_tiles(self) -> int:
+        sizes, rows = self.sizes, self.sizes.tile_rows or TILE_ROWS
+        if sizes.combines:
+            return self.ranks * sizes.batch_size
+        return sizes.batch_size * sizes.top_k // rows + self.ranks * sizes.experts
+
     def kept_numbers(self) -> int:
         sizes = self.sizes
         weights = sizes.experts * sizes.inner * sizes.width
