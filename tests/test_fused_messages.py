@@ -37,7 +37,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["--operator", "gemm-all-to-all", "--experts", "65536", "--batch-size", "65536"],
      "batch-size 65536 and experts 65536: each token is weighed for each expert, 67108864 times"),
     (["--tables", "4096", "--batch-size", "65536", "--tile-rows", "1", "--table-rows", "10"],
-     "operator embedding-all-to-all on 8 ranks has 268435456 tiles: at most 1048576 are valid; cho"),
+     "operator embedding-all-to-all on 8 ranks has 268435456 tiles: at most 1048576 are valid"),
     # out of range
     (["--operator", "gemm-all-to-all", "--top-k", "0"], "top-k 0 is out of range: a whole number"),
     (["--operator", "gemm-all-to-all", "--imbalance", "11"], "imbalance 11 is out of range: 0 to "),

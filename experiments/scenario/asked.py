@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from weft.agents.collectives.names import (
@@ -257,6 +258,7 @@ OF_MODELS = f"it is for {FLOWS} of a model"
 OF_RESHARDINGS = f"it is for {RESHARD}"
 OF_PIPELINES = f"it is for {PIPELINE}"
 OF_FUSED = f"it is for {FUSED_OPERATORS}"
+_fused_option = partial(option, group=FUSING, heeded=_is_fused, who=OF_FUSED)
 OF_CARRYING = f"it is for {' and '.join(CARRYING)}"
 
 
@@ -956,253 +958,184 @@ class Asked:
         heeded=_is_pipeline,
         who=OF_PIPELINES,
     )
-    operator: str | None = option(
+    operator: str | None = _fused_option(
         None,
         TEXT,
         f"{'; '.join(f'{name}: {about}' for name, about in FUSED_KINDS.items())}.",
-        group=FUSING,
         otherwise=next(iter(FUSED_KINDS)),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """The operator whose computation and communication are fused."""
-    ways: tuple[str, ...] = option(
+    ways: tuple[str, ...] = _fused_option(
         (),
         OptionKind("names", _names, listed=True),
         "How bytes go; may be repeated. "
         f"{', '.join(f'{name} ({about})' for name, about in FUSED_WAYS.items())}.",
-        group=FUSING,
         name="way",
         otherwise=next(iter(FUSED_WAYS)),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """How the bytes of an operator go. Each way is run fused and unfused, unless `algorithms` says
     what is run."""
-    clock: str | None = option(
+    clock: str | None = _fused_option(
         None,
         TEXT,
         f"Time to compute. {'; '.join(f'{name}: {about}' for name, about in CLOCKS.items())}.",
-        group=FUSING,
         choices=tuple(CLOCKS),
         otherwise=next(iter(CLOCKS)),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """Whether computing takes the time that the declared device takes, or that which it takes on
     this machine's processors, a thread for each workgroup."""
-    ratio: float | None = option(
+    ratio: float | None = _fused_option(
         None,
         replace(FACTOR, check=_check_between),
         "Time to compute over time to communicate, each alone.",
-        group=FUSING,
         otherwise=f"{FUSED_RATIO:g}",
         instead_of=("slowdown",),
         between=(0.001, 1000),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """What the kernel takes alone over what the communication takes alone: the device is made as
     slow as that needs. `slowdown` says how slow it is, in place of this."""
-    flops: float | None = option(
+    flops: float | None = _fused_option(
         None,
         replace(FACTOR, check=_check_between),
         "FLOP/s of the declared device.",
-        group=FUSING,
         otherwise="22.6e12",
         between=(1, 1e21),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """What all workgroups of the device compute with together. The defaults are those of AMD's data
     sheet of the Instinct MI210, with vectors of float32."""
-    memory_bandwidth: float | None = option(
+    memory_bandwidth: float | None = _fused_option(
         None,
         replace(FACTOR, check=_check_between),
         "Bytes/s of its memory.",
-        group=FUSING,
         otherwise="1.6384e12",
         between=(1, 1e21),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """What all workgroups of the device read and write together."""
-    launch_ns: int | None = option(
+    launch_ns: int | None = _fused_option(
         None,
         DURATION,
         "What it takes to launch a kernel on it.",
-        group=FUSING,
         name="launch-time",
         metavar="TIME",
         otherwise="5us",
         between=(0, 10**12),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    put_ns: int | None = option(
+    put_ns: int | None = _fused_option(
         None,
         DURATION,
         "What a put takes of its workgroup's time.",
-        group=FUSING,
         name="put-time",
         metavar="TIME",
         otherwise="250ns",
         between=(0, 10**12),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    task_order: str | None = option(
+    task_order: str | None = _fused_option(
         None,
         TEXT,
         f"{'; '.join(f'{name}: {about}' for name, about in ORDERS.items())}.",
-        group=FUSING,
         choices=tuple(ORDERS),
         otherwise="by the operator",
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     """The order in which a rank computes its tiles."""
-    slice_bytes: int | None = option(
+    slice_bytes: int | None = _fused_option(
         None,
         SIZE,
         "The most that one put brings, as far as tiles are not larger.",
-        group=FUSING,
         name="slice",
         otherwise=SIZE.write(SLICE_BYTES),
         between=(4, 1 << 30),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    workgroups: int | None = option(
+    workgroups: int | None = _fused_option(
         None,
         WHOLE,
         "Workgroups of a device.",
-        group=FUSING,
         otherwise=f"{WORKGROUPS}; measured {THREADS}",
         between=(1, 1024),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    senders: int | None = option(
+    senders: int | None = _fused_option(
         None,
         WHOLE,
         "Workgroups of them that only put, in a fused operator.",
-        group=FUSING,
         otherwise="0",
         between=(0, 1023),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    dispatch: str | None = option(
+    dispatch: str | None = _fused_option(
         None,
         TEXT,
         "How tokens get to their experts: they are there; from rank to rank; replicated by "
         "switches.",
-        group=FUSING,
         choices=DISPATCHES,
         otherwise=DISPATCHES[0],
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    batch_size: int | None = option(
+    batch_size: int | None = _fused_option(
         None,
         WHOLE,
         "Samples, tokens or rows of the whole input.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    width: int | None = option(
+    width: int | None = _fused_option(
         None,
         WHOLE,
         "Columns of the result; of tables, numbers of a row.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    inner: int | None = option(
+    inner: int | None = _fused_option(
         None,
         WHOLE,
         "What a multiplication sums over.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    tables: int | None = option(
+    tables: int | None = _fused_option(
         None,
         WHOLE,
         "Embedding tables of all ranks.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 20),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    table_rows: int | None = option(
+    table_rows: int | None = _fused_option(
         None,
         WHOLE,
         "Rows of a table.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    pooling: int | None = option(
+    pooling: int | None = _fused_option(
         None,
         WHOLE,
         "Rows of a table that are summed for a sample.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 16),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    experts: int | None = option(
+    experts: int | None = _fused_option(
         None,
         WHOLE,
         "Experts of all ranks.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 16),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    top_k: int | None = option(
+    top_k: int | None = _fused_option(
         None,
         WHOLE,
         "Experts that a token goes to.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 16),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    imbalance: float | None = option(
+    imbalance: float | None = _fused_option(
         None,
         replace(FACTOR, check=_check_between),
         "How uneven experts are wanted: expert e in proportion to (e + 1) ** -X.",
-        group=FUSING,
         otherwise="0",
         between=(0, 10),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
-    tile_rows: int | None = option(
+    tile_rows: int | None = _fused_option(
         None,
         WHOLE,
         "Rows of a tile.",
-        group=FUSING,
         otherwise="the operator's",
         between=(1, 1 << 24),
-        heeded=_is_fused,
-        who=OF_FUSED,
     )
     operations: int = option(
         1,
