@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weft.agents.fused.tasks import LOCAL_FIRST, REMOTE_FIRST
+from weft.agents.fused.tasks import REMOTE_FIRST
 from weft.base.errors import refuse
 
 Floats = npt.NDArray[np.float32]
@@ -217,9 +217,3 @@ def rows_of_tile(asked: int, rows: int, tiles: int, what: str) -> int:
         return asked
     count = max(count for count in range(1, min(tiles, rows) + 1) if not rows % count)
     return rows // count
-
-
-__all__ = [
-    "ITEM_BYTES", "LOCAL_FIRST", "REMOTE_FIRST", "Floats", "Input", "Operator", "Sizes", "Tile",
-    "divided", "flat", "rows_of_tile",
-]  # fmt: skip

@@ -7,7 +7,6 @@ import numpy as np
 
 from weft.agents.fused.operator import (
     ITEM_BYTES,
-    LOCAL_FIRST,
     Floats,
     Input,
     Operator,
@@ -17,7 +16,7 @@ from weft.agents.fused.operator import (
     flat,
     rows_of_tile,
 )
-from weft.agents.fused.tasks import cut
+from weft.agents.fused.tasks import LOCAL_FIRST, cut
 
 TILES = 16
 _LEFT, _RIGHT = range(2)
