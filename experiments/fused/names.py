@@ -34,7 +34,11 @@ WAYS = {
     SWITCH: "switches add",
 }
 """How an operator's bytes go, each with what help says of it."""
-DISPATCHES = ("none", "unicast", "multicast")
+DISPATCHES = {
+    "none": "they are there",
+    "unicast": "from rank to rank",
+    "multicast": "switches replicate them",
+}
 """How tokens get to their experts: they are there; from rank to rank; replicated by switches."""
 WORKGROUPS, THREADS = 16, 2
 """Workgroups of a device that is declared, and of this machine."""

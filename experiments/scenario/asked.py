@@ -1062,10 +1062,9 @@ class Asked:
     dispatch: str | None = _fused_option(
         None,
         TEXT,
-        "How tokens get to their experts: they are there; from rank to rank; replicated by "
-        "switches.",
+        "How tokens get to their experts: {choices}.",
         choices=DISPATCHES,
-        otherwise=DISPATCHES[0],
+        otherwise="none",
     )
     batch_size: int | None = _fused_option(
         None,
