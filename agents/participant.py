@@ -45,6 +45,9 @@ class Team:
     aggregation: SwitchJob | None = None
     """What the switches know it as, if they add for it."""
 
+    turns_from_next: bool = False
+    """As `Communicator` has it."""
+
     def is_member(self, rank: int, group: int) -> bool:
         """Return whether a rank is a member of the group of a number."""
         return not self.group_members or rank in self.group_members[group]
@@ -248,6 +251,7 @@ class Participant:
                     servers,
                     team.aggregation,
                     lanes,
+                    team.turns_from_next,
                 )
                 self.agent = HostAgent(endpoint, communicator)
             else:

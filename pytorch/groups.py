@@ -306,6 +306,7 @@ class Group:
             others,
             servers,
             made.job,
+            turns_from_next=True,
         )
         self._agent = HostAgent(endpoint, self._communicator)
         self._mailbox = Mailbox(endpoint, rank, addresses)

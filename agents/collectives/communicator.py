@@ -121,7 +121,8 @@ class Members:
             f"{ipv4_text(endpoint.address)}",
         )
         peers = list(peers)
-        chosen = {peer: lane for peer, lane in (lanes or {}).items() if peer in peers}
+        lanes = lanes or {}
+        chosen = {peer: lanes[peer] for peer in peers if peer in lanes}
         self._pairs: dict[int, list[RcQueuePair]] = {
             peer: make_lanes(endpoint, self.members[peer], each) for peer, each in chosen.items()
         }
@@ -217,6 +218,9 @@ class Communicator(Members):
         lanes: of each peer to which data takes paths that were chosen for it, those paths; what is
             written there goes to the lane that has been given least. A peer has the same number of
             them towards this rank.
+        turns_from_next: whether queue pairs take turns from that with the next rank on, not from
+            that with rank 0 on. Short messages of all to all that begin together then do not meet
+            on one rank's link while others get nothing.
 
     Raises:
         InputError: the rank is not one of the addresses', the endpoint has another address, or the
@@ -233,6 +237,7 @@ class Communicator(Members):
         servers: Sequence[int] = (),
         aggregation: SwitchJob | None = None,
         lanes: Mapping[int, Sequence[Lane]] | None = None,
+        turns_from_next: bool = False,
     ) -> None:
         refuse(
             not 0 <= rank < len(addresses),
@@ -246,6 +251,8 @@ class Communicator(Members):
         self.previous = (rank - 1) % size
         neighbours = {self.next, self.previous, *partners}
         peers = sorted((barrier_peers(rank, size) | neighbours) - {rank})
+        if turns_from_next:
+            peers.sort(key=lambda peer: (peer - rank) % size)
         peers += range(size, size + len(servers))
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         own_port = endpoint.source_port_to(endpoint.address)

@@ -187,6 +187,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
             groups=_groups(scenario, plan, job),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
+            turns_from_next=scenario.collective == FUSED_OPERATORS,
         )
         for job, hosts in enumerate(placement.jobs)
     )
