@@ -18,7 +18,7 @@ from weft.base.errors import InputError, MachineError
 from weft.experiments.commands.command_line import app
 from weft.experiments.fused.load import with_defaults
 from weft.experiments.fused.names import CLOCKS, OPERATORS, algorithms
-from weft.experiments.runs import runner
+from weft.experiments.runs import capacity
 
 EMBEDDING = "it has batch-size, width, tables, table-rows, pooling, tile-rows; leave it out"
 GEMM = "it has batch-size, width, inner, experts, top-k, imbalance, tile-rows, dispatch; leave it"
@@ -127,7 +127,7 @@ def test_what_makes_no_sense_is_refused(flags: list[str], message: str, tmp_path
 def test_more_memory_than_there_is_is_refused_before_anything_is_made(
     flags: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "available_bytes", lambda: 2 << 30)
+    monkeypatch.setattr(capacity, "available_bytes", lambda: 2 << 30)
     where = ["--world", "simulated", "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, ["run", "fused", *flags, *where])
     assert isinstance(done.exception, MachineError), done.exception
@@ -141,9 +141,9 @@ def test_more_memory_than_there_is_is_refused_before_anything_is_made(
 def test_the_usual_sizes_need_no_more_memory_than_a_small_machine_has(
     operator: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(runner, "available_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(capacity, "available_bytes", lambda: 8 << 30)
     for world in ("simulated", "emulated"):
-        runner.check_capacity(Scenario("fused", world=world, operator=operator))
+        capacity.check_capacity(Scenario("fused", world=world, operator=operator))
 
 
 @pytest.mark.parametrize(

@@ -304,13 +304,13 @@ def test_options_of_others_are_refused() -> None:
 
 def test_too_little_memory_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     from weft.base.errors import MachineError
-    from weft.experiments.runs import runner
+    from weft.experiments.runs import capacity
 
-    monkeypatch.setattr(runner, "available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(capacity, "available_bytes", lambda: 1 << 30)
     scenario = simulated(case=8, full=True)
     # Source 2 GiB, destination eight times as much; twice that is 36 GiB.
     with pytest.raises(MachineError, match=re.escape("are 18 GiB, and up to twice as much memory")):
-        runner.check_capacity(scenario)
+        capacity.check_capacity(scenario)
 
 
 def test_frames_of_a_multicast() -> None:

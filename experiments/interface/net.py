@@ -18,9 +18,9 @@ from weft.experiments.interface.commands import Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared, slowed
+from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
-from weft.experiments.runs.runner import check_capacity, check_hosts, check_ways
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles

@@ -210,8 +210,8 @@ def carried(options: ReshardingOptions) -> Carried:
     return carrier.carried()
 
 
-def check_memory(options: ReshardingOptions, available_bytes: int | None) -> None:
-    """Raise `MachineError` where memory does not suffice for what all hosts hold.
+def check_memory(options: ReshardingOptions, available_bytes: int | None) -> int:
+    """Return how much memory all that hosts hold may take; raise `MachineError` for too much.
 
     Args:
         available_bytes: the memory that there is; None: it is not known.
@@ -224,6 +224,7 @@ def check_memory(options: ReshardingOptions, available_bytes: int | None) -> Non
         "free: choose a smaller shape, or leave --full out",
         MachineError,
     )
+    return needed
 
 
 def tensor_bytes(options: ReshardingOptions) -> int:

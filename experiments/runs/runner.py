@@ -5,26 +5,20 @@ import datetime
 import functools
 import os
 import platform
-import re
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from weft.agents.collectives.names import FLOWS
 from weft.base.errors import InputError, MachineError, RunError, refuse
 from weft.base.progress import Progress
-from weft.base.units import format_size
-from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.paths.registry import scheme_of
-from weft.experiments.resharding.load import check_memory
-from weft.experiments.resharding.names import RESHARD
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.alone import calibrated, compared
+from weft.experiments.runs.capacity import check_capacity, check_ways
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.runs.inputs import program_of
@@ -32,17 +26,9 @@ from weft.experiments.runs.measured import broken_off
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
-from weft.experiments.scenario.shards import resharding_options_of
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
-from weft.topo.network import Topology
-from weft.topo.reach import Reach
-
-MAX_EMULATED_HOSTS = 512
-"""The most hosts that are emulated: each is a namespace, a shell and a rank process."""
-RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
-"""The memory, roughly, that a rank needs besides its buffer."""
 
 
 @dataclass(frozen=True)
@@ -323,101 +309,3 @@ def _environment(experiment: Experiment) -> dict[str, Any]:
         "processors": len(os.sched_getaffinity(0)),
         "switch": ", ".join(sorted({point.scenario.switch for point in experiment.points})),
     }
-
-
-def check_hosts(hosts: int) -> None:
-    """Raise InputError for more hosts than can be emulated."""
-    refuse(
-        hosts > MAX_EMULATED_HOSTS,
-        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
-        "with processes of its own): choose fewer, or --world simulated",
-    )
-
-
-def check_capacity(scenario: Scenario) -> None:
-    """Raise InputError for more hosts than can be emulated, MachineError for too little memory.
-
-    Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
-    simulated while its network comes up, and gives its memory back before the ranks start.
-    """
-    hosts = len(scenario.network().hosts)
-    ranks = scenario.ranks * scenario.jobs
-    if scenario.world == "emulated":
-        check_hosts(hosts)
-    available = available_bytes()
-    data = sum(scenario.shard_sizes)
-    if scenario.collective == RESHARD:
-        options = resharding_options_of(scenario, scenario.algorithms[0], scenario.ranks)
-        check_memory(options, available)
-        return
-    if scenario.collective == FUSED_OPERATORS:
-        _check_operator(scenario, available)
-        return
-    if scenario.collective in ("many-to-one", FLOWS):
-        data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
-    if scenario.collective == "alltoall":
-        data *= 2  # what comes
-    if scenario.reducing:
-        data *= 3  # partial sums, results; of FSDP, what is gathered, too
-    data *= max(each.buffers for each in scenario.kinds())
-    operations = scenario.operations * (scenario.layers or 1)
-    needed = ranks * (operations * data + RANK_BYTES[scenario.world])
-    refuse(
-        available is not None and needed > available,
-        f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
-        f"each rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
-        "free: choose a smaller --size, fewer hosts or fewer operations",
-        MachineError,
-    )
-
-
-def _check_operator(scenario: Scenario, available: int | None) -> None:
-    """Raise MachineError for an operator that takes more memory than there is."""
-    from weft.experiments.fused.load import memory_bytes
-
-    ranks = scenario.ranks
-    processes = ranks if scenario.world == "emulated" else 1
-    needed = ranks * RANK_BYTES[scenario.world] + max(
-        memory_bytes(scenario.fused(each), processes) for each in scenario.algorithms
-    )
-    refuse(
-        available is not None and needed > available,
-        f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, and "
-        f"{format_size(available or 0)} are free: choose smaller sizes, like --batch-size and "
-        "--width, or fewer hosts",
-        MachineError,
-    )
-
-
-def check_ways(scenario: Scenario, network: Topology) -> None:
-    """Raise InputError unless the hosts of a scenario's ranks and servers reach each other over
-    switches that run the fabric's program."""
-    if network.clos and not network.strange:
-        return
-    placement = scenario.placement
-    hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
-    for host in hosts:
-        refuse(
-            host.leaf in network.strange,
-            f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "
-            "its own, and ranks' packets go by the fabric's program: choose other hosts "
-            "(--hosts), or give the switch no program",
-        )
-    reach = Reach(network)
-    for host in hosts[1:]:
-        refuse(
-            not reach.joined([hosts[0].leaf, host.leaf]),
-            f"{scenario.collective}: no path leads from {hosts[0].name} to {host.name} over "
-            "switches that run the fabric's program: choose other hosts (--hosts), or add links",
-        )
-
-
-def available_bytes() -> int | None:
-    """Return how much memory can be had without swapping; None if the system does not tell (not
-    Linux)."""
-    try:
-        text = Path("/proc/meminfo").read_text()
-    except OSError:
-        return None
-    found = re.search(r"^MemAvailable:\s*(\d+)", text, re.MULTILINE)
-    return int(found[1]) * 1024 if found else None

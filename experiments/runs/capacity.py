@@ -1,0 +1,121 @@
+"""Whether a machine can take a scenario: hosts, memory, and ways between ranks."""
+
+import re
+from itertools import chain
+from pathlib import Path
+
+from weft.agents.collectives.names import FLOWS
+from weft.base.errors import MachineError, refuse
+from weft.base.units import format_size
+from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.experiments.resharding.load import check_memory
+from weft.experiments.resharding.names import RESHARD
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.shards import resharding_options_of
+from weft.topo.network import Topology
+from weft.topo.reach import Reach
+
+MAX_EMULATED_HOSTS = 512
+"""The most hosts that are emulated: each is a namespace, a shell and a rank process."""
+RANK_BYTES = {"emulated": 48 << 20, "simulated": 1 << 20}
+"""The memory, roughly, that a rank needs besides its buffer."""
+
+
+def check_hosts(hosts: int) -> None:
+    """Raise InputError for more hosts than can be emulated."""
+    refuse(
+        hosts > MAX_EMULATED_HOSTS,
+        f"{hosts} hosts cannot be emulated on one machine (at most {MAX_EMULATED_HOSTS}, each "
+        "with processes of its own): choose fewer, or --world simulated",
+    )
+
+
+def check_capacity(scenario: Scenario) -> int:
+    """Return how many bytes of memory a scenario takes, roughly.
+
+    Raises InputError for more hosts than can be emulated, MachineError for too little memory.
+
+    Every rank gathers every rank's shard: P x P x N bytes. The scenario of an emulated run is
+    simulated while its network comes up, and gives its memory back before the ranks start.
+    """
+    hosts = len(scenario.network().hosts)
+    ranks = scenario.ranks * scenario.jobs
+    if scenario.world == "emulated":
+        check_hosts(hosts)
+    available = available_bytes()
+    data = sum(scenario.shard_sizes)
+    if scenario.collective == RESHARD:
+        options = resharding_options_of(scenario, scenario.algorithms[0], scenario.ranks)
+        return check_memory(options, available)
+    if scenario.collective == FUSED_OPERATORS:
+        return _check_operator(scenario, available)
+    if scenario.collective in ("many-to-one", FLOWS):
+        data = 2 * data // scenario.ranks  # all on the root, and a shard on each other
+    if scenario.collective == "alltoall":
+        data *= 2  # what comes
+    if scenario.reducing:
+        data *= 3  # partial sums, results; of FSDP, what is gathered, too
+    data *= max(each.buffers for each in scenario.kinds())
+    operations = scenario.operations * (scenario.layers or 1)
+    needed = ranks * (operations * data + RANK_BYTES[scenario.world])
+    refuse(
+        available is not None and needed > available,
+        f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
+        f"each rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
+        "free: choose a smaller --size, fewer hosts or fewer operations",
+        MachineError,
+    )
+    return needed
+
+
+def _check_operator(scenario: Scenario, available: int | None) -> int:
+    """Return how much memory an operator takes. Raises MachineError for more than there is."""
+    from weft.experiments.fused.load import memory_bytes
+
+    ranks = scenario.ranks
+    processes = ranks if scenario.world == "emulated" else 1
+    needed = ranks * RANK_BYTES[scenario.world] + max(
+        memory_bytes(scenario.fused(each), processes) for each in scenario.algorithms
+    )
+    refuse(
+        available is not None and needed > available,
+        f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, and "
+        f"{format_size(available or 0)} are free: choose smaller sizes, like --batch-size and "
+        "--width, or fewer hosts",
+        MachineError,
+    )
+    return needed
+
+
+def check_ways(scenario: Scenario, network: Topology) -> None:
+    """Raise InputError unless the hosts of a scenario's ranks and servers reach each other over
+    switches that run the fabric's program."""
+    if network.clos and not network.strange:
+        return
+    placement = scenario.placement
+    hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
+    for host in hosts:
+        refuse(
+            host.leaf in network.strange,
+            f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "
+            "its own, and ranks' packets go by the fabric's program: choose other hosts "
+            "(--hosts), or give the switch no program",
+        )
+    reach = Reach(network)
+    for host in hosts[1:]:
+        refuse(
+            not reach.joined([hosts[0].leaf, host.leaf]),
+            f"{scenario.collective}: no path leads from {hosts[0].name} to {host.name} over "
+            "switches that run the fabric's program: choose other hosts (--hosts), or add links",
+        )
+
+
+def available_bytes() -> int | None:
+    """Return how much memory can be had without swapping; None if the system does not tell (not
+    Linux)."""
+    try:
+        text = Path("/proc/meminfo").read_text()
+    except OSError:
+        return None
+    found = re.search(r"^MemAvailable:\s*(\d+)", text, re.MULTILINE)
+    return int(found[1]) * 1024 if found else None
