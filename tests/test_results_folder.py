@@ -142,13 +142,13 @@ def test_on_a_full_disk_results_come_back_and_old_files_stay_whole(tmp_path: Pat
 def test_a_folder_that_vanishes_during_the_run_does_not_take_the_results_along(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import runner, simulation
+    from weft.experiments.runs import here, simulation
 
     def simulate(*arguments: Any) -> Any:
         (tmp_path / "out").rmdir()
         return simulation.simulate(*arguments)
 
-    monkeypatch.setattr(runner, "simulate", simulate)
+    monkeypatch.setattr(here, "simulate", simulate)
     outcome = run(tmp_path / "out")
     assert outcome.results.verified
     assert "No such file or directory" in outcome.unwritten

@@ -319,14 +319,14 @@ def test_all_points_run_and_are_told_apart_by_their_scenarios(tmp_path: Path) ->
 def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import runner, simulation
+    from weft.experiments.runs import here, simulation
 
     def simulate(scenario: Scenario, *rest: Any) -> Any:
         if scenario.hosts_per_leaf == 2:
             raise RunError("the world fell over")
         return simulation.simulate(scenario, *rest)
 
-    monkeypatch.setattr(runner, "simulate", simulate)
+    monkeypatch.setattr(here, "simulate", simulate)
     experiment = read(tmp_path, TWO_BY_TWO, size="4KiB")
     results = run(experiment)
     assert [one.verified for one in results.runs] == [False, False, True, True]
@@ -339,12 +339,12 @@ def test_a_point_that_fails_is_in_the_results_and_the_rest_goes_on(
 def test_an_interrupted_sweep_leaves_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from weft.experiments.runs import runner
+    from weft.experiments.runs import here
 
     def simulate(*_: Any) -> Any:
         raise SystemExit(130)
 
-    monkeypatch.setattr(runner, "simulate", simulate)
+    monkeypatch.setattr(here, "simulate", simulate)
     experiment = read(tmp_path, TWO_BY_TWO)
     with pytest.raises(SystemExit):
         run_to_folder(experiment, progress=Progress.silent(), out=tmp_path / "out")

@@ -7,7 +7,7 @@ Ranks are processes, each in its host's namespace.
 import itertools
 import os
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -292,15 +292,20 @@ def emulate(
     record: RunRecord,
     progress: Progress,
     captures: Path | None,
-    runs: list[list[Run]],
+    arrived: Callable[[Point, list[Run]], None],
     notes: list[str],
     folder: Path | None = None,
+    known: Mapping[Point, Predictions] | None = None,
 ) -> None:
     """Run points that can share a network (`network_key`), one after the other on the same one.
 
-    A list of runs is appended to `runs` for each point as it is done. A network that breaks ends
-    this: the run that broke it has the error, and there are fewer lists than points. `folder` takes
-    a trace, if a scenario asks for one.
+    A network that breaks ends this: the run that broke it has the error, and fewer points arrive
+    than there are.
+
+    Args:
+        arrived: is given the runs of each point as it is done.
+        folder: takes a trace, if a scenario asks for one.
+        known: predictions that were computed before; others are while the network comes up.
 
     Raises:
         RunError: the world could not be brought up, or taken down.
@@ -316,7 +321,12 @@ def emulate(
 
     def predict() -> None:
         predictions.extend(
-            _predict(point, program, progress) if point.scenario.predict else {} for point in points
+            known[point]
+            if known is not None and point in known
+            else predict_point(point, program, progress)
+            if point.scenario.predict
+            else {}
+            for point in points
         )
 
     first = points[0].scenario
@@ -337,8 +347,10 @@ def emulate(
         for point, predicted in zip(points, predictions, strict=True):
             if point is not points[0]:
                 testbed.turn_to(point.scenario)
-            runs.append([])
-            if not _run_point(testbed, point, predicted, progress, runs[-1], notes):
+            runs: list[Run] = []
+            whole = _run_point(testbed, point, predicted, progress, runs, notes)
+            arrived(point, runs)
+            if not whole:
                 break
     cut_short = ": its file is cut short, as on a full disk"
     notes += [
@@ -403,9 +415,11 @@ def _alone(testbed: EmulatedTestbed, run: Run, known_ns: dict[str, int]) -> Alon
     return Alone(*found)
 
 
-def _predict(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
-    """Simulate the same runs, and return their completion times. Without losses, repetitions are
-    alike, so one is enough."""
+def predict_point(point: Point, program: ProgramFiles, progress: Progress) -> Predictions:
+    """Simulate the same runs as an emulated point's, and return their completion times.
+
+    Without losses, repetitions are alike, so one is enough.
+    """
     scenario = point.scenario
     predictions: Predictions = {}
     with progress.stage("predict", f"{point.heading}Predict by simulation") as advance:

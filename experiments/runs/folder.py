@@ -9,6 +9,7 @@ from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.experiments.report import render
 from weft.experiments.results.results import DOCUMENT, Results
+from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.traces import TRACE_FILES
 
 REPORT = "report.html"
@@ -31,10 +32,10 @@ class ResultsFolder:
         """Files of an older run, which are removed once this run's document has replaced the older
         one."""
 
-    def make(self, *, captures: bool, traces: bool) -> None:
+    def make(self, *, captures: bool, traces: bool, points: PointFiles | None = None) -> None:
         """Make the folder if it is not there, and make sure that it can be written to.
 
-        Captures and traces of an older run are removed if this run makes some.
+        Captures, traces and points of an older run are removed if this run makes some.
         """
         probe = self.path / f".{secrets.token_hex(4)}"
         try:
@@ -43,6 +44,8 @@ class ResultsFolder:
             files.remove(probe)
             if captures:
                 self._made += files.make_folder(self.captures)
+            if points is not None:
+                self._made += points.make()
             older = {
                 *((self.path / name, False) for name in _old_plots(self.path)),
                 *((self.path / name, traces) for name in TRACE_FILES),
@@ -98,6 +101,11 @@ class ResultsFolder:
             with contextlib.suppress(OSError):
                 files.remove(path)
         return written, ""
+
+    def keep(self, results: Results) -> None:
+        """Write the document alone, if that can be done: the run ends before its time."""
+        with contextlib.suppress(OSError):
+            results.write(self.path)
 
     def close(self) -> None:
         """Remove the folders that were made and stayed empty."""

@@ -2,28 +2,29 @@
 
 import contextlib
 import datetime
-import functools
 import os
 import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError, MachineError, RunError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
+from weft.base.signals import signals_held
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
-from weft.experiments.runs.alone import calibrated, compared
+from weft.experiments.runs.alone import calibrated
+from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.capacity import check_capacity, check_ways
-from weft.experiments.runs.events import of_run
 from weft.experiments.runs.folder import REPORT, ResultsFolder
+from weft.experiments.runs.here import emulate_points, simulate_point
+from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
-from weft.experiments.runs.measured import broken_off
-from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.points import PointFiles
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
@@ -62,7 +63,7 @@ def run(what: Scenario | Experiment, progress: Progress | None = None) -> Result
         "traces need a folder to be written to: use run_to_folder",
     )
     results = _new_results(experiment)
-    _run(experiment, results, progress or Progress.silent(), None, lambda: None)
+    _run(experiment, results, progress or Progress.silent())
     return results
 
 
@@ -72,31 +73,35 @@ def run_to_folder(
     progress: Progress,
     out: Path | None = None,
     name: str | None = None,
+    resume: bool = False,
 ) -> Outcome:
     """Run, and write ``results.json``, ``report.html``, the plots, and captures if asked for.
 
     Args:
         out: results folder; by default ``results/<name>-<run id>`` in the current folder.
         name: the first part of the folder's name; by default the experiment's.
+        resume: take from the folder the points that an earlier run of the experiment left there.
 
     A run that breaks off is in the results with its error, and ends its scenario. If the folder
     takes no file at the end, as on a full disk, `Outcome.unwritten` says so: the results are there
     all the same, and each file is the new one or, whole, what was there before.
 
-    Raises: as `run` does, and InputError for a folder that cannot be written at the start.
+    Each of several points is written when it arrives. If something ends the run before the last
+    one, ``results.json`` has those that are there.
+
+    Raises: as `run` does, and InputError for a folder that cannot be written at the start, or
+    whose points are not those of the experiment.
     """
     experiment = _experiment(what)
     results = _new_results(experiment)
     folder = ResultsFolder(out or Path("results") / f"{name or experiment.name}-{results.run_id}")
-    captures = folder.captures if _asks_for(experiment, "pcap") else None
-    traces = _asks_for(experiment, "trace")
     try:
-        begin = functools.partial(folder.make, captures=captures is not None, traces=traces)
-        _run(experiment, results, progress, captures, begin, folder.path)
+        _run(experiment, results, progress, folder, resume)
         written, unwritten = folder.write(results)
     finally:
         folder.close()
     plots = tuple(path for path in written if path.suffix == ".svg")
+    captures = folder.captures if _asks_for(experiment, "pcap") else None
     return Outcome(results, folder.path, folder.path / REPORT, captures, plots, unwritten)
 
 
@@ -119,17 +124,58 @@ def _new_results(experiment: Experiment) -> Results:
     )
 
 
+Programs = Mapping[int, ProgramFiles]
+"""The switches' compiled programs by `Scenario.program_values`."""
+
+
 def _run(
     experiment: Experiment,
     results: Results,
     progress: Progress,
-    captures: Path | None,
-    begin: Callable[[], None],
-    folder: Path | None = None,
+    folder: ResultsFolder | None = None,
+    resume: bool = False,
 ) -> None:
-    """Check, compile, call `begin`, and run. Errors of a scenario are raised before `begin` is
-    called."""
+    """Check, compile, make the folder, and run. Errors of a scenario are raised before the folder
+    is made."""
     started = time.monotonic()
+    _check(experiment)
+    with progress.stage("compile", "Compile the P4 program"):
+        scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
+        programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
+    arrivals = _arrivals(experiment, programs, folder, resume, progress)
+    left = replace(experiment, points=arrivals.missing())
+    slowed = calibrated(left, progress)
+    if folder is not None:
+        folder.make(
+            captures=_asks_for(experiment, "pcap"),
+            traces=_asks_for(experiment, "trace"),
+            points=arrivals.files,
+        )
+    asked = dict(zip(slowed.points, left.points, strict=True))
+    try:
+        _run_here(
+            slowed.points,
+            programs,
+            progress,
+            lambda point, runs, notes: arrivals.add(asked[point], runs, notes),
+            results.notes,
+            folder,
+        )
+    except BaseException:
+        if folder is not None and arrivals.files is not None and len(arrivals):
+            with signals_held():
+                _put_together(experiment, arrivals, results, progress, started)
+                folder.keep(results)
+            progress.say(
+                f"{len(arrivals)} of {len(experiment.points)} points are in "
+                f"{str(folder.path)!r}: go on with --resume {folder.path}"
+            )
+        raise
+    _put_together(experiment, arrivals, results, progress, started)
+
+
+def _check(experiment: Experiment) -> None:
+    """Raise an error, before anything is begun, for a point that cannot be run on this machine."""
     networks = _networks(experiment.points)
     refuse(
         len(networks) > 1 and any(points[0].scenario.trace for points in networks),
@@ -145,29 +191,81 @@ def _run(
 
             with _named(network[0]):
                 check(network[0].scenario)
-    with progress.stage("compile", "Compile the P4 program"):
-        scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
-        programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
-    experiment = calibrated(experiment, progress)
-    networks = _networks(experiment.points)
-    begin()
-    done: dict[Point, list[Run]] = {}
-    for index, points in enumerate(networks):
-        program = programs[points[0].scenario.program_values]
-        if points[0].scenario.world == "simulated":
-            done[points[0]] = _simulate(points[0], program, progress)
+
+
+def _arrivals(
+    experiment: Experiment,
+    programs: Programs,
+    folder: ResultsFolder | None,
+    resume: bool,
+    progress: Progress,
+) -> Arrivals:
+    """Return what an earlier run of the experiment has left, if it is to be resumed, and nothing
+    otherwise. Raises InputError if that does not fit."""
+    points = experiment.points
+    refuse(
+        resume and len(points) == 1,
+        "--resume is for sweeps, and this is one point: run it again",
+    )
+    if folder is None or len(points) == 1:
+        return Arrivals(points)
+    scenarios = [point.scenario for point in points]
+    keys = [key_of(each, programs[each.program_values]) for each in scenarios]
+    files = PointFiles(folder.path, dict(zip(keys, scenarios, strict=True)))
+    arrivals = Arrivals(points, keys, files)
+    if resume:
+        arrivals.resume(progress)
+    else:
+        files.check_new()
+    return arrivals
+
+
+def _run_here(
+    points: Sequence[Point],
+    programs: Programs,
+    progress: Progress,
+    arrived: Callable[[Point, list[Run], Sequence[str]], None],
+    notes: list[str],
+    folder: ResultsFolder | None,
+) -> None:
+    """Run points in this process, one after the other; `notes` takes what is of no one of them."""
+    networks = _networks(points)
+    for index, network in enumerate(networks):
+        scenario = network[0].scenario
+        program = programs[scenario.program_values]
+        if scenario.world == "simulated":
+            arrived(network[0], simulate_point(network[0], program, progress), ())
             continue
-        into = captures if points[0].scenario.pcap else None
+        into = folder.captures if folder is not None and scenario.pcap else None
         if into is not None and len(networks) > 1:
             into /= str(index + 1)
-        left = list(points)
+        left = network
         while left:  # once, unless a network breaks
-            runs = _emulate(left, program, progress, into, results.notes, folder)
-            done.update(zip(left, runs, strict=False))
-            left = left[len(runs) :]
-    # Points that share a network ran together; they are shown in the order that was asked for.
-    results.runs += [run for point in experiment.points for run in done[point]]
-    results.notes += [
+            told: list[str] = []
+
+            def take(point: Point, runs: list[Run], told: list[str] = told) -> None:
+                arrived(point, runs, told)
+                told.clear()
+
+            done = emulate_points(
+                left, program, progress, take, told,
+                captures=into, folder=None if folder is None else folder.path,
+            )  # fmt: skip
+            notes += told
+            left = left[done:]
+
+
+def _put_together(
+    experiment: Experiment,
+    arrivals: Arrivals,
+    results: Results,
+    progress: Progress,
+    started: float,
+) -> None:
+    """Fill in the results with what has arrived, in the order that was asked for."""
+    results.runs = arrivals.runs()
+    results.notes = [
+        *dict.fromkeys([*arrivals.notes(), *results.notes]),
         *_saturated(results.runs),
         *_unassigned(experiment.points),
         *_marking(experiment.points),
@@ -240,59 +338,6 @@ def _named(point: Point) -> Iterator[None]:
         yield
     except (InputError, MachineError) as error:
         raise type(error)(f"{point.heading}{error}") from None
-
-
-def _simulate(point: Point, program: ProgramFiles, progress: Progress) -> list[Run]:
-    runs = []
-    for algorithm, repetition, label in point.scenario.runs():
-        with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
-            try:
-                run = simulate(point.scenario, program, algorithm, repetition, advance)
-                run = compared(run, point.scenario)
-            except RunError as error:
-                if not point.number:
-                    raise
-                run = broken_off(point.scenario, algorithm, repetition, str(error))
-        runs.append(run)
-        progress.tell("run", **of_run(run))
-    return runs
-
-
-def _emulate(
-    points: Sequence[Point],
-    program: ProgramFiles,
-    progress: Progress,
-    captures: Path | None,
-    notes: list[str],
-    folder: Path | None,
-) -> list[list[Run]]:
-    """Run points on one network; return the runs of at least the first, and of all unless the
-    network breaks.
-
-    If one of several points cannot be brought up, its runs have the error.
-    """
-    from weft.base.signals import signals_held
-    from weft.experiments.runs.emulated import emulate
-    from weft.topo.worlds.emulated.runs import RunRecord
-
-    record = None
-    runs: list[list[Run]] = []
-    try:
-        with signals_held():
-            record = RunRecord.create()
-        emulate(points, program, record, progress, captures, runs, notes, folder)
-    except RunError as error:
-        if not points[0].number:
-            raise
-        if len(runs) == len(points):
-            notes.append(f"{points[-1].heading}{error}")
-        for point in points[len(runs) :]:
-            scenario = point.scenario
-            runs.append([broken_off(scenario, each, 0, str(error)) for each in scenario.algorithms])
-    finally:
-        if record is not None:
-            record.remove()
-    return runs
 
 
 def _environment(experiment: Experiment) -> dict[str, Any]:

@@ -1,0 +1,61 @@
+"""What has arrived of an experiment's points: in memory and, of several points, in files at
+once."""
+
+from collections.abc import Sequence
+
+from weft.base.progress import Progress
+from weft.experiments.results.results import Run
+from weft.experiments.runs.points import PointFiles, PointResult
+from weft.experiments.scenario.sweep import Point
+
+
+class Arrivals:
+    """Take the results of points as they arrive, in any order, and give them in that of the
+    points.
+
+    Args:
+        keys: of all points, in order (`weft.experiments.runs.identity.key_of`); none if there are
+            no files.
+        files: where each result is written; None: nowhere.
+    """
+
+    def __init__(
+        self, points: Sequence[Point], keys: Sequence[str] = (), files: PointFiles | None = None
+    ) -> None:
+        self._points = points
+        self._keys = dict(zip(points, keys, strict=False))
+        self._found: dict[Point, PointResult] = {}
+        self.files = files
+
+    def resume(self, progress: Progress) -> None:
+        """Take what an earlier run has left. Raises InputError if it does not fit."""
+        assert self.files is not None
+        found, damaged = self.files.read()
+        self._found = {point: found[key] for point, key in self._keys.items() if key in found}
+        for point, key in self._keys.items():
+            if key in damaged:
+                progress.say(f"{point.heading}its file is damaged, so it is run again")
+        progress.say(f"{len(self._found)} of {len(self._points)} points are there already")
+
+    def missing(self) -> tuple[Point, ...]:
+        """Return the points that have not arrived."""
+        return tuple(point for point in self._points if point not in self._found)
+
+    def add(self, point: Point, runs: list[Run], notes: Sequence[str] = ()) -> None:
+        """Take what came of a point, and write it."""
+        self._found[point] = result = PointResult(runs, list(notes))
+        if self.files is not None:
+            self.files.add(self._keys[point], result)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def runs(self) -> list[Run]:
+        """Return all runs that have arrived, in the order of the points."""
+        return [run for point in self._points if point in self._found
+                for run in self._found[point].runs]  # fmt: skip
+
+    def notes(self) -> list[str]:
+        """Return what must be known of them, likewise, each note once."""
+        found = (self._found[point].notes for point in self._points if point in self._found)
+        return list(dict.fromkeys(note for notes in found for note in notes))

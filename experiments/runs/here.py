@@ -1,0 +1,89 @@
+"""Points that are run in this process: the whole of a sweep, or what a worker is given."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from weft.base.errors import RunError
+from weft.base.progress import Progress
+from weft.experiments.results.results import Run
+from weft.experiments.runs.alone import compared
+from weft.experiments.runs.events import of_run
+from weft.experiments.runs.measured import broken_off
+from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.sweep import Point
+from weft.switch.compiler import ProgramFiles
+
+if TYPE_CHECKING:  # the emulated world needs Mininet
+    from weft.experiments.runs.emulated import Predictions
+
+
+def simulate_point(point: Point, program: ProgramFiles, progress: Progress) -> list[Run]:
+    """Run everything of a point in the simulated world. A run of one of several points that breaks
+    off has the error; that of the only point raises it."""
+    runs = []
+    for algorithm, repetition, label in point.scenario.runs():
+        with progress.stage(f"{algorithm}_{repetition}", point.heading + label) as advance:
+            try:
+                run = simulate(point.scenario, program, algorithm, repetition, advance)
+                run = compared(run, point.scenario)
+            except RunError as error:
+                if not point.number:
+                    raise
+                run = broken_off(point.scenario, algorithm, repetition, str(error))
+        runs.append(run)
+        progress.tell("run", **of_run(run))
+    return runs
+
+
+def failed_point(point: Point, error: str) -> list[Run]:
+    """Return the runs of a point of which nothing but an error came."""
+    scenario = point.scenario
+    return [broken_off(scenario, algorithm, each, error) for algorithm, each, _ in scenario.runs()]
+
+
+def emulate_points(
+    points: Sequence[Point],
+    program: ProgramFiles,
+    progress: Progress,
+    arrived: Callable[[Point, list[Run]], None],
+    notes: list[str],
+    *,
+    captures: Path | None = None,
+    folder: Path | None = None,
+    known: "Mapping[Point, Predictions] | None" = None,
+) -> int:
+    """Run points on one network, and return how many: at least the first, and all unless the
+    network breaks. The arguments are those of `weft.experiments.runs.emulated.emulate`.
+
+    If one of several points cannot be brought up, its runs have the error.
+    """
+    from weft.base.signals import signals_held
+    from weft.experiments.runs.emulated import emulate
+    from weft.topo.worlds.emulated.runs import RunRecord
+
+    record = None
+    done = 0
+
+    def has_arrived(point: Point, runs: list[Run]) -> None:
+        nonlocal done
+        done += 1
+        arrived(point, runs)
+
+    try:
+        with signals_held():
+            record = RunRecord.create()
+        emulate(points, program, record, progress, captures, has_arrived, notes, folder, known)
+    except RunError as error:
+        if not points[0].number:
+            raise
+        if done == len(points):
+            notes.append(f"{points[-1].heading}{error}")
+        for point in points[done:]:
+            scenario = point.scenario
+            runs = [broken_off(scenario, each, 0, str(error)) for each in scenario.algorithms]
+            has_arrived(point, runs)
+    finally:
+        if record is not None:
+            record.remove()
+    return done

@@ -1,0 +1,202 @@
+"""The points of a sweep in its results folder: a file for each, written when its result arrives.
+
+``points/sweep.json`` names the points by their keys (`weft.experiments.runs.identity`) in order,
+``points/KEY.json`` has the runs of one. So whatever ends a sweep, what has arrived is there, and
+``weft run --resume`` runs only what is missing or has failed.
+"""
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.base import documents, files
+from weft.base.errors import InputError, refuse
+from weft.base.units import shown
+from weft.experiments.results.results import Run
+from weft.experiments.runs.identity import version
+from weft.experiments.scenario.scenario import Scenario
+
+POINTS = "points"
+SWEEP = "sweep.json"
+MOST_BYTES = 1 << 28
+"""The largest of these files that is read."""
+
+
+class PointResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold what came of a point, wherever it was run."""
+
+    runs: list[Run]
+    notes: list[str] = []
+    """What a reader must know of them."""
+
+    @property
+    def verified(self) -> bool:
+        """Return whether everything of the point was run and verified."""
+        return bool(self.runs) and all(run.verified for run in self.runs)
+
+
+class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold what a folder's points are of."""
+
+    version: str
+    keys: list[str]
+
+
+class PointFiles:
+    """Keep the results of a sweep's points in its results folder.
+
+    Args:
+        folder: the results folder.
+        scenarios: of the points, by their keys, in order.
+    """
+
+    def __init__(self, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
+        self._home = folder
+        self._folder = folder / POINTS
+        self._scenarios = scenarios
+        self._stale: list[Path] = []
+        self._begun = False
+        self.unwritten = ""
+        """Why points could not be written; empty if all were."""
+
+    def check_new(self) -> None:
+        """Raise InputError if the folder has points of a sweep that was not finished: they would be
+        lost."""
+        sweep = self._sweep()
+        names = self._names()
+        if sweep is None:
+            return
+        there = sum(_file(key) in names for key in sweep.keys)
+        refuse(
+            there < len(sweep.keys),
+            f"results folder {str(self._home)!r} has {there} of the {len(sweep.keys)} points of a "
+            f"sweep that did not come to its end: go on with it (--resume {self._home}), name "
+            f"another folder with --out, or delete {str(self._folder)!r}",
+        )
+        self._stale = [self._folder / name for name in names if name.endswith(".json")]
+
+    def read(self) -> tuple[dict[str, PointResult], list[str]]:
+        """Return by key what an earlier run of the sweep has left and is whole and verified; and
+        the keys whose file is damaged.
+
+        Raises InputError if the folder has no points, or they are not of this sweep.
+        """
+        sweep = self._sweep()
+        if sweep is None:
+            raise InputError(
+                f"--resume {str(self._home)!r}: there are no points of a sweep in it; name the "
+                "results folder of one that was begun, or leave --resume out"
+            )
+        refuse(
+            sweep.version != version(),
+            f"--resume {str(self._home)!r}: its points were run by Weft {sweep.version}, and this "
+            f"is {version()}: use that version, or run all anew in another folder (--out)",
+        )
+        found: dict[str, PointResult] = {}
+        damaged = []
+        names = self._names()
+        strange = [key for key in sweep.keys if key not in self._scenarios and _file(key) in names]
+        refuse(strange, self._misfit(strange, sum(_file(key) in names for key in sweep.keys)))
+        for key, scenario in self._scenarios.items():
+            if _file(key) not in names:
+                continue
+            try:
+                result = self._read(key)
+                _check(result, scenario)
+            except InputError:
+                damaged.append(key)
+                continue
+            if result.verified:
+                found[key] = result
+        return found, damaged
+
+    def make(self) -> list[Path]:
+        """Make the folder of the points in a results folder that is there; return what was made.
+
+        Raises OSError.
+        """
+        return files.make_folder(self._folder)
+
+    def add(self, key: str, result: PointResult) -> None:
+        """Write what came of a point. If it cannot be written, `unwritten` says why."""
+        try:
+            if not self._begun:
+                self._begin()
+            files.write_whole(self._folder / _file(key), msgspec.json.encode(result) + b"\n")
+        except OSError as error:
+            self.unwritten = error.strerror or str(error)
+
+    def _begin(self) -> None:
+        """Say what the points are of; those of an older sweep go."""
+        for path in self._stale:
+            files.remove(path)
+        sweep = Sweep(version(), list(self._scenarios))
+        files.write_whole(self._folder / SWEEP, msgspec.json.encode(sweep) + b"\n")
+        self._begun = True
+
+    def _names(self) -> Collection[str]:
+        try:
+            return set(os.listdir(self._folder))
+        except OSError:
+            return ()
+
+    def _sweep(self) -> Sweep | None:
+        """Return what the folder's points are of; None if there are none. Raises InputError."""
+        if SWEEP not in self._names():
+            return None
+        file = self._folder / SWEEP
+        return documents.load(Sweep, file, MOST_BYTES, f"sweep {str(file)!r}")
+
+    def _read(self, key: str) -> PointResult:
+        file = self._folder / _file(key)
+        return documents.load(PointResult, file, MOST_BYTES, f"point {str(file)!r}")
+
+    def _misfit(self, strange: Sequence[str], there: int) -> str:
+        """Say that points of the folder are not of this sweep, and in what they differ."""
+        if not strange:
+            return ""
+        why = "the switches' program, or a file that the scenario names, is another one"
+        try:
+            difference = self._difference(self._read(strange[0]).runs[0].scenario)
+        except (InputError, IndexError):
+            difference = []
+        if difference:
+            name, was, now = difference[0]
+            more = f", and {len(difference) - 1} more options" * (len(difference) > 1)
+            why = f"{name} was {shown(was)} and is {shown(now)}{more}"
+        return (
+            f"--resume {str(self._home)!r}: {len(strange)} of its {there} points are not of this "
+            f"scenario ({why}); nothing was changed: give the scenario that they were run with, or "
+            "another folder (--out)"
+        )
+
+    def _difference(self, was: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+        """Return what differs between a point and the nearest one of the sweep."""
+        nearest: list[tuple[str, Any, Any]] = []
+        plain = msgspec.json.decode(msgspec.json.encode(was))
+        for scenario in self._scenarios.values():
+            now = msgspec.json.decode(msgspec.json.encode(scenario.to_dict()))
+            differing = [
+                (name, plain.get(name), value)
+                for name, value in now.items()
+                if value != plain.get(name) and not (name == "slowdown" and value is None)
+            ]
+            if not nearest or len(differing) < len(nearest):
+                nearest = differing
+        return nearest
+
+
+def _file(key: str) -> str:
+    return f"{key}.json"
+
+
+def _check(result: PointResult, scenario: Scenario) -> None:
+    """Raise InputError for a file that has not the runs of its point."""
+    asked = [(algorithm, repetition) for algorithm, repetition, _ in scenario.runs()]
+    refuse(
+        [(run.algorithm, run.repetition) for run in result.runs] != asked,
+        "it does not have the runs of its point",
+    )
