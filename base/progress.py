@@ -20,11 +20,21 @@ class Listener(Protocol):
     def __call__(self, event: str, **more: Any) -> None: ...
 
 
+def left_in_words(elapsed_s: float, fraction: float) -> str:
+    """Return how much time is left if the rest takes as long as what is done: ``2:05 left``."""
+    if fraction <= 0:
+        return ""
+    left_s = round(elapsed_s / fraction * (1 - min(1.0, fraction)))
+    minutes, seconds = divmod(left_s, 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{seconds:02} left" if hours else f"{minutes}:{seconds:02} left"
+
+
 class Progress:
     """Progress is shown as stages, one after another; each ends as a line with its duration.
 
-    On a terminal the current stage is a live bar; elsewhere only finished stages are printed. A
-    listener hears of each begin, of how far it is, and of the end.
+    On a terminal the current stage is a live bar with the time that is left; elsewhere only
+    finished stages are printed. A listener hears of each begin, of how far it is, and of the end.
     """
 
     def __init__(
@@ -39,6 +49,7 @@ class Progress:
             TextColumn("{task.description}"),
             BarColumn(),
             TaskProgressColumn(),
+            TextColumn("{task.fields[left]}"),
             console=console,
             transient=True,
             disable=quiet or not console.is_terminal,
@@ -64,7 +75,7 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line between stages."""
         if not self._quiet:
-            self._console.print(text, markup=False, highlight=False)
+            self._console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def tell(self, event: str, **more: Any) -> None:
         """Tell the listener of something else that has happened."""
@@ -78,13 +89,14 @@ class Progress:
         Durations of stages of the same name add up in `timings_s`.
         """
         started = told = time.monotonic()
-        task = self._live.add_task(description, total=1.0)
+        task = self._live.add_task(description, total=1.0, left="")
         stage = {"stage": name, "description": description}
         self.tell("begin", **stage)
 
         def advance(fraction: float) -> None:
             nonlocal told
-            self._live.update(task, completed=min(1.0, fraction))
+            left = left_in_words(time.monotonic() - started, fraction)
+            self._live.update(task, completed=min(1.0, fraction), left=left)
             if self._listener is not None and time.monotonic() - told >= PROGRESS_S:
                 told = time.monotonic()
                 self.tell("progress", **stage, fraction=min(1.0, fraction))

@@ -11,7 +11,7 @@ from tests.cli_support import WEFT
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.choices import COLLECTIVES
 
-OTHERS = {"--out", "--json", "--events", "--help", "-h"}
+OTHERS = {"--out", "--json", "--events", "--on", "--resume", "--help", "-h"}
 
 
 def offered(*words: str) -> set[str]:

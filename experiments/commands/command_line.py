@@ -90,12 +90,32 @@ def run(
         Place,
         typer.Option(metavar="FILE", help="Write what happens to it as JSON lines, while it runs."),
     ] = None,
+    on: Annotated[
+        Text,
+        typer.Option(
+            metavar="ENGINE",
+            help="Where the points of a sweep run: local:N, in N processes; dask:local, "
+            "dask://HOST:PORT, ray://HOST:PORT, ... (docs/sweeps.md). [local, as many as fit]",
+        ),
+    ] = None,
+    resume: Annotated[
+        Place,
+        typer.Option(
+            metavar="DIR", help="Go on with a sweep: run what is missing or failed in its results."
+        ),
+    ] = None,
 ) -> None:
     """Run a collective, or a scenario file, and verify every byte of its result."""
     from weft.experiments.scenario.options import from_options
     from weft.experiments.scenario.sweep import Experiment, read_file
 
     folder = output_folder(out)
+    if resume is not None:
+        refuse(
+            folder is not None,
+            f"--resume {resume!r} beside --out: a sweep goes on in its own folder; leave --out out",
+        )
+        folder = output_folder(resume)
     if what.endswith(".toml"):
         experiment = read_file(Path(what), options)
     elif what in COLLECTIVES:
@@ -105,7 +125,14 @@ def run(
             f"cannot run {what!r}: name a collective ({', '.join(COLLECTIVES)}) or a "
             "scenario file that ends in .toml"
         )
-    _run(experiment, folder, as_json, events=output_file(events))
+    _run(
+        experiment,
+        folder,
+        as_json,
+        events=output_file(events),
+        on=on or "local",
+        resume=resume is not None,
+    )
 
 
 @app.command()
@@ -131,6 +158,8 @@ def _run(
     as_json: bool,
     name: str | None = None,
     events: Path | None = None,
+    on: str = "local",
+    resume: bool = False,
 ) -> NoReturn:
     from weft.base.progress import Progress
     from weft.experiments.results import table
@@ -144,7 +173,9 @@ def _run(
         told = None if events is None else stack.enter_context(EventLines(events))
         shown = Progress(errors, quiet=as_json and not errors.is_terminal, listener=told)
         progress = stack.enter_context(shown)
-        outcome = runner.run_to_folder(asked, out=out, name=name, progress=progress)
+        outcome = runner.run_to_folder(
+            asked, out=out, name=name, progress=progress, on=on, resume=resume
+        )
         results = outcome.results
         progress.tell("results", verified=results.verified, folder=str(outcome.folder.resolve()))
     if as_json:

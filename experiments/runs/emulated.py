@@ -25,7 +25,7 @@ from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate
-from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.simulation import Predictions, simulate
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.scenario import Scenario
@@ -275,10 +275,6 @@ def testbed_of(
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()
-
-
-Predictions = dict[tuple[str, int], int | None]
-"""Completion times in ns by algorithm and repetition."""
 
 
 def network_key(scenario: Scenario) -> tuple[object, ...]:

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from weft.base.errors import RunError
 from weft.base.progress import Progress
@@ -10,12 +9,9 @@ from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.measured import broken_off
-from weft.experiments.runs.simulation import simulate
+from weft.experiments.runs.simulation import Predictions, simulate
 from weft.experiments.scenario.sweep import Point
 from weft.switch.compiler import ProgramFiles
-
-if TYPE_CHECKING:  # the emulated world needs Mininet
-    from weft.experiments.runs.emulated import Predictions
 
 
 def simulate_point(point: Point, program: ProgramFiles, progress: Progress) -> list[Run]:
@@ -51,7 +47,7 @@ def emulate_points(
     *,
     captures: Path | None = None,
     folder: Path | None = None,
-    known: "Mapping[Point, Predictions] | None" = None,
+    known: Mapping[Point, Predictions] | None = None,
 ) -> int:
     """Run points on one network, and return how many: at least the first, and all unless the
     network breaks. The arguments are those of `weft.experiments.runs.emulated.emulate`.

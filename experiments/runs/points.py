@@ -58,7 +58,8 @@ class PointFiles:
         self._folder = folder / POINTS
         self._scenarios = scenarios
         self._stale: list[Path] = []
-        self._begun = False
+        self.begun = False
+        """Whether points have been written, or are there from an earlier run."""
         self.unwritten = ""
         """Why points could not be written; empty if all were."""
 
@@ -95,6 +96,7 @@ class PointFiles:
             f"--resume {str(self._home)!r}: its points were run by Weft {sweep.version}, and this "
             f"is {version()}: use that version, or run all anew in another folder (--out)",
         )
+        self.begun = sweep.keys == list(self._scenarios)
         found: dict[str, PointResult] = {}
         damaged = []
         names = self._names()
@@ -123,7 +125,7 @@ class PointFiles:
     def add(self, key: str, result: PointResult) -> None:
         """Write what came of a point. If it cannot be written, `unwritten` says why."""
         try:
-            if not self._begun:
+            if not self.begun:
                 self._begin()
             files.write_whole(self._folder / _file(key), msgspec.json.encode(result) + b"\n")
         except OSError as error:
@@ -135,7 +137,7 @@ class PointFiles:
             files.remove(path)
         sweep = Sweep(version(), list(self._scenarios))
         files.write_whole(self._folder / SWEEP, msgspec.json.encode(sweep) + b"\n")
-        self._begun = True
+        self.begun = True
 
     def _names(self) -> Collection[str]:
         try:

@@ -7,6 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -15,6 +16,9 @@ from typing import Any
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
+from weft.experiments.engines.collect import run_by
+from weft.experiments.engines.engine import Need, Workers
+from weft.experiments.engines.registry import Place, place_of
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.alone import calibrated
@@ -25,6 +29,7 @@ from weft.experiments.runs.here import emulate_points, simulate_point
 from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointFiles
+from weft.experiments.runs.simulation import Predictions
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Experiment, Point
@@ -46,8 +51,16 @@ class Outcome:
     """Which of the files could not be written, and why; empty if all were."""
 
 
-def run(what: Scenario | Experiment, progress: Progress | None = None) -> Results:
+def run(
+    what: Scenario | Experiment, progress: Progress | None = None, *, on: str | None = None
+) -> Results:
     """Run every algorithm of a scenario, or of all points of an experiment, without writing files.
+
+    Args:
+        on: where points run, as ``--on`` of ``weft run`` says it: ``"local:8"``,
+            ``"dask://host:8786"``. By default one after the other in this process. Workers of
+            ``local`` import the module that calls this, so call it under
+            ``if __name__ == "__main__":``.
 
     Raises:
         InputError, MachineError: before anything was brought up.
@@ -63,7 +76,7 @@ def run(what: Scenario | Experiment, progress: Progress | None = None) -> Result
         "traces need a folder to be written to: use run_to_folder",
     )
     results = _new_results(experiment)
-    _run(experiment, results, progress or Progress.silent())
+    _run(experiment, results, progress or Progress.silent(), on=on)
     return results
 
 
@@ -73,6 +86,7 @@ def run_to_folder(
     progress: Progress,
     out: Path | None = None,
     name: str | None = None,
+    on: str | None = None,
     resume: bool = False,
 ) -> Outcome:
     """Run, and write ``results.json``, ``report.html``, the plots, and captures if asked for.
@@ -80,6 +94,7 @@ def run_to_folder(
     Args:
         out: results folder; by default ``results/<name>-<run id>`` in the current folder.
         name: the first part of the folder's name; by default the experiment's.
+        on: where points run, as for `run`.
         resume: take from the folder the points that an earlier run of the experiment left there.
 
     A run that breaks off is in the results with its error, and ends its scenario. If the folder
@@ -96,7 +111,7 @@ def run_to_folder(
     results = _new_results(experiment)
     folder = ResultsFolder(out or Path("results") / f"{name or experiment.name}-{results.run_id}")
     try:
-        _run(experiment, results, progress, folder, resume)
+        _run(experiment, results, progress, folder, resume, on)
         written, unwritten = folder.write(results)
     finally:
         folder.close()
@@ -134,35 +149,48 @@ def _run(
     progress: Progress,
     folder: ResultsFolder | None = None,
     resume: bool = False,
+    on: str | None = None,
 ) -> None:
     """Check, compile, make the folder, and run. Errors of a scenario are raised before the folder
     is made."""
     started = time.monotonic()
-    _check(experiment)
+    place = None if on is None else place_of(on)
+    most_bytes = _check(experiment, place is None or place.is_here)
     with progress.stage("compile", "Compile the P4 program"):
         scenarios = {point.scenario.program_values: point.scenario for point in experiment.points}
         programs = {values: program_of(scenario) for values, scenario in scenarios.items()}
     arrivals = _arrivals(experiment, programs, folder, resume, progress)
     left = replace(experiment, points=arrivals.missing())
-    slowed = calibrated(left, progress)
-    if folder is not None:
-        folder.make(
-            captures=_asks_for(experiment, "pcap"),
-            traces=_asks_for(experiment, "trace"),
-            points=arrivals.files,
-        )
-    asked = dict(zip(slowed.points, left.points, strict=True))
     try:
-        _run_here(
-            slowed.points,
-            programs,
-            progress,
-            lambda point, runs, notes: arrivals.add(asked[point], runs, notes),
-            results.notes,
-            folder,
-        )
+        with ExitStack() as stack:
+            workers = None
+            if place is not None:
+                workers = stack.enter_context(_workers(place, left.points, most_bytes, progress))
+            slowed = calibrated(left, progress, later=workers is not None)
+            if folder is not None:
+                folder.make(
+                    captures=_asks_for(experiment, "pcap"),
+                    traces=_asks_for(experiment, "trace"),
+                    points=arrivals.files,
+                )
+            known: dict[Point, Predictions] = {}
+            if workers is not None:
+                rest, known = run_by(workers, left.points, progress, arrivals.add)
+                stack.close()  # what is emulated here has the machine to itself
+                left = replace(left, points=tuple(rest))
+                slowed = calibrated(left, progress)
+            asked = dict(zip(slowed.points, left.points, strict=True))
+            _run_here(
+                slowed.points,
+                programs,
+                progress,
+                lambda point, runs, notes: arrivals.add(asked[point], runs, notes),
+                results.notes,
+                folder,
+                {point: known[was] for point, was in asked.items() if was in known},
+            )
     except BaseException:
-        if folder is not None and arrivals.files is not None and len(arrivals):
+        if folder is not None and arrivals.files is not None and arrivals.files.begun:
             with signals_held():
                 _put_together(experiment, arrivals, results, progress, started)
                 folder.keep(results)
@@ -174,23 +202,55 @@ def _run(
     _put_together(experiment, arrivals, results, progress, started)
 
 
-def _check(experiment: Experiment) -> None:
-    """Raise an error, before anything is begun, for a point that cannot be run on this machine."""
+@contextlib.contextmanager
+def _workers(
+    place: Place, points: Sequence[Point], most_bytes: int, progress: Progress
+) -> Iterator[Workers | None]:
+    """Start an engine's workers; None if this process does as well, since there is one point, or
+    one worker on this machine."""
+    emulated = [point for point in points if point.scenario.world == "emulated"]
+    ahead = sum(point.scenario.predict for point in emulated) if len(emulated) > 1 else 0
+    count = len(points) - len(emulated) + ahead if place.is_here else len(points)
+    need = Need(count, most_bytes, machines=bool(emulated))
+    if count == 0 or not place.is_worth(need):
+        yield None
+        return
+    with ExitStack() as stack:
+        with progress.stage("workers", f"Start workers: {place}"):
+            workers = stack.enter_context(place.engine.open(place.where, need))
+        yield workers
+
+
+def _check(experiment: Experiment, here: bool) -> int:
+    """Return how much memory the largest point takes, roughly.
+
+    Raises an error, before anything is begun, for a point that cannot be run; on this machine, if
+    it is to be run `here`.
+    """
     networks = _networks(experiment.points)
     refuse(
         len(networks) > 1 and any(points[0].scenario.trace for points in networks),
         "trace is for one network, and the sweep or the seeds make several: leave one of both",
     )
+    for option in ("pcap", "trace"):
+        refuse(
+            not here and _asks_for(experiment, option),
+            f"{option} writes files on the machine that runs a point: leave it out, or run --on "
+            "local",
+        )
+    most_bytes = 0
     for point in experiment.points:
         with _named(point):
-            check_capacity(point.scenario)
+            if here:
+                most_bytes = max(most_bytes, check_capacity(point.scenario))
             check_ways(point.scenario, point.scenario.network())
     for network in networks:
-        if network[0].scenario.world == "emulated":
+        if here and network[0].scenario.world == "emulated":
             from weft.experiments.runs.emulated import check
 
             with _named(network[0]):
                 check(network[0].scenario)
+    return most_bytes
 
 
 def _arrivals(
@@ -227,8 +287,14 @@ def _run_here(
     arrived: Callable[[Point, list[Run], Sequence[str]], None],
     notes: list[str],
     folder: ResultsFolder | None,
+    known: Mapping[Point, Predictions],
 ) -> None:
-    """Run points in this process, one after the other; `notes` takes what is of no one of them."""
+    """Run points in this process, one after the other.
+
+    Args:
+        notes: takes what is of no single point.
+        known: predictions that there are already.
+    """
     networks = _networks(points)
     for index, network in enumerate(networks):
         scenario = network[0].scenario
@@ -249,7 +315,7 @@ def _run_here(
 
             done = emulate_points(
                 left, program, progress, take, told,
-                captures=into, folder=None if folder is None else folder.path,
+                captures=into, folder=None if folder is None else folder.path, known=known,
             )  # fmt: skip
             notes += told
             left = left[done:]

@@ -13,6 +13,9 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.topo.worlds.simulated.world import SimulatedWorld
 
+Predictions = dict[tuple[str, int], int | None]
+"""Completion times in ns by algorithm and repetition."""
+
 IN_VIRTUAL_TIME = Fidelity(
     verdict="ok",
     reasons=["virtual time: no processor can be too slow"],

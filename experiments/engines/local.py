@@ -1,0 +1,175 @@
+"""Processes of this machine, by the standard library's `ProcessPoolExecutor`."""
+
+import multiprocessing
+import os
+import queue
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    ThreadPoolExecutor,
+)
+from contextlib import contextmanager, suppress
+from multiprocessing import connection, resource_tracker
+from typing import Any, TypeVar
+
+from weft.base.errors import refuse
+from weft.experiments.engines.engine import Engine, Need, Workers
+from weft.experiments.runs.capacity import available_bytes
+
+T = TypeVar("T")
+
+WORKER_BYTES = 400 << 20
+"""The memory that a worker takes besides what its point does: code, and what is compiled."""
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
+"""The environment of workers: a core for each, and no threads that take turns on it."""
+
+
+class Processes(Executor):
+    """Run functions in processes, each of which is a pool of one.
+
+    So a process that dies takes nothing with it but what it was running, and is known to be to
+    blame for it; another takes its place. They are forked from a server that has loaded the code
+    (`weft.experiments.engines.warm`), and never get a Ctrl-C: that is for this process to heed.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["weft.experiments.engines.warm"])
+        self._threads = ThreadPoolExecutor(count, "weft-worker")
+        self._idle: queue.SimpleQueue[ProcessPoolExecutor] = queue.SimpleQueue()
+        self._pools: set[ProcessPoolExecutor] = set()
+        self._lock = threading.Lock()
+        self._ended = False
+        with _environment(ONE_THREAD), without_ctrl_c():
+            for _ in range(count):  # the first one starts the server
+                self._idle.put(self._new())
+
+    def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """Run a function in the next process that is free."""
+        return self._threads.submit(self._run, function, args, kwargs)
+
+    def _run(self, function: Callable[..., T], args: Any, kwargs: Any) -> T:
+        pool = self._idle.get()
+        try:
+            return pool.submit(function, *args, **kwargs).result()
+        except BrokenExecutor:
+            pool.shutdown(wait=False)
+            with self._lock, without_ctrl_c():
+                self._pools.discard(pool)
+                if not self._ended:
+                    pool = self._new()
+            raise
+        finally:
+            self._idle.put(pool)
+
+    def _new(self) -> ProcessPoolExecutor:
+        pool = ProcessPoolExecutor(1, self._context, _begin)
+        self._pools.add(pool)
+        pool.submit(os.getpid)  # which starts the process
+        return pool
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """End all processes, whatever they are doing."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._ended = True
+            pools = [*self._pools]
+        for pool in pools:
+            for process in [*(pool._processes or {}).values()]:
+                with suppress(ProcessLookupError):
+                    process.kill()
+            pool.shutdown(wait=True, cancel_futures=True)
+        self._threads.shutdown(wait=True)
+
+
+class Local(Engine):
+    """Run points on the cores of this machine. Emulated ones are run by the caller."""
+
+    name = "local"
+    forms = ("local", "local:N")
+
+    def check(self, where: str) -> None:
+        _asked(where)
+
+    def is_here(self, where: str) -> bool:
+        return True
+
+    @contextmanager
+    def open(self, where: str, need: Need) -> Iterator[Workers]:
+        count = self.count(where, need)
+        processes = Processes(count)
+        try:
+            yield Workers(processes, lambda: count)
+        finally:
+            processes.shutdown()
+
+    @staticmethod
+    def count(where: str, need: Need) -> int:
+        """Return how many processes there are: as many as are asked for, or as fit on the cores and
+        into the memory, but no more than points."""
+        return min(_asked(where) or fitting(need), max(1, need.points))
+
+
+def fitting(need: Need) -> int:
+    """Return how many workers fit on this machine's cores and into the memory that is free."""
+    free = available_bytes()
+    cores = len(os.sched_getaffinity(0))
+    if free is None:
+        return cores
+    return max(1, min(cores, free // (WORKER_BYTES + need.memory_bytes)))
+
+
+def _asked(where: str) -> int | None:
+    """Return how many processes are asked for; None if as many as fit. Raises InputError."""
+    if not where:
+        return None
+    count = where.removeprefix(":")
+    refuse(
+        not (where.startswith(":") and count.isdecimal() and 1 <= int(count) <= 1024),
+        f"--on local{where}: write local, or local:N for 1 to 1024 processes, like local:8",
+    )
+    return int(count)
+
+
+def _begin() -> None:
+    """Make a process ready to work: it ends when whoever started it does, even if that is
+    killed."""
+    threading.Thread(target=_end_with_parent, name="weft-parent", daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+
+@contextmanager
+def _environment(values: dict[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def without_ctrl_c() -> Iterator[None]:
+    """Start processes and threads within the block that never get a Ctrl-C: it is blocked in them
+    for good, and whoever started them heeds it."""
+    resource_tracker.ensure_running()  # whose start would let it through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
