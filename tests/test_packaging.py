@@ -134,3 +134,16 @@ def test_pip_installs_the_weft_command_with_its_p4_sources_and_without_the_tests
     templates = ("experiments/report/templates/page.html", "topo/templates/network.svg")
     for file in (*templates, "experiments/bench/templates/compiler.txt"):
         assert (Path(inside) / "weft" / file).is_file()
+
+
+def test_the_extras_are_those_that_pages_name() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    for extra in ("dask", "ray", "torch"):
+        assert (
+            f'optional-dependencies.{extra} = {{ file = ["requirements/{extra}.in"] }}' in project
+        )
+        assert names_in(ROOT / "requirements" / f"{extra}.in")
+    pinned = re.search(r"dask=([0-9.]+)\n", (ROOT / "weft").read_text())
+    assert pinned and pinned[1].startswith(
+        names_in(ROOT / "requirements/dask.in")["distributed"][2:]
+    )

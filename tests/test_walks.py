@@ -893,3 +893,47 @@ def test_a_resharding_strategy_is_one_file_of_another_package(tmp_path: Path) ->
     mine, chain = document["runs"]
     assert mine["verified"] and mine["algorithm"] == "one-by-one"
     assert mine["completion_ns"] > 2 * chain["completion_ns"]
+
+
+ENGINE = '''
+"""A thread: points run where they are asked for, by an Executor of the library's."""
+
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+from weft.base.errors import InputError
+from weft.experiments.engines.engine import Engine, Workers
+
+
+class Thread(Engine):
+    name = "thread"
+    forms = ("thread:here",)
+
+    def check(self, where):
+        if where != ":here":
+            raise InputError(f"--on thread{where}: say thread:here")
+
+    def is_here(self, where):
+        return True
+
+    @contextmanager
+    def open(self, where, need):
+        with ThreadPoolExecutor(1) as executor:
+            print(f"a thread for {need.points} points")
+            yield Workers(executor, lambda: 1)
+
+
+ENGINE = Thread()
+'''
+
+
+def test_an_engine_is_one_file_of_another_package(tmp_path: Path) -> None:
+    package(tmp_path, "thread_engine", ENGINE, "weft.engines", "engine")
+    asked = ["run", "allgather", "--world", "simulated", "--topology", "single", "--size", "1KiB",
+             "--seeds", "1..3", "--algorithm", "ring", "--out", "out"]  # fmt: skip
+    assert "a thread for 3 points" in weft(tmp_path, *asked, "--on", "thread:here")
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert [run["scenario"]["seed"] for run in results["runs"]] == [1, 2, 3]
+    assert results["verified"]
+    assert "say thread:here" in weft(tmp_path, *asked, "--on", "thread:there", status=2)
+    assert "ray://HOST:PORT, thread:here" in weft(tmp_path, *asked, "--on", "no", status=2)
