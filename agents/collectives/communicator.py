@@ -121,8 +121,7 @@ class Members:
             f"{ipv4_text(endpoint.address)}",
         )
         peers = list(peers)
-        lanes = lanes or {}
-        chosen = {peer: lanes[peer] for peer in peers if peer in lanes}
+        chosen = {peer: lane for peer, lane in (lanes or {}).items() if peer in peers}
         self._pairs: dict[int, list[RcQueuePair]] = {
             peer: make_lanes(endpoint, self.members[peer], each) for peer, each in chosen.items()
         }
@@ -253,6 +252,7 @@ class Communicator(Members):
         peers = sorted((barrier_peers(rank, size) | neighbours) - {rank})
         if turns_from_next:
             peers.sort(key=lambda peer: (peer - rank) % size)
+            lanes = {peer: lanes[peer] for peer in peers if peer in lanes} if lanes else None
         peers += range(size, size + len(servers))
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         own_port = endpoint.source_port_to(endpoint.address)
