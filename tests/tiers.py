@@ -39,6 +39,7 @@ LONG = frozenset(
         "test_engine_wide",
         "test_engines",
         "test_engines_dask",
+        "test_engines_ray",
         "test_failures",
         "test_fetch",
         "test_figures",

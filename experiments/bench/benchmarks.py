@@ -13,8 +13,8 @@ from weft.base import files
 from weft.base.errors import InputError, did_you_mean, refuse
 
 NAMES = (
-    "balance", "bring-up", "capacity", "compiler", "progress-engine", "pytorch", "reduction",
-    "simulator", "switch", "transport",
+    "balance", "bring-up", "capacity", "compiler", "engines", "progress-engine", "pytorch",
+    "reduction", "simulator", "switch", "transport",
 )  # fmt: skip
 """Each name is a module ``weft.experiments.bench.NAME`` with ``measure`` and, maybe, ``plot``,
 which returns a figure of matplotlib's. A template of that name, or ``lines`` of the module, writes

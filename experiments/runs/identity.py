@@ -22,12 +22,16 @@ KEY_DIGITS = 20
 """The hexadecimal digits of a key: 80 bits, so that no two of 10,000 points have the same."""
 
 
-@cache
 def version() -> str:
     """Return Weft's version with a digest of its sources, and the packages that add to it.
 
     A worker must have the same one; what another version measured is not resumed.
     """
+    return _version()
+
+
+@cache
+def _version() -> str:
     digest = hashlib.sha256()
     folders = (PACKAGE, *(each for each in sorted(PACKAGE.iterdir()) if each.is_dir()))
     for folder in folders:  # each may be a link, into which rglob does not go on its own

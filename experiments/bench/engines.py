@@ -1,0 +1,286 @@
+"""``weft bench engines``: sweeps on engines, against serial processes side by side.
+
+`POINTS` points of the simulated world, each of at least `POINT_S`, are run by two processes that
+know nothing of each other, half of them each, one after the other; and by engines with two workers.
+All of them have run a point before, so that code is loaded. The two take turns, and what counts is
+the median of the pairs' ratios: the time of the serial processes over that of the engine. Digests
+must be the same.
+
+Beside that stands what an engine takes for a point that does nothing, until it is up, and in
+memory, and what its schedule comes to if it is simulated with the times that points were measured
+to take: for this machine, to be compared, and for `PLANNED` points on `MACHINES` machines.
+"""
+
+import itertools
+import json
+import os
+import pickle
+import subprocess
+import sys
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+from weft.base.children import python_command, python_path
+from weft.base.errors import RunError, refuse
+from weft.experiments.bench.benchmarks import table_lines
+from weft.experiments.engines import work
+from weft.experiments.engines.engine import Need, Workers
+from weft.experiments.engines.gather import gathered
+from weft.experiments.engines.local import ONE_THREAD
+from weft.experiments.engines.registry import place_of
+from weft.experiments.engines.schedule import makespan_s
+from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.sweep import Point
+
+POINTS = 200
+POINT_S = 1.0
+PAIRS = 5
+WORKERS = 2
+ENGINES = ("local:2", "dask:local:2")
+NOTHINGS = 500
+"""How many points that do nothing are run to see what an engine takes for each."""
+PLANNED, MACHINES, CORES = 10_000, 100, 8
+_MODULE = "weft.experiments.bench.engines"
+
+
+def measure(
+    points: int = POINTS,
+    pairs: int = PAIRS,
+    engines: Sequence[str] = ENGINES,
+    point_s: float = POINT_S,
+    nothings: int = NOTHINGS,
+) -> dict[str, Any]:
+    """Return a row for each engine.
+
+    Raises:
+        MachineError: an engine is not installed.
+        RunError: digests differ, or a point failed.
+    """
+    places = [place_of(on) for on in engines]
+    asked = _points(points, point_s)
+    rows = []
+    for on, place in zip(engines, places, strict=True):
+        with ExitStack() as stack:
+            began = time.perf_counter()
+            need = Need(WORKERS)
+            workers = stack.enter_context(place.engine.open(place.where, need))
+            up_s = time.perf_counter() - began
+            memory_bytes = _warmed(workers)
+            warm_s = time.perf_counter() - began - up_s
+            turns = []
+            for number in range(pairs):
+                print(f"{on}: pair {number + 1} of {pairs}", file=sys.stderr)
+                if number % 2 == 0:
+                    turns.append((_serial(asked), _engine(workers, asked)))
+                else:
+                    turns.append((_engine(workers, asked), _serial(asked))[::-1])
+            each_ms = _nothing_ms(workers, nothings)
+        rows.append(_row(on, turns, up_s, warm_s, memory_bytes, each_ms))
+    return {
+        "points": points, "pairs": pairs, "cores": len(os.sched_getaffinity(0)), "rows": rows,
+        "planned": PLANNED, "machines": MACHINES, "cores_planned": CORES,
+    }  # fmt: skip
+
+
+Timed = tuple[float, list[tuple[str, float]]]
+"""How long all took, in s, and of each point, in order, its digest and what it took."""
+
+
+def timed(point: Point) -> tuple[str, float]:
+    """Run a point; return its digest, and how long it took in s."""
+    began = time.perf_counter()
+    (run,) = work.simulated(point).runs
+    return f"{run.digest} {run.verified}", time.perf_counter() - began
+
+
+def memory() -> tuple[int, int]:
+    """Return this process's id and the memory that it takes; what it shares is shared out."""
+    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return os.getpid(), int(line.split()[1]) * 1024
+    return os.getpid(), 0
+
+
+def _points(count: int, point_s: float) -> list[Point]:
+    """Return points that differ in their seeds, each of which takes at least so long here."""
+    size = 1 << 18
+    while True:
+        scenario = Scenario(
+            world="simulated", hosts_per_leaf=4, size_bytes=size, algorithms=("ring",)
+        )
+        took = [timed(Point(scenario))[1] for _ in range(3)]
+        if min(took) >= 1.1 * point_s:
+            break
+        size = (
+            max(round(size * min(2.0, 1.2 * point_s / min(took)) / 4096), size // 4096 + 1) * 4096
+        )
+    seeds = range(1, count + 1)
+    return [Point(replace(scenario, seed=seed), number=f"{seed}/{count}") for seed in seeds]
+
+
+def _warmed(workers: Workers) -> int:
+    """Let every worker run a point; return what the one of most memory takes."""
+    known: dict[int, int] = {}
+    for _ in range(50):
+        jobs = {number: work.job(_warm, 0.2) for number in range(2 * WORKERS)}
+        for _, found in gathered(workers.executor, workers.count, jobs):
+            refuse(isinstance(found, Exception), f"a worker does not warm up: {found}", RunError)
+            known[found[0]] = found[1]
+        if len(known) >= WORKERS:
+            break
+    return max(known.values())
+
+
+def _warm(pause_s: float) -> tuple[int, int]:
+    timed(Point(Scenario(world="simulated", hosts_per_leaf=4, size_bytes=1 << 16,
+                         algorithms=("ring",))))  # fmt: skip
+    time.sleep(pause_s)  # so that the others get one, too
+    return memory()
+
+
+def _engine(workers: Workers, points: Sequence[Point]) -> Timed:
+    jobs = {number: work.job(timed, point) for number, point in enumerate(points)}
+    began = time.perf_counter()
+    found = dict(gathered(workers.executor, workers.count, jobs))
+    took_s = time.perf_counter() - began
+    return took_s, [_whole(found[number]) for number in range(len(points))]
+
+
+def _whole(found: Any) -> tuple[str, float]:
+    refuse(isinstance(found, Exception), f"a point failed: {found}", RunError)
+    digest, took_s = found
+    return str(digest), float(took_s)
+
+
+def _serial(points: Sequence[Point]) -> Timed:
+    """Run points by processes that know nothing of each other, each its part, at the same time."""
+    environment = {**os.environ, **ONE_THREAD}
+    environment["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
+    with ExitStack() as stack:
+        processes = [
+            stack.enter_context(
+                subprocess.Popen(
+                    python_command(_MODULE), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    env=environment,
+                )
+            )
+            for _ in range(WORKERS)
+        ]  # fmt: skip
+        parts = [list(points[number::WORKERS]) for number in range(WORKERS)]
+        pipes = [(process.stdin, process.stdout) for process in processes]
+        for (given, told), part in zip(pipes, parts, strict=True):
+            assert given and told
+            pickle.dump(part, given)
+            given.flush()
+        for _, told in pipes:
+            assert told and told.readline() == b"ready\n"
+        began = time.perf_counter()
+        for given, _ in pipes:
+            assert given
+            given.write(b"go\n")
+            given.close()
+        answers = []
+        for process, (_, told) in zip(processes, pipes, strict=True):
+            assert told
+            answers.append(json.loads(told.readline() or "[]"))
+            refuse(process.wait(), "a serial process failed", RunError)
+        took_s = time.perf_counter() - began
+    found = [each for row in itertools.zip_longest(*answers) for each in row if each is not None]
+    return took_s, [(str(digest), float(each_s)) for digest, each_s in found]
+
+
+def serve() -> None:
+    """Be one of the serial processes: load, wait, run all that was asked for, one by one."""
+    points = pickle.load(sys.stdin.buffer)
+    work.warm_up()
+    _warm(0.0)
+    print("ready", flush=True)
+    sys.stdin.buffer.readline()
+    print(json.dumps([timed(point) for point in points]), flush=True)
+
+
+def _nothing_ms(workers: Workers, count: int) -> float:
+    """Return what the engine takes for a point that does nothing, in ms."""
+    jobs = {number: work.job(work.nothing) for number in range(count)}
+    began = time.perf_counter()
+    for _ in gathered(workers.executor, workers.count, jobs):
+        pass
+    return (time.perf_counter() - began) * 1e3 / max(1, count)
+
+
+def _row(
+    on: str,
+    turns: Sequence[tuple[Timed, Timed]],
+    up_s: float,
+    warm_s: float,
+    memory_bytes: int,
+    each_ms: float,
+) -> dict[str, Any]:
+    for serial, engine in turns:
+        one, other = ([digest for digest, _ in timed[1]] for timed in (serial, engine))
+        refuse(
+            one != other or not all(digest.endswith("True") for digest in one),
+            f"{on}: digests are not those of serial processes",
+            RunError,
+        )
+    ratios = [serial[0] / engine[0] for serial, engine in turns]
+    points_s = [took_s for _, engine in turns for _, took_s in engine[1]]
+    last = turns[-1][1]
+    planned_s = list(itertools.islice(itertools.cycle(points_s), PLANNED))
+    alike = {"start_s": up_s, "warm_s": warm_s, "dispatch_s": each_ms / 1e3}
+    simulated_s = makespan_s([took for _, took in last[1]], WORKERS, dispatch_s=each_ms / 1e3)
+    return {
+        "engine": on,
+        "ratio": median(ratios),
+        "ratios": ratios,
+        "serial_s": median(serial[0] for serial, _ in turns),
+        "engine_s": median(engine[0] for _, engine in turns),
+        "point_s": mean(points_s),
+        "least_point_s": min(points_s),
+        "each_ms": each_ms,
+        "up_s": up_s,
+        "warm_s": warm_s,
+        "worker_bytes": memory_bytes,
+        "simulated_over_measured": simulated_s / last[0],
+        "planned_s": makespan_s(planned_s, MACHINES * CORES, **alike),
+        "planned_machines_s": makespan_s(planned_s, MACHINES, **alike),
+        "bound_s": sum(planned_s) / (MACHINES * CORES),
+    }
+
+
+def lines(figures: Mapping[str, Any]) -> list[str]:
+    """Return the figures as a table."""
+    rows: Collection[Mapping[str, Any]] = [
+        {**row, "worker_mib": row["worker_bytes"] / 2**20} for row in figures["rows"]
+    ]
+    first = table_lines(
+        f"{figures['points']} points on {WORKERS} workers, {figures['pairs']} pairs with as many "
+        "serial processes",
+        {
+            "": "{engine!s}", "over serial": "{ratio:.3f}", "engine, s": "{engine_s:.1f}",
+            "serial, s": "{serial_s:.1f}", "a point, s": "{point_s:.2f}",
+            "least": "{least_point_s:.2f}", "engine, ms a point": "{each_ms:.2f}",
+            "up, s": "{up_s:.1f}", "warm, s": "{warm_s:.1f}", "worker, MiB": "{worker_mib:.0f}",
+        },
+        rows,
+    )  # fmt: skip
+    count, machines, cores = (figures[name] for name in ("planned", "machines", "cores_planned"))
+    second = table_lines(
+        f"The engine's schedule, simulated: {count} such points on {machines} machines",
+        {
+            "": "{engine!s}", "simulated over measured, here": "{simulated_over_measured:.3f}",
+            f"{cores} workers each, s": "{planned_s:.1f}", "at best": "{bound_s:.1f}",
+            "one each, s": "{planned_machines_s:.1f}",
+        },
+        rows,
+    )  # fmt: skip
+    return [*first, *second]
+
+
+if __name__ == "__main__":
+    serve()
