@@ -1,5 +1,6 @@
 """Dask: its cluster on this machine, a scheduler that runs already, or clusters that it starts."""
 
+import importlib
 import importlib.util
 import logging
 import os
@@ -96,6 +97,7 @@ def _need(module: str, what: str, how: str = "") -> None:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Let Dask's log say only what ends it: what a sweep must know comes as errors."""
+    importlib.import_module("distributed")  # which sets its log up
     log = logging.getLogger("distributed")
     before = log.level
     log.setLevel(logging.CRITICAL)
