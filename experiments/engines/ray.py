@@ -92,9 +92,10 @@ class Ray(Engine):
                 runtime_env={"env_vars": ONE_THREAD},
             )  # fmt: skip
         except (OSError, RuntimeError, ValueError) as error:
+            why = [line for line in str(error).splitlines() if line.strip(" ):")] or [repr(error)]
             raise MachineError(
-                f"--on ray{where}: no cluster of Ray answers there ({error}): is it running, and "
-                "is this its address?"
+                f"--on ray{where}: no cluster of Ray answers there ({why[-1]}): is it running, is "
+                "this its address, and does it want a token (RAY_AUTH_MODE)?"
             ) from None
         try:
             _check_nodes(need.machines and not found["local"])
