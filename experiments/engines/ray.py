@@ -1,4 +1,8 @@
-"""Ray: a cluster that runs already, or one on this machine."""
+"""Ray: a cluster that runs already.
+
+Weft starts none itself: the processes of a cluster that Ray starts listen on all interfaces,
+whatever address it is given.
+"""
 
 import importlib.util
 import logging
@@ -10,16 +14,14 @@ from typing import Any
 
 from weft.base.errors import MachineError, refuse
 from weft.experiments.engines.engine import Engine, Need, Workers, check_versions
-from weft.experiments.engines.local import ONE_THREAD, fitting
+from weft.experiments.engines.local import ONE_THREAD
 from weft.experiments.runs.identity import version
 
 MACHINE = "machine"
 """The resource of a node that has a whole machine for emulated points."""
 RETRIES = 2
 """How often a job is run again whose worker died."""
-_WHERE = re.compile(
-    r"(?P<local>:local(?::(?P<count>[1-9][0-9]{0,3}))?)|(?P<address>://[^/,\s]+:[0-9]+)"
-)
+_WHERE = re.compile(r"://[^/,\s]+:[0-9]+")
 
 
 class RayExecutor(Executor):
@@ -57,12 +59,12 @@ class Ray(Engine):
     """Run points as tasks of Ray, with Ray's own security."""
 
     name = "ray"
-    forms = ("ray:local[:N]", "ray://HOST:PORT")
+    forms = ("ray://HOST:PORT",)
 
     def check(self, where: str) -> None:
         refuse(
             _WHERE.fullmatch(where) is None,
-            f"--on ray{where}: say one of {', '.join(self.forms)}",
+            f"--on ray{where}: say {self.forms[0]}, a cluster that runs already",
         )
         refuse(
             importlib.util.find_spec("ray") is None,
@@ -70,25 +72,13 @@ class Ray(Engine):
             MachineError,
         )
 
-    def is_here(self, where: str) -> bool:
-        return where.startswith(":local")
-
     @contextmanager
     def open(self, where: str, need: Need) -> Iterator[Workers]:
         import ray
 
-        found = _WHERE.fullmatch(where)
-        assert found is not None
-        asked: dict[str, Any] = {"address": f"ray{found['address']}"}
-        if found["local"]:
-            count = min(int(found["count"] or fitting(need)), max(1, need.points))
-            asked = {
-                "address": "local", "num_cpus": count, "include_dashboard": False,
-                "_node_ip_address": "127.0.0.1",
-            }  # fmt: skip
         try:
             ray.init(
-                **asked, log_to_driver=False, logging_level=logging.CRITICAL,
+                f"ray{where}", log_to_driver=False, logging_level=logging.CRITICAL,
                 runtime_env={"env_vars": ONE_THREAD},
             )  # fmt: skip
         except (OSError, RuntimeError, ValueError) as error:
@@ -98,14 +88,11 @@ class Ray(Engine):
                 "this its address, and does it want a token (RAY_AUTH_MODE)?"
             ) from None
         try:
-            _check_nodes(need.machines and not found["local"])
-            machines = None
-            if not found["local"]:
-                machines = RayExecutor({"num_cpus": 0, "resources": {MACHINE: 1}})
+            _check_nodes(need.machines)
             yield Workers(
                 RayExecutor({"num_cpus": 1}),
                 lambda: int(ray.cluster_resources().get("CPU", 1)),
-                machines,
+                RayExecutor({"num_cpus": 0, "resources": {MACHINE: 1}}),
                 lambda: int(ray.cluster_resources().get(MACHINE, 0)),
                 lambda: "" if ray.is_initialized() else "its connection has closed",
             )
