@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
@@ -356,3 +357,23 @@ def test_time_left_is_in_words() -> None:
     assert left_in_words(10, 0.5) == "0:10 left"
     assert left_in_words(3600, 0.1) == "9:00:00 left"
     assert left_in_words(5, 2.0) == "0:00 left"
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["a script", "standard input"])
+def test_a_script_of_ones_own_runs_once_whatever_workers_there_are(
+    tmp_path: Path, typed: bool
+) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "print('begun')\n"
+        "from pathlib import Path\n"
+        "from weft.experiments.scenario.sweep import read_file\n"
+        "from weft import run\n"
+        "print(run(read_file(Path('sizes.toml')), on='local:2').verified)\n"
+    )
+    sweep(tmp_path)
+    done = subprocess.run(
+        [sys.executable, "-" if typed else str(script)], input=script.read_text(),
+        cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert (done.stdout, done.stderr) == ("begun\nTrue\n", "")

@@ -2,9 +2,9 @@
 
 `POINTS` points of the simulated world, each of at least `POINT_S`, are run by two processes that
 know nothing of each other, half of them each, one after the other; and by engines with two workers.
-All of them have run a point before, so that code is loaded. The two take turns, and what counts is
-the median of the pairs' ratios: the time of the serial processes over that of the engine. Digests
-must be the same.
+All of them have run a point before, so that code is loaded. They take turns, and what counts is the
+median of the rounds' ratios: the time of the serial processes over that of the engine. Digests must
+be the same.
 
 Beside that stands what an engine takes for a point that does nothing, until it is up, and in
 memory, and what its schedule comes to if it is simulated with the times that points were measured
@@ -18,9 +18,10 @@ import pickle
 import subprocess
 import sys
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -32,7 +33,7 @@ from weft.experiments.engines import work
 from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.gather import gathered
 from weft.experiments.engines.local import ONE_THREAD
-from weft.experiments.engines.registry import place_of
+from weft.experiments.engines.registry import Place, place_of
 from weft.experiments.engines.schedule import makespan_s
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.sweep import Point
@@ -61,26 +62,24 @@ def measure(
         MachineError: an engine is not installed.
         RunError: digests differ, or a point failed.
     """
-    places = [place_of(on) for on in engines]
+    opened = {on: _Opened(place_of(on)) for on in engines}
     asked = _points(points, point_s)
-    rows = []
-    for on, place in zip(engines, places, strict=True):
-        with ExitStack() as stack:
-            began = time.perf_counter()
-            need = Need(WORKERS)
-            workers = stack.enter_context(place.engine.open(place.where, need))
-            up_s = time.perf_counter() - began
-            memory_bytes = _warmed(workers)
-            warm_s = time.perf_counter() - began - up_s
-            turns = []
-            for number in range(pairs):
-                print(f"{on}: pair {number + 1} of {pairs}", file=sys.stderr)
-                if number % 2 == 0:
-                    turns.append((_serial(asked), _engine(workers, asked)))
-                else:
-                    turns.append((_engine(workers, asked), _serial(asked))[::-1])
-            each_ms = _nothing_ms(workers, nothings)
-        rows.append(_row(on, turns, up_s, warm_s, memory_bytes, each_ms))
+    serial: list[Timed] = []
+    with ExitStack() as stack:
+        for each in opened.values():
+            each.open(stack)
+        for number in range(pairs):
+            print(f"round {number + 1} of {pairs}", file=sys.stderr)
+            turns: list[Callable[[], None]] = [
+                lambda: serial.append(_serial(asked)),
+                *[partial(each.run, asked) for each in opened.values()],
+            ]
+            for turn in turns if number % 2 == 0 else turns[::-1]:
+                turn()
+        rows = [
+            _row(on, each, serial, _nothing_ms(each.workers, nothings))
+            for on, each in opened.items()
+        ]
     return {
         "points": points, "pairs": pairs, "cores": len(os.sched_getaffinity(0)), "rows": rows,
         "planned": PLANNED, "machines": MACHINES, "cores_planned": CORES,
@@ -89,6 +88,31 @@ def measure(
 
 Timed = tuple[float, list[tuple[str, float]]]
 """How long all took, in s, and of each point, in order, its digest and what it took."""
+
+
+class _Opened:
+    """Hold an engine's workers that are up and warm, and what they took for the points."""
+
+    workers: Workers
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.up_s = self.warm_s = 0.0
+        self.memory_bytes = 0
+        self.turns: list[Timed] = []
+
+    def open(self, stack: ExitStack) -> None:
+        """Start the workers, which end with the stack."""
+        began = time.perf_counter()
+        opened = self._place.engine.open(self._place.where, Need(WORKERS))
+        self.workers = stack.enter_context(opened)
+        self.up_s = time.perf_counter() - began
+        self.memory_bytes = _warmed(self.workers)
+        self.warm_s = time.perf_counter() - began - self.up_s
+
+    def run(self, points: Sequence[Point]) -> None:
+        """Run all points once."""
+        self.turns.append(_engine(self.workers, points))
 
 
 def timed(point: Point) -> tuple[str, float]:
@@ -213,39 +237,32 @@ def _nothing_ms(workers: Workers, count: int) -> float:
     return (time.perf_counter() - began) * 1e3 / max(1, count)
 
 
-def _row(
-    on: str,
-    turns: Sequence[tuple[Timed, Timed]],
-    up_s: float,
-    warm_s: float,
-    memory_bytes: int,
-    each_ms: float,
-) -> dict[str, Any]:
-    for serial, engine in turns:
-        one, other = ([digest for digest, _ in timed[1]] for timed in (serial, engine))
+def _row(on: str, opened: _Opened, serial: Sequence[Timed], each_ms: float) -> dict[str, Any]:
+    for alone, engine in zip(serial, opened.turns, strict=True):
+        one, other = ([digest for digest, _ in each[1]] for each in (alone, engine))
         refuse(
             one != other or not all(digest.endswith("True") for digest in one),
             f"{on}: digests are not those of serial processes",
             RunError,
         )
-    ratios = [serial[0] / engine[0] for serial, engine in turns]
-    points_s = [took_s for _, engine in turns for _, took_s in engine[1]]
-    last = turns[-1][1]
+    ratios = [alone[0] / engine[0] for alone, engine in zip(serial, opened.turns, strict=True)]
+    points_s = [took_s for engine in opened.turns for _, took_s in engine[1]]
+    last = opened.turns[-1]
     planned_s = list(itertools.islice(itertools.cycle(points_s), PLANNED))
-    alike = {"start_s": up_s, "warm_s": warm_s, "dispatch_s": each_ms / 1e3}
+    alike = {"start_s": opened.up_s, "warm_s": opened.warm_s, "dispatch_s": each_ms / 1e3}
     simulated_s = makespan_s([took for _, took in last[1]], WORKERS, dispatch_s=each_ms / 1e3)
     return {
         "engine": on,
         "ratio": median(ratios),
         "ratios": ratios,
-        "serial_s": median(serial[0] for serial, _ in turns),
-        "engine_s": median(engine[0] for _, engine in turns),
+        "serial_s": median(alone[0] for alone in serial),
+        "engine_s": median(engine[0] for engine in opened.turns),
         "point_s": mean(points_s),
         "least_point_s": min(points_s),
         "each_ms": each_ms,
-        "up_s": up_s,
-        "warm_s": warm_s,
-        "worker_bytes": memory_bytes,
+        "up_s": opened.up_s,
+        "warm_s": opened.warm_s,
+        "worker_bytes": opened.memory_bytes,
         "simulated_over_measured": simulated_s / last[0],
         "planned_s": makespan_s(planned_s, MACHINES * CORES, **alike),
         "planned_machines_s": makespan_s(planned_s, MACHINES, **alike),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import MachineError, refuse
 from weft.experiments.engines.engine import Engine, Need, Workers, check_versions
-from weft.experiments.engines.local import ONE_THREAD, fitting, without_ctrl_c
+from weft.experiments.engines.local import ONE_THREAD, apart, fitting
 from weft.experiments.runs.identity import version
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _local(count: int) -> Iterator[Any]:
     """Start a cluster whose scheduler listens on loopback alone, without a web page."""
     from distributed import LocalCluster
 
-    with without_ctrl_c():
+    with apart():
         cluster = LocalCluster(
             n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
             dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL, env=ONE_THREAD,

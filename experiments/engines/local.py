@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import queue
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
@@ -15,6 +16,7 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, resource_tracker
+from types import ModuleType
 from typing import Any, TypeVar
 
 from weft.base.errors import refuse
@@ -45,7 +47,7 @@ class Processes(Executor):
         self._pools: set[ProcessPoolExecutor] = set()
         self._lock = threading.Lock()
         self._ended = False
-        with _environment(ONE_THREAD), without_ctrl_c():
+        with _environment(ONE_THREAD), apart():
             for _ in range(count):  # the first one starts the server
                 self._idle.put(self._new())
 
@@ -59,7 +61,7 @@ class Processes(Executor):
             return pool.submit(function, *args, **kwargs).result()
         except BrokenExecutor:
             pool.shutdown(wait=False)
-            with self._lock, without_ctrl_c():
+            with self._lock, apart():
                 self._pools.discard(pool)
                 if not self._ended:
                     pool = self._new()
@@ -164,12 +166,16 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
 
 
 @contextmanager
-def without_ctrl_c() -> Iterator[None]:
-    """Start processes and threads within the block that never get a Ctrl-C: it is blocked in them
-    for good, and whoever started them heeds it."""
+def apart() -> Iterator[None]:
+    """Start processes and threads within the block that never get a Ctrl-C, which is blocked in
+    them for good, as whoever started them heeds it; and processes that do not import the main
+    module, of which they need nothing: it may be a script that would begin anew."""
     resource_tracker.ensure_running()  # whose start would let it through again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
+        sys.modules["__main__"] = main
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

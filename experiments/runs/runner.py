@@ -58,9 +58,7 @@ def run(
 
     Args:
         on: where points run, as ``--on`` of ``weft run`` says it: ``"local:8"``,
-            ``"dask://host:8786"``. By default one after the other in this process. Workers of
-            ``local`` import the module that calls this, so call it under
-            ``if __name__ == "__main__":``.
+            ``"dask://host:8786"``. By default one after the other in this process.
 
     Raises:
         InputError, MachineError: before anything was brought up.
