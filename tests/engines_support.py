@@ -70,3 +70,14 @@ def processes_of(pid: int) -> list[int]:
         for child in map(int, task.read_text().split()):
             found += [child, *processes_of(child)]
     return found
+
+
+class Strange(Exception):
+    """An error that can be pickled, and not unpickled."""
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(one)
+
+
+def fail_strangely() -> None:
+    raise Strange(1, 2)

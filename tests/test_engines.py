@@ -14,18 +14,29 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor, Executor, Future
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.engines_support import die, die_once, echo, fail, go, processes_of, sweep, told
+from tests.engines_support import (
+    die,
+    die_once,
+    echo,
+    fail,
+    fail_strangely,
+    go,
+    processes_of,
+    sweep,
+    told,
+)
 from tests.system_support import ENVIRONMENT, WEFT, wait_until
 
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.progress import left_in_words
-from weft.experiments.engines import local, work
+from weft.experiments.engines import gather, local, work
 from weft.experiments.engines.engine import Need, check_versions
 from weft.experiments.engines.gather import AHEAD, MOST_LOSSES, gathered, said
 from weft.experiments.engines.local import WORKER_BYTES, Local, Processes, fitting
@@ -377,3 +388,37 @@ def test_a_script_of_ones_own_runs_once_whatever_workers_there_are(
         cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120,
     )  # fmt: skip
     assert (done.stdout, done.stderr) == ("begun\nTrue\n", "")
+
+
+def test_an_engine_that_has_no_workers_any_more_counts_as_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Never(Executor):
+        def submit(self, *_: Any, **__: Any) -> Future[Any]:
+            return Future()
+
+    monkeypatch.setattr(gather, "WITHOUT_WORKERS_S", 0.05)
+    monkeypatch.setattr(gather, "LOOK_S", 0.01)
+    with pytest.raises(RunError, match=r"has had no workers for 0\.05 s: start some"):
+        list(gathered(Never(), lambda: 0, {1: partial(echo, 1)}))
+
+
+@pytest.mark.parametrize(
+    ("job", "message"),
+    [(work.job(fail_strangely), "Strange: 1"), (work.job(fail, SystemExit(3)), "SystemExit: 3")],
+)
+def test_whatever_ends_a_job_comes_as_an_error_that_can_be_told(
+    job: work.Job, message: str
+) -> None:
+    with pytest.raises(RunError, match=message):
+        job()
+
+
+def test_workers_start_again_where_the_server_that_forks_them_was_killed() -> None:
+    processes = Processes(2)
+    try:
+        os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        jobs = {number: partial(echo, number) for number in range(6)}
+        assert dict(gathered(processes, lambda: 2, jobs)) == {number: number for number in range(6)}
+    finally:
+        processes.shutdown()

@@ -95,7 +95,8 @@ def run(
         typer.Option(
             metavar="ENGINE",
             help="Where the points of a sweep run: local:N, in N processes; dask:local, "
-            "dask://HOST:PORT, ray://HOST:PORT, ... (docs/sweeps.md). [local, as many as fit]",
+            "dask://HOST:PORT, dask+ssh://HOST,..., dask+slurm:JOBS, ray://HOST:PORT "
+            "(docs/sweeps.md). [local, as many as fit]",
         ),
     ] = None,
     resume: Annotated[
@@ -130,7 +131,7 @@ def run(
         folder,
         as_json,
         events=output_file(events),
-        on=on or "local",
+        on="local" if on is None else on,
         resume=resume is not None,
     )
 

@@ -1,5 +1,6 @@
 """How jobs go to an engine's workers and their results come back."""
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import (
     FIRST_COMPLETED,
@@ -11,7 +12,7 @@ from concurrent.futures import (
 )
 from typing import Any, TypeVar
 
-from weft.base.errors import RunError, WeftError
+from weft.base.errors import RunError, WeftError, refuse
 from weft.experiments.engines.work import Job, OtherVersionError
 
 Key = TypeVar("Key")
@@ -20,6 +21,8 @@ MOST_LOSSES = 3
 """How many workers may die of a job before it is given up."""
 AHEAD = 2
 """How many jobs each worker is given at a time, so that none waits for its next one."""
+WITHOUT_WORKERS_S = 60.0
+"""How long an engine may have no workers before it counts as gone."""
 LOOK_S = 1.0
 """The time between two looks at whether the engine is still there, and how many workers it has."""
 
@@ -45,6 +48,8 @@ def gathered(
     waiting: list[Key] = list(jobs)[::-1]
     losses: dict[Key, int] = {}
     running: dict[Future[Any], Key] = {}
+    seen = time.monotonic()
+    """When there were workers last."""
     try:
         while waiting or running:
             while waiting and len(running) < max(1, AHEAD * count()):
@@ -53,6 +58,13 @@ def gathered(
             done, _ = wait(running, timeout=LOOK_S, return_when=FIRST_COMPLETED)
             if not done and (why := gone()):
                 raise RunError(f"the engine is gone: {why}")
+            if done or count():
+                seen = time.monotonic()
+            refuse(
+                time.monotonic() - seen > WITHOUT_WORKERS_S,
+                f"the engine has had no workers for {WITHOUT_WORKERS_S:g} s: start some",
+                RunError,
+            )
             for future in done:
                 key = running.pop(future)
                 try:
@@ -69,7 +81,7 @@ def gathered(
                 except OtherVersionError:
                     raise
                 except CancelledError:
-                    why = gone() or "it has cancelled what it was running"
+                    why = gone() or "its connection or its scheduler has closed"
                     raise RunError(f"the engine is gone: {why}") from None
                 except Exception as error:
                     result = error

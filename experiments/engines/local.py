@@ -43,7 +43,8 @@ class Processes(Executor):
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["weft.experiments.engines.warm"])
         self._threads = ThreadPoolExecutor(count, "weft-worker")
-        self._idle: queue.SimpleQueue[ProcessPoolExecutor] = queue.SimpleQueue()
+        self._idle: queue.SimpleQueue[ProcessPoolExecutor | None] = queue.SimpleQueue()
+        """The processes that are free; None: one that has to be started."""
         self._pools: set[ProcessPoolExecutor] = set()
         self._lock = threading.Lock()
         self._ended = False
@@ -58,16 +59,27 @@ class Processes(Executor):
     def _run(self, function: Callable[..., T], args: Any, kwargs: Any) -> T:
         pool = self._idle.get()
         try:
-            return pool.submit(function, *args, **kwargs).result()
+            try:
+                pool = pool or self._started()
+                future = pool.submit(function, *args, **kwargs)
+            except (OSError, EOFError, RuntimeError) as error:
+                raise BrokenExecutor(f"no process can be started: {error!r}") from None
+            return future.result()
         except BrokenExecutor:
-            pool.shutdown(wait=False)
-            with self._lock, apart():
-                self._pools.discard(pool)
-                if not self._ended:
-                    pool = self._new()
+            if pool is not None:
+                pool.shutdown(wait=False)
+                with self._lock:
+                    self._pools.discard(pool)
+                pool = None
             raise
         finally:
             self._idle.put(pool)
+
+    def _started(self) -> ProcessPoolExecutor:
+        with self._lock, apart():
+            if self._ended:
+                raise BrokenExecutor("all processes were ended")
+            return self._new()
 
     def _new(self) -> ProcessPoolExecutor:
         pool = ProcessPoolExecutor(1, self._context, _begin)
@@ -131,8 +143,9 @@ def _asked(where: str) -> int | None:
     if not where:
         return None
     count = where.removeprefix(":")
+    digits = count.isascii() and count.isdecimal()
     refuse(
-        not (where.startswith(":") and count.isdecimal() and 1 <= int(count) <= 1024),
+        not (where.startswith(":") and digits and 1 <= int(count) <= 1024),
         f"--on local{where}: write local, or local:N for 1 to 1024 processes, like local:8",
     )
     return int(count)

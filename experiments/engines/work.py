@@ -16,7 +16,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import MachineError, RunError, refuse
+from weft.base.errors import MachineError, RunError, WeftError, refuse
 from weft.base.progress import Progress
 from weft.experiments.engines.child import in_child
 from weft.experiments.results.results import Run
@@ -56,8 +56,13 @@ def work(wanted: str, call: bytes) -> Any:
         )
     with _ONE_AT_A_TIME:
         _settle()
-        function, arguments = pickle.loads(call)
-        return function(*arguments)
+        try:
+            function, arguments = pickle.loads(call)
+            return function(*arguments)
+        except WeftError:
+            raise
+        except (Exception, SystemExit) as error:  # nobody knows whether it can be unpickled
+            raise RunError(f"{type(error).__name__}: {error}") from None
 
 
 @cache

@@ -25,13 +25,20 @@ class Arrivals:
         self._points = points
         self._keys = dict(zip(points, keys, strict=False))
         self._found: dict[Point, PointResult] = {}
+        self._failed: dict[Point, PointResult] = {}
+        """What an earlier run has left of points that failed in it."""
+        self.added = 0
+        """How many points have arrived in this run."""
         self.files = files
 
     def resume(self, progress: Progress) -> None:
         """Take what an earlier run has left. Raises InputError if it does not fit."""
         assert self.files is not None
         found, damaged = self.files.read()
-        self._found = {point: found[key] for point, key in self._keys.items() if key in found}
+        for point, key in self._keys.items():
+            if key in found:
+                of_points = self._found if found[key].verified else self._failed
+                of_points[point] = found[key]
         for point, key in self._keys.items():
             if key in damaged:
                 progress.say(f"{point.heading}its file is damaged, so it is run again")
@@ -44,6 +51,7 @@ class Arrivals:
     def add(self, point: Point, runs: list[Run], notes: Sequence[str] = ()) -> None:
         """Take what came of a point, and write it."""
         self._found[point] = result = PointResult(runs, list(notes))
+        self.added += 1
         if self.files is not None:
             self.files.add(self._keys[point], result)
 
@@ -51,11 +59,14 @@ class Arrivals:
         return len(self._found)
 
     def runs(self) -> list[Run]:
-        """Return all runs that have arrived, in the order of the points."""
-        return [run for point in self._points if point in self._found
-                for run in self._found[point].runs]  # fmt: skip
+        """Return all runs that have arrived, in the order of the points; of points that failed
+        before and have not arrived again, those of then."""
+        return [run for result in self._results() for run in result.runs]
 
     def notes(self) -> list[str]:
         """Return what must be known of them, likewise, each note once."""
-        found = (self._found[point].notes for point in self._points if point in self._found)
-        return list(dict.fromkeys(note for notes in found for note in notes))
+        return list(dict.fromkeys(note for result in self._results() for note in result.notes))
+
+    def _results(self) -> list[PointResult]:
+        there = {**self._failed, **self._found}
+        return [there[point] for point in self._points if point in there]

@@ -80,8 +80,8 @@ class PointFiles:
         self._stale = [self._folder / name for name in names if name.endswith(".json")]
 
     def read(self) -> tuple[dict[str, PointResult], list[str]]:
-        """Return by key what an earlier run of the sweep has left and is whole and verified; and
-        the keys whose file is damaged.
+        """Return by key what an earlier run of the sweep has left and is whole, be it that it
+        failed; and the keys whose file is damaged, or is of another point.
 
         Raises InputError if the folder has no points, or they are not of this sweep.
         """
@@ -111,8 +111,7 @@ class PointFiles:
             except InputError:
                 damaged.append(key)
                 continue
-            if result.verified:
-                found[key] = result
+            found[key] = result
         return found, damaged
 
     def make(self) -> list[Path]:
@@ -166,26 +165,20 @@ class PointFiles:
         except (InputError, IndexError):
             difference = []
         if difference:
-            name, was, now = difference[0]
+            name, was = difference[0]
             more = f", and {len(difference) - 1} more options" * (len(difference) > 1)
-            why = f"{name} was {shown(was)} and is {shown(now)}{more}"
+            why = f"{name} was {shown(was)}{more}"
         return (
             f"--resume {str(self._home)!r}: {len(strange)} of its {there} points are not of this "
             f"scenario ({why}); nothing was changed: give the scenario that they were run with, or "
             "another folder (--out)"
         )
 
-    def _difference(self, was: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
-        """Return what differs between a point and the nearest one of the sweep."""
-        nearest: list[tuple[str, Any, Any]] = []
-        plain = msgspec.json.decode(msgspec.json.encode(was))
+    def _difference(self, was: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return what differs between a point and the nearest one of the sweep, as it was."""
+        nearest: list[tuple[str, Any]] = []
         for scenario in self._scenarios.values():
-            now = msgspec.json.decode(msgspec.json.encode(scenario.to_dict()))
-            differing = [
-                (name, plain.get(name), value)
-                for name, value in now.items()
-                if value != plain.get(name) and not (name == "slowdown" and value is None)
-            ]
+            differing = _differing(was, scenario)
             if not nearest or len(differing) < len(nearest):
                 nearest = differing
         return nearest
@@ -202,3 +195,18 @@ def _check(result: PointResult, scenario: Scenario) -> None:
         [(run.algorithm, run.repetition) for run in result.runs] != asked,
         "it does not have the runs of its point",
     )
+    refuse(
+        any([_differing(run.scenario, scenario) for run in result.runs]),
+        "its runs are of another point",
+    )
+
+
+def _differing(was: Mapping[str, Any], scenario: Scenario) -> list[tuple[str, Any]]:
+    """Return what differs between the scenario of a run and another one, as it was."""
+    plain = msgspec.json.decode(msgspec.json.encode(was))
+    now = msgspec.json.decode(msgspec.json.encode(scenario.to_dict()))
+    return [
+        (name, plain.get(name))
+        for name, value in now.items()
+        if value != plain.get(name) and not (name == "slowdown" and value is None)
+    ]

@@ -188,7 +188,7 @@ def _run(
                 {point: known[was] for point, was in asked.items() if was in known},
             )
     except BaseException:
-        if folder is not None and arrivals.files is not None and arrivals.files.begun:
+        if folder is not None and arrivals.files is not None and arrivals.added:
             with signals_held():
                 _put_together(experiment, arrivals, results, progress, started)
                 folder.keep(results)
