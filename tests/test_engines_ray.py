@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 from tests.engines_support import SWEEP
-from tests.system_support import CHECKOUT
+
+from weft.base.cache import CHECKOUT
 
 pytest.importorskip("ray", reason="Ray is not installed: pip install 'weft[ray]'")
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a network namespace needs root")
