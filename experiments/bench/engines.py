@@ -63,19 +63,21 @@ def measure(
         RunError: digests differ, or a point failed.
     """
     opened = {on: _Opened(place_of(on)) for on in engines}
-    asked = _points(points, point_s)
     serial: list[Timed] = []
     with ExitStack() as stack:
         for each in opened.values():
             each.open(stack)
+        asked = _points(points, point_s, opened[engines[0]].workers)
         for number in range(pairs):
-            print(f"round {number + 1} of {pairs}", file=sys.stderr)
             turns: list[Callable[[], None]] = [
                 lambda: serial.append(_serial(asked)),
                 *[partial(each.run, asked) for each in opened.values()],
             ]
             for turn in turns if number % 2 == 0 else turns[::-1]:
                 turn()
+            told = [f"{on} {each.ratios(serial)[-1]:.3f}" for on, each in opened.items()]
+            took = f"round {number + 1} of {pairs}: {serial[-1][0]:.0f} s serial"
+            print(f"{took}; over that of {', '.join(told)}", file=sys.stderr, flush=True)
         rows = [
             _row(on, each, serial, _nothing_ms(each.workers, nothings))
             for on, each in opened.items()
@@ -114,6 +116,10 @@ class _Opened:
         """Run all points once."""
         self.turns.append(_engine(self.workers, points))
 
+    def ratios(self, serial: Sequence[Timed]) -> list[float]:
+        """Return how long serial processes took over what this engine did, by round."""
+        return [alone[0] / turn[0] for alone, turn in zip(serial, self.turns, strict=True)]
+
 
 def timed(point: Point) -> tuple[str, float]:
     """Run a point; return its digest, and how long it took in s."""
@@ -130,19 +136,18 @@ def memory() -> tuple[int, int]:
     return os.getpid(), 0
 
 
-def _points(count: int, point_s: float) -> list[Point]:
-    """Return points that differ in their seeds, each of which takes at least so long here."""
-    size = 1 << 18
+def _points(count: int, point_s: float, workers: Workers) -> list[Point]:
+    """Return points that differ in their seeds, each of which takes at least so long here while all
+    workers have one."""
+    size = 1 << 17
     while True:
         scenario = Scenario(
             world="simulated", hosts_per_leaf=4, size_bytes=size, algorithms=("ring",)
         )
-        took = [timed(Point(scenario))[1] for _ in range(3)]
-        if min(took) >= 1.1 * point_s:
+        least_s = min(took_s for _, took_s in _engine(workers, [Point(scenario)] * 3 * WORKERS)[1])
+        if least_s >= 1.1 * point_s:
             break
-        size = (
-            max(round(size * min(2.0, 1.2 * point_s / min(took)) / 4096), size // 4096 + 1) * 4096
-        )
+        size = max(round(size * min(2.0, 1.2 * point_s / least_s) / 4096), size // 4096 + 1) * 4096
     seeds = range(1, count + 1)
     return [Point(replace(scenario, seed=seed), number=f"{seed}/{count}") for seed in seeds]
 
@@ -245,7 +250,7 @@ def _row(on: str, opened: _Opened, serial: Sequence[Timed], each_ms: float) -> d
             f"{on}: digests are not those of serial processes",
             RunError,
         )
-    ratios = [alone[0] / engine[0] for alone, engine in zip(serial, opened.turns, strict=True)]
+    ratios = opened.ratios(serial)
     points_s = [took_s for engine in opened.turns for _, took_s in engine[1]]
     last = opened.turns[-1]
     planned_s = list(itertools.islice(itertools.cycle(points_s), PLANNED))
