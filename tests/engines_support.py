@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.system_support import ENVIRONMENT, WEFT, wait_until
 
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
@@ -81,3 +86,20 @@ class Strange(Exception):
 
 def fail_strangely() -> None:
     raise Strange(1, 2)
+
+
+@contextmanager
+def under_way(
+    folder: Path, text: str, on: str
+) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """``weft run`` of a sweep on an engine, of which some points have arrived, and the processes
+    that it has started."""
+    (folder / "long.toml").write_text(text)
+    command = [*WEFT, "run", "long.toml", "--on", on, "--out", "out"]
+    with subprocess.Popen(
+        command, cwd=folder, env=ENVIRONMENT, text=True, start_new_session=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        points = folder / "out" / "points"
+        wait_until(lambda: len(list(points.glob("*.json"))) > 2, "two points to arrive")
+        yield process, processes_of(process.pid)

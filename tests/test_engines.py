@@ -28,11 +28,11 @@ from tests.engines_support import (
     fail,
     fail_strangely,
     go,
-    processes_of,
     sweep,
     told,
+    under_way,
 )
-from tests.system_support import ENVIRONMENT, WEFT, wait_until
+from tests.system_support import ENVIRONMENT, wait_until
 
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.progress import left_in_words
@@ -335,15 +335,7 @@ seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_leaves_what_has_arrived_and_no_process(tmp_path: Path, number: int) -> None:
-    (tmp_path / "long.toml").write_text(LONG)
-    command = [*WEFT, "run", "long.toml", "--on", "local:2", "--out", "out"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        points = tmp_path / "out" / "points"
-        wait_until(lambda: len(list(points.glob("*.json"))) > 2, "two points to arrive")
-        children = processes_of(process.pid)
+    with under_way(tmp_path, LONG, "local:2") as (process, children):
         assert len(children) >= 3
         if number == signal.SIGINT:
             os.killpg(process.pid, number)  # as a terminal does
@@ -355,7 +347,7 @@ def test_a_signal_leaves_what_has_arrived_and_no_process(tmp_path: Path, number:
         lambda: not any(Path(f"/proc/{child}").exists() for child in children),
         "its processes to be gone",
     )
-    there = len(list(points.glob("*.json"))) - 1
+    there = len(list((tmp_path / "out/points").glob("*.json"))) - 1
     if number != signal.SIGKILL:
         assert f"{there} of 20 points are in '{tmp_path}/out': go on with --resume" in errors
         assert (tmp_path / "out" / "results.json").exists()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from tests.emulated_support import needs_machine
-from tests.engines_support import SWEEP, go, processes_of, told
+from tests.engines_support import SWEEP, go, processes_of, told, under_way
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, wait_until
 
 from weft.base.cache import CHECKOUT
@@ -262,15 +262,7 @@ def test_dasks_tls_is_passed_through(tmp_path: Path, start: Callable[..., Cluste
 
 
 def test_ctrl_c_leaves_what_has_arrived_and_no_process(tmp_path: Path) -> None:
-    (tmp_path / "long.toml").write_text(MANY)
-    command = [*WEFT, "run", "long.toml", "--on", "dask:local:2", "--out", "out"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, text=True, start_new_session=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    ) as process:  # fmt: skip
-        points = tmp_path / "out" / "points"
-        wait_until(lambda: len(list(points.glob("*.json"))) > 2, "two points to arrive")
-        children = processes_of(process.pid)
+    with under_way(tmp_path, MANY, "dask:local:2") as (process, children):
         begun = time.monotonic()
         os.killpg(process.pid, signal.SIGINT)  # as a terminal does
         _, errors = process.communicate(timeout=60)
