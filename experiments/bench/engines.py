@@ -4,7 +4,9 @@
 know nothing of each other, half of them each, one after the other; and by engines with two workers.
 All of them have run a point before, so that code is loaded. They take turns, and what counts is the
 median of the rounds' ratios: the time of the serial processes over that of the engine. Digests must
-be the same.
+be the same. Each serial process has its half, so the slower one counts, where an engine gives the
+next point to whoever is free. Therefore the same is told of serial processes that had ended
+together: the mean of what their points took.
 
 Beside that stands what an engine takes for a point that does nothing, until it is up, and in
 memory, and what its schedule comes to if it is simulated with the times that points were measured
@@ -120,6 +122,11 @@ class _Opened:
         """Return how long serial processes took over what this engine did, by round."""
         return [alone[0] / turn[0] for alone, turn in zip(serial, self.turns, strict=True)]
 
+    def balanced(self, serial: Sequence[Timed]) -> list[float]:
+        """Return the same of serial processes that had ended together."""
+        together_s = [sum(took_s for _, took_s in points) / WORKERS for _, points in serial]
+        return [alone / turn[0] for alone, turn in zip(together_s, self.turns, strict=True)]
+
 
 def timed(point: Point) -> tuple[str, float]:
     """Run a point; return its digest, and how long it took in s."""
@@ -214,11 +221,12 @@ def _serial(points: Sequence[Point]) -> Timed:
             given.write(b"go\n")
             given.close()
         answers = []
-        for process, (_, told) in zip(processes, pipes, strict=True):
+        for _, told in pipes:
             assert told
             answers.append(json.loads(told.readline() or "[]"))
-            refuse(process.wait(), "a serial process failed", RunError)
         took_s = time.perf_counter() - began
+        for process in processes:
+            refuse(process.wait(), "a serial process failed", RunError)
     found = [each for row in itertools.zip_longest(*answers) for each in row if each is not None]
     return took_s, [(str(digest), float(each_s)) for digest, each_s in found]
 
@@ -260,6 +268,7 @@ def _row(on: str, opened: _Opened, serial: Sequence[Timed], each_ms: float) -> d
         "engine": on,
         "ratio": median(ratios),
         "ratios": ratios,
+        "balanced": median(opened.balanced(serial)),
         "serial_s": median(alone[0] for alone in serial),
         "engine_s": median(engine[0] for engine in opened.turns),
         "point_s": mean(points_s),
@@ -284,8 +293,9 @@ def lines(figures: Mapping[str, Any]) -> list[str]:
         f"{figures['points']} points on {WORKERS} workers, {figures['pairs']} pairs with as many "
         "serial processes",
         {
-            "": "{engine!s}", "over serial": "{ratio:.3f}", "engine, s": "{engine_s:.1f}",
-            "serial, s": "{serial_s:.1f}", "a point, s": "{point_s:.2f}",
+            "": "{engine!s}", "over serial": "{ratio:.3f}", "balanced": "{balanced:.3f}",
+            "engine, s": "{engine_s:.1f}", "serial, s": "{serial_s:.1f}",
+            "a point, s": "{point_s:.2f}",
             "least": "{least_point_s:.2f}", "engine, ms a point": "{each_ms:.2f}",
             "up, s": "{up_s:.1f}", "warm, s": "{warm_s:.1f}", "worker, MiB": "{worker_mib:.0f}",
         },
