@@ -245,9 +245,9 @@ def test_as_many_processes_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fitting(Need(100, each)) == count
     assert Local.count("", Need(5)) == 5
     assert Local.count(":3", Need(2)) == 2
-    assert not place_of("local:1").is_worth(Need(9))
-    assert not place_of("local").is_worth(Need(1))
-    assert place_of("local").is_worth(Need(2))
+    assert not Local().is_worth(":1", Need(9))
+    assert not Local().is_worth("", Need(1))
+    assert Local().is_worth("", Need(2))
 
 
 @pytest.mark.parametrize(
@@ -263,9 +263,11 @@ def test_as_many_processes_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         ("local://a:1", "write local"),
         ("dask", r"--on dask: say one of dask:local\[:N\], dask://HOST:PORT"),
         ("dask://host", "say one of"),
+        ("dask://host:86400", "--on dask://host:86400: port 86400 is out of range: 1 to 65535"),
         ("dask+ssh://", "say one of"),
         ("dask+tram:4", "say one of"),
         ("ray:8", "--on ray:8: say ray://HOST:PORT"),
+        ("ray://host:0", "--on ray://host:0: port 0 is out of range"),
     ],
 )
 def test_a_place_that_is_none_is_said_with_what_there_is(on: str, message: str) -> None:

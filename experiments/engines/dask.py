@@ -10,8 +10,8 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import MachineError, refuse
-from weft.experiments.engines.engine import Engine, Need, Workers, check_versions
-from weft.experiments.engines.local import ONE_THREAD, apart, fitting
+from weft.experiments.engines.engine import Engine, Need, Workers, check_port, check_versions
+from weft.experiments.engines.local import ONE_THREAD, fitting, serving
 from weft.experiments.runs.identity import version
 
 if TYPE_CHECKING:
@@ -26,6 +26,11 @@ MACHINE = "machine"
 """The resource of a worker that has a whole machine for emulated points."""
 ANSWER_S = 10.0
 """How long a scheduler may take to answer, and then to have a worker."""
+_LOCAL = {
+    "distributed.worker.multiprocessing-method": "forkserver",
+    "distributed.worker.profile.enabled": False,  # nobody sees it, and it takes the workers' time
+}
+"""Dask's configuration of its cluster on this machine."""
 _WHERE = re.compile(
     r"(?P<local>:local(?::(?P<count>[1-9][0-9]{0,3}))?)"
     r"|://(?P<address>[^/,\s]+:[0-9]+)"
@@ -43,6 +48,8 @@ class Dask(Engine):
     def check(self, where: str) -> None:
         found = _WHERE.fullmatch(where)
         refuse(found is None, f"--on dask{where}: say one of {', '.join(self.forms)}")
+        if found and found["address"]:
+            check_port(f"dask{where}")
         _need("distributed", f"--on dask{where}: Dask", "./weft setup --dask")
         if found and found["hosts"]:
             _need("asyncssh", f"--on dask{where}: asyncssh, which Dask uses for this,")
@@ -109,16 +116,20 @@ def _quiet() -> Iterator[None]:
 
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
-    """Start a cluster whose scheduler listens on loopback alone, without a web page."""
+    """Start a cluster whose scheduler listens on loopback alone, without a web page, and whose
+    workers are forked from the server that has loaded the code."""
+    import dask
     from distributed import LocalCluster
 
-    with apart():
-        cluster = LocalCluster(
-            n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
-            dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL, env=ONE_THREAD,
-        )  # fmt: skip
-    with cluster:
-        yield cluster
+    with dask.config.set(_LOCAL):
+        with serving("distributed"):
+            cluster = LocalCluster(
+                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
+                dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL,
+                env=ONE_THREAD,
+            )  # fmt: skip
+        with cluster:
+            yield cluster
 
 
 @contextmanager

@@ -64,6 +64,10 @@ class Engine:
         """Return whether workers are on this machine, so that it must have what they need."""
         return False
 
+    def is_worth(self, where: str, need: Need) -> bool:
+        """Return whether workers do better than the process that asks for them."""
+        return True
+
     def open(self, where: str, need: Need) -> AbstractContextManager[Workers]:
         """Return workers that are ready within the block.
 
@@ -71,6 +75,16 @@ class Engine:
             MachineError: nobody answers, or workers are not what is needed.
         """
         raise NotImplementedError
+
+
+def check_port(on: str) -> None:
+    """Raise InputError if the port at the end of an address is none.
+
+    Args:
+        on: what ``--on`` says: ``dask://host:8786``.
+    """
+    port = on.rpartition(":")[2]
+    refuse(not 1 <= int(port) <= 65535, f"--on {on}: port {port} is out of range: 1 to 65535")
 
 
 def check_versions(told: dict[str, str], mine: str) -> None:

@@ -15,7 +15,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
 )
 from contextlib import contextmanager, suppress
-from multiprocessing import connection, resource_tracker
+from multiprocessing import connection, forkserver, resource_tracker
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -35,21 +35,20 @@ class Processes(Executor):
     """Run functions in processes, each of which is a pool of one.
 
     So a process that dies takes nothing with it but what it was running, and is known to be to
-    blame for it; another takes its place. They are forked from a server that has loaded the code
-    (`weft.experiments.engines.warm`), and never get a Ctrl-C: that is for this process to heed.
+    blame for it; another takes its place. They are forked from the server (`serving`), and never
+    get a Ctrl-C: that is for this process to heed.
     """
 
     def __init__(self, count: int) -> None:
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["weft.experiments.engines.warm"])
         self._threads = ThreadPoolExecutor(count, "weft-worker")
         self._idle: queue.SimpleQueue[ProcessPoolExecutor | None] = queue.SimpleQueue()
         """The processes that are free; None: one that has to be started."""
         self._pools: set[ProcessPoolExecutor] = set()
         self._lock = threading.Lock()
         self._ended = False
-        with _environment(ONE_THREAD), apart():
-            for _ in range(count):  # the first one starts the server
+        with serving():
+            for _ in range(count):
                 self._idle.put(self._new())
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -76,7 +75,7 @@ class Processes(Executor):
             self._idle.put(pool)
 
     def _started(self) -> ProcessPoolExecutor:
-        with self._lock, apart():
+        with self._lock, serving():
             if self._ended:
                 raise BrokenExecutor("all processes were ended")
             return self._new()
@@ -112,6 +111,9 @@ class Local(Engine):
 
     def is_here(self, where: str) -> bool:
         return True
+
+    def is_worth(self, where: str, need: Need) -> bool:
+        return self.count(where, need) > 1
 
     @contextmanager
     def open(self, where: str, need: Need) -> Iterator[Workers]:
@@ -176,6 +178,18 @@ def _environment(values: dict[str, str]) -> Iterator[None]:
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+@contextmanager
+def serving(*modules: str) -> Iterator[None]:
+    """Within the block, processes can be forked from `multiprocessing`'s server that has loaded
+    what a worker needs (`weft.experiments.engines.warm`), so that they need not, and share it; and
+    these modules, if it has not been started before. They are `apart`."""
+    with _environment(ONE_THREAD), apart():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["weft.experiments.engines.warm", *modules])
+        forkserver.ensure_running()
+        yield
 
 
 @contextmanager

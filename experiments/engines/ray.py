@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.base.errors import MachineError, refuse
-from weft.experiments.engines.engine import Engine, Need, Workers, check_versions
+from weft.experiments.engines.engine import Engine, Need, Workers, check_port, check_versions
 from weft.experiments.engines.local import ONE_THREAD
 from weft.experiments.runs.identity import version
 
@@ -66,6 +66,7 @@ class Ray(Engine):
             _WHERE.fullmatch(where) is None,
             f"--on ray{where}: say {self.forms[0]}, a cluster that runs already",
         )
+        check_port(f"ray{where}")
         refuse(
             importlib.util.find_spec("ray") is None,
             f"--on ray{where}: Ray is not installed: pip install 'weft[ray]'",

@@ -7,7 +7,7 @@ from functools import cache
 from weft.base.entry_points import brought
 from weft.base.errors import did_you_mean, refuse
 from weft.experiments.engines.dask import Dask
-from weft.experiments.engines.engine import Engine, Need
+from weft.experiments.engines.engine import Engine
 from weft.experiments.engines.local import Local
 from weft.experiments.engines.ray import Ray
 
@@ -26,10 +26,6 @@ class Place:
     def is_here(self) -> bool:
         """Return whether workers are on this machine."""
         return self.engine.is_here(self.where)
-
-    def is_worth(self, need: Need) -> bool:
-        """Return whether workers do better than the process that asks for them."""
-        return not isinstance(self.engine, Local) or self.engine.count(self.where, need) > 1
 
     def __str__(self) -> str:
         return f"{self.engine.name}{self.where}"

@@ -40,6 +40,9 @@ _FIGURES = re.compile(r"\[\n[-+.0-9eE,\s]+\]")
 
 DOCUMENT = "results.json"
 """The name of the document in its folder."""
+SWEEP = Path("points", "sweep.json")
+"""What the points of a sweep are of, which are written as they arrive, in its results folder
+(`weft.experiments.runs.points`)."""
 
 SCHEMA = "weft.results"
 SCHEMA_VERSION = 1
@@ -418,6 +421,11 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         """Read ``results.json``, or the one in a results folder. Raises `InputError`."""
         file = path / DOCUMENT if path.is_dir() else path
         hint = "name a folder that 'weft run --out DIR' wrote"
+        if (path / SWEEP).exists():
+            hint = (
+                "it has points of a sweep that did not come to its end: go on with 'weft run FILE "
+                f"--resume {path}'"
+            )
         document = documents.opened(file, MOST_BYTES, f"results {str(file)!r}", hint=hint)
         refuse(not isinstance(document, dict), f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)

@@ -15,12 +15,10 @@ import msgspec
 from weft.base import documents, files
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.results.results import Run
+from weft.experiments.results.results import SWEEP, Run
 from weft.experiments.runs.identity import version
 from weft.experiments.scenario.scenario import Scenario
 
-POINTS = "points"
-SWEEP = "sweep.json"
 MOST_BYTES = 1 << 28
 """The largest of these files that is read."""
 
@@ -55,7 +53,7 @@ class PointFiles:
 
     def __init__(self, folder: Path, scenarios: Mapping[str, Scenario]) -> None:
         self._home = folder
-        self._folder = folder / POINTS
+        self._folder = folder / SWEEP.parent
         self._scenarios = scenarios
         self._stale: list[Path] = []
         self.begun = False
@@ -135,7 +133,7 @@ class PointFiles:
         for path in self._stale:
             files.remove(path)
         sweep = Sweep(version(), list(self._scenarios))
-        files.write_whole(self._folder / SWEEP, msgspec.json.encode(sweep) + b"\n")
+        files.write_whole(self._home / SWEEP, msgspec.json.encode(sweep) + b"\n")
         self.begun = True
 
     def _names(self) -> Collection[str]:
@@ -146,10 +144,16 @@ class PointFiles:
 
     def _sweep(self) -> Sweep | None:
         """Return what the folder's points are of; None if there are none. Raises InputError."""
-        if SWEEP not in self._names():
+        if SWEEP.name not in self._names():
             return None
-        file = self._folder / SWEEP
-        return documents.load(Sweep, file, MOST_BYTES, f"sweep {str(file)!r}")
+        file = self._home / SWEEP
+        try:
+            return documents.load(Sweep, file, MOST_BYTES, f"sweep {str(file)!r}")
+        except InputError as error:
+            raise InputError(
+                f"{error}; without it nobody knows what its points are of: run all anew in another "
+                f"folder (--out), or delete {str(self._folder)!r}"
+            ) from None
 
     def _read(self, key: str) -> PointResult:
         file = self._folder / _file(key)

@@ -210,7 +210,7 @@ def _workers(
     ahead = sum(point.scenario.predict for point in emulated) if len(emulated) > 1 else 0
     count = len(points) - len(emulated) + ahead if place.is_here else len(points)
     need = Need(count, most_bytes, machines=bool(emulated))
-    if count == 0 or not place.is_worth(need):
+    if count == 0 or not place.engine.is_worth(place.where, need):
         yield None
         return
     with ExitStack() as stack:
