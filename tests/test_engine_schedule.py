@@ -39,7 +39,8 @@ def test_an_engine_that_is_slow_to_give_out_is_the_bottleneck() -> None:
 def test_figures_become_two_tables() -> None:
     row = dict.fromkeys(
         ("ratio", "balanced", "engine_s", "serial_s", "point_s", "least_point_s", "each_ms", "up_s",
-         "warm_s", "worker_bytes", "simulated_over_measured", "planned_s", "planned_machines_s", "bound_s"),
+         "warm_s", "worker_bytes", "simulated_over_measured", "planned_s", "planned_machines_s",
+         "bound_s"),
         1.0,
     )  # fmt: skip
     figures = {"points": 4, "pairs": 1, "planned": 10_000, "machines": 100, "cores_planned": 8}
