@@ -43,6 +43,8 @@ from weft.experiments.scenario.sweep import Point
 POINTS = 200
 POINT_S = 1.0
 PAIRS = 5
+ROOM = 1.3
+"""How many times as long points are to take at first, as machines are faster at times."""
 WORKERS = 2
 ENGINES = ("local:2", "dask:local:2")
 NOTHINGS = 500
@@ -65,6 +67,8 @@ def measure(
         RunError: digests differ, or a point failed.
     """
     opened = {on: _Opened(place_of(on)) for on in engines}
+    environment = {**os.environ, **ONE_THREAD}  # before any engine can add to it
+    environment["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     serial: list[Timed] = []
     with ExitStack() as stack:
         for each in opened.values():
@@ -72,7 +76,7 @@ def measure(
         asked = _points(points, point_s, opened[engines[0]].workers)
         for number in range(pairs):
             turns: list[Callable[[], None]] = [
-                lambda: serial.append(_serial(asked)),
+                lambda: serial.append(_serial(asked, environment)),
                 *[partial(each.run, asked) for each in opened.values()],
             ]
             for turn in turns if number % 2 == 0 else turns[::-1]:
@@ -80,11 +84,14 @@ def measure(
             told = [f"{on} {each.ratios(serial)[-1]:.3f}" for on, each in opened.items()]
             took = f"round {number + 1} of {pairs}: {serial[-1][0]:.0f} s serial"
             print(f"{took}; over that of {', '.join(told)}", file=sys.stderr, flush=True)
+        for each in opened.values():
+            each.look()
         rows = [
             _row(on, each, serial, _nothing_ms(each.workers, nothings))
             for on, each in opened.items()
         ]
     return {
+        "elsewhere_s": sum(each.cpu_s for each in opened.values()),
         "points": points, "pairs": pairs, "cores": len(os.sched_getaffinity(0)), "rows": rows,
         "planned": PLANNED, "machines": MACHINES, "cores_planned": CORES,
     }  # fmt: skip
@@ -103,6 +110,9 @@ class _Opened:
         self._place = place
         self.up_s = self.warm_s = 0.0
         self.memory_bytes = 0
+        """What the worker of most memory takes in the end."""
+        self.cpu_s = 0.0
+        """What all workers have taken in the end."""
         self.turns: list[Timed] = []
 
     def open(self, stack: ExitStack) -> None:
@@ -111,8 +121,14 @@ class _Opened:
         opened = self._place.engine.open(self._place.where, Need(WORKERS))
         self.workers = stack.enter_context(opened)
         self.up_s = time.perf_counter() - began
-        self.memory_bytes = _warmed(self.workers)
+        _warmed(self.workers)
         self.warm_s = time.perf_counter() - began - self.up_s
+
+    def look(self) -> None:
+        """See what the workers take."""
+        known = _warmed(self.workers)
+        self.memory_bytes = max(size for size, _ in known.values())
+        self.cpu_s = sum(cpu_s for _, cpu_s in known.values())
 
     def run(self, points: Sequence[Point]) -> None:
         """Run all points once."""
@@ -135,12 +151,12 @@ def timed(point: Point) -> tuple[str, float]:
     return f"{run.digest} {run.verified}", time.perf_counter() - began
 
 
-def memory() -> tuple[int, int]:
-    """Return this process's id and the memory that it takes; what it shares is shared out."""
-    for line in Path("/proc/self/smaps_rollup").read_text().splitlines():
-        if line.startswith("Pss:"):
-            return os.getpid(), int(line.split()[1]) * 1024
-    return os.getpid(), 0
+def this_process() -> tuple[int, int, float]:
+    """Return this process's id, the memory that it takes, in bytes, where what it shares is shared
+    out, and the processor time that it has taken, in s."""
+    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
+    sizes = [int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:")]
+    return os.getpid(), sum(sizes), time.process_time()
 
 
 def _points(count: int, point_s: float, workers: Workers) -> list[Point]:
@@ -152,31 +168,32 @@ def _points(count: int, point_s: float, workers: Workers) -> list[Point]:
             world="simulated", hosts_per_leaf=4, size_bytes=size, algorithms=("ring",)
         )
         least_s = min(took_s for _, took_s in _engine(workers, [Point(scenario)] * 3 * WORKERS)[1])
-        if least_s >= 1.1 * point_s:
+        if least_s >= ROOM * point_s:
             break
-        size = max(round(size * min(2.0, 1.2 * point_s / least_s) / 4096), size // 4096 + 1) * 4096
+        longer = min(2.0, 1.1 * ROOM * point_s / least_s)
+        size = max(round(size * longer / 4096), size // 4096 + 1) * 4096
     seeds = range(1, count + 1)
     return [Point(replace(scenario, seed=seed), number=f"{seed}/{count}") for seed in seeds]
 
 
-def _warmed(workers: Workers) -> int:
-    """Let every worker run a point; return what the one of most memory takes."""
-    known: dict[int, int] = {}
+def _warmed(workers: Workers) -> dict[int, tuple[int, float]]:
+    """Let every worker run a point; return by process id what each takes: bytes, and s."""
+    known: dict[int, tuple[int, float]] = {}
     for _ in range(50):
         jobs = {number: work.job(_warm, 0.2) for number in range(2 * WORKERS)}
         for _, found in gathered(workers.executor, workers.count, jobs):
             refuse(isinstance(found, Exception), f"a worker does not warm up: {found}", RunError)
-            known[found[0]] = found[1]
+            known[found[0]] = found[1:]
         if len(known) >= WORKERS:
             break
-    return max(known.values())
+    return known
 
 
-def _warm(pause_s: float) -> tuple[int, int]:
+def _warm(pause_s: float) -> tuple[int, int, float]:
     timed(Point(Scenario(world="simulated", hosts_per_leaf=4, size_bytes=1 << 16,
                          algorithms=("ring",))))  # fmt: skip
     time.sleep(pause_s)  # so that the others get one, too
-    return memory()
+    return this_process()
 
 
 def _engine(workers: Workers, points: Sequence[Point]) -> Timed:
@@ -193,10 +210,8 @@ def _whole(found: Any) -> tuple[str, float]:
     return str(digest), float(took_s)
 
 
-def _serial(points: Sequence[Point]) -> Timed:
+def _serial(points: Sequence[Point], environment: Mapping[str, str]) -> Timed:
     """Run points by processes that know nothing of each other, each its part, at the same time."""
-    environment = {**os.environ, **ONE_THREAD}
-    environment["PYTHONPATH"] = python_path(os.environ.get("PYTHONPATH"))
     with ExitStack() as stack:
         processes = [
             stack.enter_context(

@@ -167,17 +167,15 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _environment(values: dict[str, str]) -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
+def restored() -> Iterator[None]:
+    """Let the environment be, after the block, what it was before."""
+    before = dict(os.environ)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                del os.environ[name]
-            else:
-                os.environ[name] = value
+        for name in os.environ.keys() - before.keys():
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextmanager
@@ -185,7 +183,8 @@ def serving(*modules: str) -> Iterator[None]:
     """Within the block, processes can be forked from `multiprocessing`'s server that has loaded
     what a worker needs (`weft.experiments.engines.warm`), so that they need not, and share it; and
     these modules, if it has not been started before. They are `apart`."""
-    with _environment(ONE_THREAD), apart():
+    with restored(), apart():
+        os.environ.update(ONE_THREAD)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["weft.experiments.engines.warm", *modules])
         forkserver.ensure_running()

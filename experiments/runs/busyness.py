@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from weft.topo.worlds.emulated.machine import CpuTimes, read_cpu_times
@@ -90,14 +90,20 @@ def between(
 
 
 def watched(measure: Callable[[], dict[str, Any]]) -> tuple[dict[str, Any], Busyness]:
-    """Return what `measure` returns, and how busy the machine was with other things meanwhile."""
+    """Return what `measure` returns, and how busy the machine was with other things meanwhile.
+
+    Its figure ``elsewhere_s``, if there is one, is not returned: it is the processor time of
+    processes of its own that are no children of this one.
+    """
     load_before = os.getloadavg()[0]
     before, started = Reading.now(), time.monotonic()
     figures = measure()
     duration_s = time.monotonic() - started
+    after = Reading.now()
+    after = replace(after, own_s=after.own_s + figures.pop("elsewhere_s", 0.0))
     return figures, between(
         before,
-        Reading.now(),
+        after,
         load_before=round(load_before, 2),
         duration_s=duration_s,
         ticks_per_s=os.sysconf("SC_CLK_TCK"),
