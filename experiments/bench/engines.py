@@ -43,7 +43,7 @@ from weft.experiments.scenario.sweep import Point
 POINTS = 200
 POINT_S = 1.0
 PAIRS = 5
-ROOM = 1.3
+ROOM = 1.5
 """How many times as long points are to take at first, as machines are faster at times."""
 WORKERS = 2
 ENGINES = ("local:2", "dask:local:2")

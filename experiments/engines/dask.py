@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import MachineError, refuse
@@ -106,13 +106,15 @@ def _need(module: str, what: str, how: str = "") -> None:
 def _quiet() -> Iterator[None]:
     """Let Dask's log say only what ends it: what a sweep must know comes as errors."""
     importlib.import_module("distributed")  # which sets its log up
-    log = logging.getLogger("distributed")
-    before = log.level
-    log.setLevel(logging.CRITICAL)
+    logs = [logging.getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
+    before = [log.level for log in logs]
+    for log in logs:
+        log.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        log.setLevel(before)
+        for log, level in zip(logs, before, strict=True):
+            log.setLevel(level)
 
 
 @contextmanager
@@ -178,14 +180,35 @@ def _jobs(queue: str, jobs: int) -> Iterator[Any]:
 
     try:
         cluster = getattr(dask_jobqueue, JOB_QUEUES[queue])()
-        cluster.scale(jobs=jobs)
     except Exception as error:
-        raise MachineError(
-            f"--on dask+{queue}:{jobs}: {type(error).__name__}: {error}; Dask's configuration says "
-            f"what a job is (jobqueue.{queue}: cores, memory, processes)"
-        ) from None
+        raise _unsubmitted(queue, jobs, error) from None
+    try:
+        cluster.scale(jobs=jobs)
+        cluster.sync(_submitted, cluster)
+    except BaseException as error:
+        with suppress(AssertionError):  # of Dask's, when all is closed, on jobs not submitted
+            cluster.close()
+        if isinstance(error, Exception):
+            raise _unsubmitted(queue, jobs, error) from None
+        raise
     with cluster:
         yield cluster
+
+
+async def _submitted(cluster: Any) -> None:
+    """Wait until all jobs are submitted, and raise what the submission of one raises."""
+    await cluster
+    for job in cluster.workers.values():
+        await job
+
+
+def _unsubmitted(queue: str, jobs: int, error: Exception) -> MachineError:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = f"{lines[0]} {lines[-1]}" if len(lines) > 1 else str(error)
+    return MachineError(
+        f"--on dask+{queue}:{jobs}: {type(error).__name__}: {said}; Dask's configuration says what "
+        f"a job is (jobqueue.{queue}: cores, memory, processes, interface)"
+    )
 
 
 def _address(address: str) -> str:
