@@ -143,12 +143,13 @@ def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_
 
 def forked() -> set[int]:
     """The processes below this one that are none of its own children: those of the fork server."""
-    below = {pid: Path(f"/proc/{pid}/stat") for pid in processes_of(os.getpid())}
-    return {
-        pid
-        for pid, stat in below.items()
-        if int(stat.read_text().rpartition(")")[2].split()[1]) != os.getpid()
-    }
+    found = set()
+    for pid in processes_of(os.getpid()):
+        with contextlib.suppress(OSError):  # it may have ended by now
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if parent != os.getpid():
+                found.add(pid)
+    return found
 
 
 def listened(pid: int) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Dask(Engine):
         found = _WHERE.fullmatch(where)
         assert found is not None
         with ExitStack() as stack:
-            stack.enter_context(_quiet())
+            stack.enter_context(_quiet("distributed"))
             if found["local"]:
                 count = min(int(found["count"] or fitting(need)), max(1, need.points))
                 address: Any = stack.enter_context(_local(count))
@@ -103,10 +103,10 @@ def _need(module: str, what: str, how: str = "") -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Let Dask's log say only what ends it: what a sweep must know comes as errors."""
+def _quiet(*names: str) -> Iterator[None]:
+    """Let these logs say only what ends a process: what a sweep must know comes as errors."""
     importlib.import_module("distributed")  # which sets its log up
-    logs = [logging.getLogger(name) for name in ("distributed", "tornado.application", "asyncio")]
+    logs = [logging.getLogger(name) for name in names]
     before = [log.level for log in logs]
     for log in logs:
         log.setLevel(logging.CRITICAL)
@@ -183,8 +183,9 @@ def _jobs(queue: str, jobs: int) -> Iterator[Any]:
     except Exception as error:
         raise _unsubmitted(queue, jobs, error) from None
     try:
-        cluster.scale(jobs=jobs)
-        cluster.sync(_submitted, cluster)
+        with _quiet("tornado.application", "asyncio"):  # which tell of each try by a traceback
+            cluster.scale(jobs=jobs)
+            cluster.sync(_submitted, cluster)
     except BaseException as error:
         with suppress(AssertionError):  # of Dask's, when all is closed, on jobs not submitted
             cluster.close()
