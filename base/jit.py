@@ -12,9 +12,11 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 import ctypes
 import hashlib
 import platform
+import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import (
     Annotated,
@@ -41,6 +43,28 @@ intrinsic: Any = import_module("numba.extending").intrinsic
 ir: Any = import_module("llvmlite.ir")
 _extending: Any = import_module("numba.core.extending")
 _carray: Any = numba.carray
+
+
+def _spare_scipy() -> None:
+    """Let numba load its functions on arrays without the whole of scipy.linalg.
+
+    To know whether a BLAS is there, numba imports it in every process that runs compiled code: a
+    tenth of a second or two, where nearly nobody multiplies matrices. That scipy is there says as
+    much: compiled code that does multiply matrices looks again, and imports it then.
+    """
+    arrays = "numba.np.arraymath"
+    if arrays in sys.modules or find_spec("scipy") is None:
+        return
+    linear_algebra = import_module("numba.np.linalg")
+    look = linear_algebra.ensure_blas
+    linear_algebra.ensure_blas = lambda: None
+    try:
+        import_module(arrays).ensure_blas = look
+    finally:
+        linear_algebra.ensure_blas = look
+
+
+_spare_scipy()
 
 Word = Any
 """A uint64 inside compiled code; mixed with a signed number it would become a float."""

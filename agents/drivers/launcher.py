@@ -43,6 +43,7 @@ from weft.agents.ranks import RankConfig
 from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.garbage import uncollected
 from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
@@ -341,8 +342,6 @@ def _reap(ranks: dict[int, int], channel: LineChannel) -> None:
 def serve(channel: LineChannel, algorithms: Sequence[str]) -> None:
     """Be the launcher process: warm up for the algorithms, fork on request, report exits, until the
     runner is gone."""
-    from weft.agents.drivers.rank import warm_up
-
     wake_receive, wake_send = socket.socketpair()
     wake_receive.setblocking(False)
     wake_send.setblocking(False)
@@ -350,9 +349,11 @@ def serve(channel: LineChannel, algorithms: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the runner's to handle
     signal.set_wakeup_fd(wake_send.fileno(), warn_on_full_buffer=False)
     ranks: dict[int, int] = {}
-    warm_up(algorithms or None)
-    gc.collect()
-    gc.freeze()  # the forked children share what is loaded instead of copying it at collections
+    with uncollected():
+        from weft.agents.drivers.rank import warm_up
+
+        warm_up(algorithms or None)
+        gc.freeze()  # the forked children share what is loaded instead of copying it at collections
     channel.send(Warm())
     try:
         while not channel.closed:

@@ -8,6 +8,7 @@ Prints one line, ``ready``, when all P4Runtime servers listen. Ends with status 
 SIGINT, or when its stdin closes; with 2 if the configuration or the machine does not do.
 """
 
+import gc
 import os
 import queue
 import signal
@@ -17,10 +18,14 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from weft.base.errors import RunError, WeftError, refuse
-from weft.switch.realtime.config import ProcessConfig, read_config
-from weft.switch.realtime.link_states import LinkStates
-from weft.switch.realtime.process import SwitchProcess, prepare
-from weft.switch.realtime.statistics import StatisticsSocket
+from weft.base.garbage import uncollected
+
+with uncollected():
+    from weft.switch.p4runtime.server import serve
+    from weft.switch.realtime.config import ProcessConfig, read_config
+    from weft.switch.realtime.link_states import LinkStates
+    from weft.switch.realtime.process import SwitchProcess, prepare
+    from weft.switch.realtime.statistics import StatisticsSocket
 
 WHEN_TOLD = "--when-told"
 
@@ -42,7 +47,9 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, lambda *_: ended.put(None))
     try:
         if when_told:
-            prepare()
+            with uncollected():
+                prepare()
+                gc.freeze()  # all of it stays until the end
             if not os.read(0, 1):
                 return 0
         run(read_config(Path(arguments[0])), ended)
@@ -54,8 +61,6 @@ def main(arguments: list[str]) -> int:
 
 def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
     """Bring everything up, say ``ready``, wait for the end, and take everything down."""
-    from weft.switch.p4runtime.server import serve
-
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
     process.start()
     with ExitStack() as at_end:
