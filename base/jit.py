@@ -12,11 +12,10 @@ the numbers in records are numpy's int64, whose arithmetic wraps as that of comp
 import ctypes
 import hashlib
 import platform
-import sys
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path
 from typing import (
     Annotated,
@@ -34,37 +33,21 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.base.cache import cache_dir
+from weft.base.deferred import (
+    PLAIN,
+    at_waking,
+    deferred,
+    external,
+    intrinsic,
+    ir,
+    numba,
+    types,
+)
 from weft.base.errors import MachineError
+from weft.base.machine_code import compiled as _compiled
 
-# How much of numba is typed differs from version to version: to the type checker it is all Any.
-numba: Any = import_module("numba")
-types: Any = import_module("numba.core.types")
-intrinsic: Any = import_module("numba.extending").intrinsic
-ir: Any = import_module("llvmlite.ir")
-_extending: Any = import_module("numba.core.extending")
-_carray: Any = numba.carray
-
-
-def _spare_scipy() -> None:
-    """Let numba load its functions on arrays without the whole of scipy.linalg.
-
-    To know whether a BLAS is there, numba imports it in every process that runs compiled code: a
-    tenth of a second or two, where nearly nobody multiplies matrices. That scipy is there says as
-    much: compiled code that does multiply matrices looks again, and imports it then.
-    """
-    arrays = "numba.np.arraymath"
-    if arrays in sys.modules or find_spec("scipy") is None:
-        return
-    linear_algebra = import_module("numba.np.linalg")
-    look = linear_algebra.ensure_blas
-    linear_algebra.ensure_blas = lambda: None
-    try:
-        import_module(arrays).ensure_blas = look
-    finally:
-        linear_algebra.ensure_blas = look
-
-
-_spare_scipy()
+_extending = deferred(lambda: import_module("numba.core.extending"))
+_carray = deferred(lambda: import_module("numba").carray)
 
 Word = Any
 """A uint64 inside compiled code; mixed with a signed number it would become a float."""
@@ -72,6 +55,7 @@ Words = npt.NDArray[np.int64]
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
+_BELOW = ("deferred", "machine_code", "numba_code")
 _ROOT = Path(__file__).resolve().parent.parent
 
 
@@ -93,8 +77,10 @@ class Jit:
     def __init__(
         self, folder: str, sources: Iterable[Path], *, keep_internal: bool = False, **options: Any
     ) -> None:
-        self.sources = tuple(sorted({Path(__file__).resolve(), *sources}))
-        versions = (numba.__version__, import_module("llvmlite").__version__)
+        here = Path(__file__).resolve()
+        layer = (here, *(here.with_name(f"{name}.py") for name in _BELOW))
+        self.sources = tuple(sorted({*layer, *sources}))
+        versions = (version("numba"), version("llvmlite"))
         digest = hashlib.sha256(f"{versions} {platform.python_version()}".encode())
         for path in self.sources:
             digest.update(str(path.relative_to(_ROOT)).encode())
@@ -105,7 +91,8 @@ class Jit:
         self._options = {"nogil": True, **options}
 
     @cached_property
-    def _folder(self) -> Path:
+    def folder(self) -> Path:
+        """Return where the machine code is. Raises MachineError if there can be no such folder."""
         return cache_dir() / self._name / self.digest
 
     def in_folder(self, function: Callable[[], Any]) -> Any:
@@ -113,15 +100,16 @@ class Jit:
 
         Raises MachineError if there can be none.
         """
-        before = numba.config.CACHE_DIR
-        numba.config.CACHE_DIR = str(self._folder)
+        config = import_module("numba").config
+        before = config.CACHE_DIR
+        config.CACHE_DIR = str(self.folder)
         try:
             return function()
         finally:
-            numba.config.CACHE_DIR = before
+            config.CACHE_DIR = before
 
     def _make(self, function: Function, **options: Any) -> Function:
-        compiler = numba.njit(**self._options, **options)
+        compiler = import_module("numba").njit(**self._options, **options)
         try:
             made: Function = self.in_folder(lambda: compiler(function))
         except MachineError as error:  # of no concern to who imports a module and calls nothing
@@ -131,18 +119,24 @@ class Jit:
     def compiled(self, function: Function) -> Function:
         """Compile a function without the GIL at its first call, or load what an earlier process
         compiled."""
-        return self._make(function, cache=True)
+        made: Function = _compiled(
+            function, lambda: self._make(function, cache=True), lambda: self.folder
+        )
+        return made
 
     def internal(self, function: Function, **options: Any) -> Function:
         """Compile a function that only compiled code calls: without the wrappers for Python and
         C. It becomes part of its callers."""
-        return self._make(
-            function,
-            cache=self._keep_internal,
-            no_cpython_wrapper=True,
-            no_cfunc_wrapper=True,
-            **options,
+        made: Function = deferred(
+            lambda: self._make(
+                function,
+                cache=self._keep_internal,
+                no_cpython_wrapper=True,
+                no_cfunc_wrapper=True,
+                **options,
+            )
         )
+        return made
 
     def inline(self, function: Function) -> Function:
         """Do as `internal` does, for a small function that is put into each of its callers."""
@@ -160,9 +154,8 @@ def _refusing(error: MachineError) -> Callable[..., NoReturn]:
 
 def _internal(function: Function) -> Function:
     """Do as `Jit.internal` does, for the functions below, which are part of every room's code."""
-    made: Function = numba.njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(
-        function
-    )
+    options = {"nogil": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    made: Function = deferred(lambda: import_module("numba").njit(**options)(function))
     return made
 
 
@@ -236,11 +229,11 @@ def record(cls: type[R]) -> type[R]:
     dataclass of ints, is a part of this one, with names of its own.
     """
     _lay_out(cls, cls)
-    if numba.config.DISABLE_JIT:
+    if PLAIN:
         cls.kernel_form = _plain_form(cls)
     else:
         cls.kernel_form = cls
-        _teach_numba(cls)
+        at_waking(lambda: _teach_numba(cls))
     return cls
 
 
@@ -344,43 +337,43 @@ def words_of(part: object) -> Words:
     return np.frombuffer(part, np.int64)  # type: ignore[call-overload, no-any-return]
 
 
-memcpy = types.ExternalFunction("memcpy", types.intp(types.intp, types.intp, types.intp))
+memcpy = external("memcpy", "intp", "intp", "intp", "intp")
 """memcpy(to, from, size) of libc, on addresses as integers."""
 
 
-def _loader(width: int, result: Any) -> Any:
+def _loader(width: int, result: str) -> Any:
     def load(context: Any, address: Any) -> Any:
         def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
             return builder.load(pointer, align=1)
 
-        return result(types.int64), code
+        return getattr(types, result)(types.int64), code
 
     return intrinsic(load)
 
 
-def _storer(width: int, argument: Any) -> Any:
+def _storer(width: int, argument: str) -> Any:
     def store(context: Any, address: Any, value: Any) -> Any:
         def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             pointer = builder.inttoptr(arguments[0], ir.IntType(width).as_pointer())
             builder.store(arguments[1], pointer, align=1)
             return ir.Constant(ir.IntType(64), 0)
 
-        return types.int64(types.int64, argument), code
+        return types.int64(types.int64, getattr(types, argument)), code
 
     return intrinsic(store)
 
 
 # At any address, aligned or not, in the machine's own order of bytes.
-load8 = _loader(8, types.uint8)
-load16 = _loader(16, types.uint16)
-load32 = _loader(32, types.uint32)
-load64 = _loader(64, types.uint64)
-load64_signed = _loader(64, types.int64)
-store8 = _storer(8, types.uint8)
-store16 = _storer(16, types.uint16)
-store32 = _storer(32, types.uint32)
-store64 = _storer(64, types.uint64)
+load8 = _loader(8, "uint8")
+load16 = _loader(16, "uint16")
+load32 = _loader(32, "uint32")
+load64 = _loader(64, "uint64")
+load64_signed = _loader(64, "int64")
+store8 = _storer(8, "uint8")
+store16 = _storer(16, "uint16")
+store32 = _storer(32, "uint32")
+store64 = _storer(64, "uint64")
 
 
 def _fence(ordering: str) -> Any:

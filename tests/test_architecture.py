@@ -66,6 +66,9 @@ LATER = ("controller/__init__.py", "controller/controller.py")
 """Who imports what where it is first asked for: the package's public ``Controller``, which talks to
 switches, and which no planner asks for."""
 
+ONE_LOCK = ("base/deferred.py", "threading")
+"""numba is imported once, whichever thread of a process wants it first."""
+
 P4RUNTIMES_OWN = "multicast[ _]group"
 """What P4Runtime calls an entity of its own, beside that there is a feature of the name."""
 
@@ -257,7 +260,7 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
     while waiting:
         here = waiting.pop()
         for line, name in imports(here):
-            if name.split(".")[0] in FORBIDDEN:
+            if name.split(".")[0] in FORBIDDEN and (name_of(here), name) != ONE_LOCK:
                 wrong.append(f"{found[here]}:{line} imports {name}")
             for other in files_of(name):
                 inside = name_of(other).startswith(IN_PROCESS)
@@ -286,7 +289,9 @@ def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
         if any(name.startswith(("numba", "llvmlite")) for _, name in imports(file))
         or "numba" in file.read_text()
     }
-    assert using == {"base/jit.py"}
+    assert using == {
+        f"base/{name}.py" for name in ("deferred", "jit", "machine_code", "numba_code")
+    }
 
 
 @pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)

@@ -6,12 +6,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 import pytest
 from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import Document, assign, call, extract, field, hexstr
 
+from weft.base.deferred import numba
 from weft.switch.engine import runtime
 from weft.switch.engine.calculations import CRCS, FUNCTIONS, custom_crc
 from weft.switch.engine.plain import word64
@@ -175,12 +175,11 @@ CHECKS = {
 def digits_crc(width: int, polynomial: int, initial: int, final: int, reflected: bool) -> int:
     """The CRC of the digits 1 to 9 by the run-time library, compiled."""
 
-    @numba.njit
     def run(data: Any, one: int, two: int, three: int) -> Any:
         return runtime.crc_bits(data, 0, 9, width, one, two, three, reflected)
 
     words = [word64(value) for value in (polynomial, initial, final)]
-    result = int(run(np.frombuffer(b"123456789", np.uint8), *words))
+    result = int(numba.njit(run)(np.frombuffer(b"123456789", np.uint8), *words))
     return result & ((1 << width) - 1)
 
 

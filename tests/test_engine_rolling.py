@@ -6,11 +6,11 @@ import zlib
 from functools import lru_cache
 from typing import Any
 
-import numba
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.base.deferred import numba
 from weft.switch.engine import runtime
 from weft.switch.engine.rolling import LEAST_REPEATS, roll
 
@@ -112,11 +112,10 @@ def compiled_crc32() -> Any:
     """``crc32`` as compiled code calls it."""
     crc32 = runtime.crc32
 
-    @numba.njit
     def call(data: Any, start: int, length: int) -> int:
         return crc32(data, start, length)
 
-    return call
+    return numba.njit(call)
 
 
 @settings(max_examples=100, deadline=None)

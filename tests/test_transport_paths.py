@@ -22,7 +22,7 @@ from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, Tra
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels import entropy as entropy
 from weft.agents.wire.headers import Opcode
-from weft.base.jit import numba
+from weft.base.deferred import numba
 
 MTU = 256
 DCTCP = TransportOptions(congestion="dctcp", retries=100)

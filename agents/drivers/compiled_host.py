@@ -21,7 +21,8 @@ from weft.agents.transport.kernels.chunks import NEVER
 from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.wire.compiled import compiled, internal
-from weft.base.jit import Record, Words, load8, load16, load32, record, types
+from weft.base.deferred import external
+from weft.base.jit import Record, Words, load8, load16, load32, record
 
 # Why the loop came back.
 ATTEND = 1
@@ -49,8 +50,8 @@ _POLLOUT = 4
 _CLOCK_MONOTONIC = 1
 _BILLION = 1_000_000_000
 
-_clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.intp))
-_read: Any = types.ExternalFunction("read", types.intp(types.int32, types.intp, types.intp))
+_clock_gettime: Any = external("clock_gettime", "int32", "int32", "intp")
+_read: Any = external("read", "intp", "int32", "intp", "intp")
 
 
 @record

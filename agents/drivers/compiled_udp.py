@@ -17,6 +17,7 @@ from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.receive import receive_chunks
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.crc import swap16, swap32
+from weft.base.deferred import external
 from weft.base.jit import (
     Words,
     load8,
@@ -26,7 +27,6 @@ from weft.base.jit import (
     store8,
     store16,
     store32,
-    types,
     words_at,
 )
 
@@ -47,16 +47,10 @@ _CONTROL_LENGTH = 5
 _FLAGS = 6
 _RESULT = 7
 
-_recvmmsg: Any = types.ExternalFunction(
-    "recvmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32, types.intp)
-)
-_sendmmsg: Any = types.ExternalFunction(
-    "sendmmsg", types.int32(types.int32, types.intp, types.uint32, types.int32)
-)
-_ppoll: Any = types.ExternalFunction(
-    "ppoll", types.int32(types.intp, types.uint64, types.intp, types.intp)
-)
-_errno_location: Any = types.ExternalFunction("__errno_location", types.intp())
+_recvmmsg: Any = external("recvmmsg", "int32", "int32", "intp", "uint32", "int32", "intp")
+_sendmmsg: Any = external("sendmmsg", "int32", "int32", "intp", "uint32", "int32")
+_ppoll: Any = external("ppoll", "int32", "intp", "uint64", "intp", "intp")
+_errno_location: Any = external("__errno_location", "intp")
 _EAGAIN = 11
 _EINTR = 4
 _POLLIN = 1

@@ -56,6 +56,7 @@ from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker
 from weft.agents.transport.kernels.chunks import NEVER
 from weft.base.errors import MachineError
 from weft.base.jit import Words
+from weft.base.machine_code import bound
 
 BATCHES_A_ROUND = 4
 """How much is sent before received packets are looked at again."""
@@ -181,6 +182,15 @@ class UdpDriver:
             self._loop.workers = self._whole
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
         self._errors_before = _udp_errors()
+        self._serve = self._bound()
+
+    def _bound(self) -> Callable[[], int]:
+        """Return the call of the loop that serves the host, on the arrays that there are now."""
+        return bound(
+            serve_host, self._loop.location, self._receiving.headers, self._sending.headers,
+            self._raw_sending.headers, self._ways, self._watched, self._timeout,
+            self._lateness.counts, BATCHES_A_ROUND,
+        )  # fmt: skip
 
     @staticmethod
     def warm_up() -> None:
@@ -311,11 +321,7 @@ class UdpDriver:
                 loop.look_after = ATTENTIVE_NS if loop.attentive else LOOK_AFTER_NS
             host.endpoint.state.sends_can_wait = not host.waits_for_sent
             host.endpoint.make_room(BATCH + MOST_IDLE_EVENTS)
-            reason = serve_host(
-                loop.location, self._receiving.headers, self._sending.headers,
-                self._raw_sending.headers, self._ways, self._watched, self._timeout,
-                self._lateness.counts, BATCHES_A_ROUND,
-            )  # fmt: skip
+            reason = self._serve()
             if reason == ATTEND:
                 self._incoming.count = loop.received
                 host.attend(self._incoming, time.monotonic_ns())
@@ -347,6 +353,7 @@ class UdpDriver:
         if not len(places):
             places = np.array([len(self._ways)])
             self._ways = np.concatenate([self._ways, np.full_like(self._ways, -1)])
+            self._serve = self._bound()
         self._ways[places[0]] = port, tos, descriptor
 
     def _sends_raw(self, port: int, tos: int) -> bool:

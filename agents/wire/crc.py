@@ -10,6 +10,7 @@ Gopal et al., "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Inst
 left in the end is 16 bytes with the same remainder as the whole, which the table method finishes.
 """
 
+import os
 import zlib
 from importlib import import_module
 from typing import Any
@@ -18,22 +19,21 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.wire.compiled import compiled, internal
-from weft.base.jit import Word, intrinsic, ir, load8, load64, numba, types
+from weft.base.deferred import deferred, intrinsic, ir, types
+from weft.base.jit import Word, load8, load64
 
-cgutils: Any = import_module("numba.core.cgutils")
+cgutils = deferred(lambda: import_module("numba.core.cgutils"))
 _processor: Any = import_module("llvmlite.binding")
 
-AVAILABLE: bool = (
-    bool(_processor.get_host_cpu_features().get("pclmul"))
-    and not numba.config.CPU_NAME
-    and not numba.config.CPU_FEATURES
+AVAILABLE: bool = bool(_processor.get_host_cpu_features().get("pclmul")) and not (
+    os.environ.get("NUMBA_CPU_NAME") or os.environ.get("NUMBA_CPU_FEATURES")
 )
 """Whether compiled code may use the instruction (numba compiles for this very processor)."""
 
 _PAST_512_BITS = (0x154442BD4, 0x1C6E41596)
 _PAST_128_BITS = (0x1751997D0, 0x0CCAA009E)
-_WORD = ir.IntType(64)
-_VECTOR = ir.VectorType(_WORD, 2)
+_WORD = deferred(lambda: ir.IntType(64))
+_VECTOR = deferred(lambda: ir.VectorType(ir.IntType(64), 2))
 
 
 def _fold_code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

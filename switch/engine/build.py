@@ -12,14 +12,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numba
-
 from weft.base.cache import cache_dir
+from weft.base.deferred import wake
 from weft.base.files import write_whole
+from weft.base.machine_code import address_of, place_of
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.generate import generate
 from weft.switch.engine.layout import DROP_PORT
-from weft.switch.engine.native import SOURCE_DIGEST, use_cache_folder
+from weft.switch.engine.native import JIT, SOURCE_DIGEST, use_cache_folder
 from weft.switch.engine.program import Program
 from weft.switch.engine.reader import read_program
 from weft.switch.engine.tables import check_given_entries
@@ -129,12 +129,21 @@ def _load(program: Program, path: Path, plain: bool) -> Pipeline:
 
 
 def _build_compiled(program: Program, path: Path) -> Pipeline:
+    place = place_of(JIT.folder, path.stem, ())
+    known = address_of(place)
+    if known is not None:
+        return Pipeline(program, path, known[0], True, None)
+
     def compile_pipeline() -> Any:
+        wake()
         module = _import(path, path.stem)
-        compiler: Any = numba.cfunc
+        compiler: Any = importlib.import_module("numba").cfunc
         return compiler(SIGNATURE, nopython=True, cache=True)(module.pipeline)
 
+    from weft.base.numba_code import keep_callback
+
     function = use_cache_folder(compile_pipeline)
+    keep_callback(place, function)
     return Pipeline(program, path, function.address, True, function)
 
 

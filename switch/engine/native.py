@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.jit import Jit, Words, ir
-from weft.base.jit import intrinsic as _intrinsic
+from weft.base.deferred import deferred, ir
+from weft.base.deferred import intrinsic as intrinsic
+from weft.base.deferred import types as types
+from weft.base.jit import Jit, Words
 from weft.base.jit import release_fence as release_fence
-from weft.base.jit import types as types
 
-# What numba's type stubs say of these is not how they are used.
-_arrayobj: Any = import_module("numba.np.arrayobj")
-intrinsic: Callable[[Any], Any] = _intrinsic
+_arrayobj = deferred(lambda: import_module("numba.np.arrayobj"))
 
 _ENGINE = Path(__file__).resolve().parent
 
@@ -46,10 +45,11 @@ def constant_table(values: list[int]) -> Any:
     return np.array(values, dtype=np.int64)
 
 
-def _viewer(kind: Any) -> Any:
+def _viewer(name: str) -> Any:
     """Make the function that gives ``count`` items at an address as an array without an owner."""
 
     def view(typingctx: Any, address: Any, count: Any) -> Any:
+        kind = getattr(types, name)
         array_type = types.Array(kind, 1, "C")
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -76,9 +76,9 @@ def address_of(words: Words, place: int) -> int:
     return words.ctypes.data + 8 * place
 
 
-int64_view = _viewer(types.int64)
+int64_view = _viewer("int64")
 """int64_view(address, count): words in memory, as an array."""
-uint8_view = _viewer(types.uint8)
+uint8_view = _viewer("uint8")
 """uint8_view(address, count): bytes in memory, as an array."""
 
 

@@ -16,8 +16,11 @@ from numba.core.datamodel.models import PrimitiveModel
 from numba.extending import intrinsic as numba_intrinsic
 from numba.extending import register_model
 
+from weft.base.deferred import wake
 from weft.base.errors import refuse
 from weft.switch.engine.native import inner, types
+
+wake()  # whatever imports this is to be compiled
 
 WORD = ir.IntType(64)
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from weft.base.deferred import external
 from weft.base.jit import Record, record
 from weft.switch.engine.memory import rows
-from weft.switch.engine.native import jit, types
+from weft.switch.engine.native import jit
 from weft.switch.realtime.loop import (
     BATCH,
     MSG_DONTWAIT,
@@ -30,11 +31,9 @@ SLEEP_NS = 20_000
 LOST_AFTER_NS = 20_000_000
 """Frames are taken for lost if none has come through for this long."""
 
-_poll: Any = types.ExternalFunction("poll", types.int32(types.int64, types.uint64, types.int32))
-_pread: Any = types.ExternalFunction(
-    "pread", types.int64(types.int32, types.int64, types.uint64, types.int64)
-)
-_nanosleep: Any = types.ExternalFunction("nanosleep", types.int32(types.int64, types.int64))
+_poll: Any = external("poll", "int32", "int64", "uint64", "int32")
+_pread: Any = external("pread", "int64", "int32", "int64", "uint64", "int64")
+_nanosleep: Any = external("nanosleep", "int32", "int64", "int64")
 
 
 @record

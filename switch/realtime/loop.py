@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
+from weft.base.deferred import external
 from weft.base.jit import Record, load32, record, words_in
 from weft.switch.engine.captures import capture_bytes, capture_departure
 from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
@@ -24,7 +25,7 @@ from weft.switch.engine.layout import (
     SwitchRecord,
     Words,
 )
-from weft.switch.engine.native import int64_view, jit, types, uint8_view
+from weft.switch.engine.native import int64_view, jit, uint8_view
 from weft.switch.engine.pipeline import ingest
 from weft.switch.engine.queues import (
     append,
@@ -197,21 +198,13 @@ CLOCK_MONOTONIC = 1
 RETRY_NS = 50_000
 IDLE_NS = 1_000_000_000
 
-_clock_gettime: Any = types.ExternalFunction("clock_gettime", types.int32(types.int32, types.int64))
-_ppoll: Any = types.ExternalFunction(
-    "ppoll", types.int32(types.int64, types.uint64, types.int64, types.int64)
-)
-_epoll_wait: Any = types.ExternalFunction(
-    "epoll_wait", types.int32(types.int32, types.int64, types.int32, types.int32)
-)
-_recvmmsg: Any = types.ExternalFunction(
-    "recvmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32, types.int64)
-)
-_sendmmsg: Any = types.ExternalFunction(
-    "sendmmsg", types.int32(types.int32, types.int64, types.uint32, types.int32)
-)
-_errno_location: Any = types.ExternalFunction("__errno_location", types.int64())
-_write: Any = types.ExternalFunction("write", types.int64(types.int32, types.int64, types.uint64))
+_clock_gettime: Any = external("clock_gettime", "int32", "int32", "int64")
+_ppoll: Any = external("ppoll", "int32", "int64", "uint64", "int64", "int64")
+_epoll_wait: Any = external("epoll_wait", "int32", "int32", "int64", "int32", "int32")
+_recvmmsg: Any = external("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
+_sendmmsg: Any = external("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
+_errno_location: Any = external("__errno_location", "int64")
+_write: Any = external("write", "int64", "int32", "int64", "uint64")
 
 
 @jit

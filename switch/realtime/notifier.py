@@ -9,11 +9,10 @@ import os
 import select
 import threading
 import time
-from typing import Any
 
-import numba
 import numpy as np
 
+from weft.base.machine_code import prepare
 from weft.switch.engine import pipeline
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import NEVER_NS
@@ -91,9 +90,7 @@ class PacketsOut:
     def compile(self) -> None:
         """Compile what the packet loop calls for a packet from a controller."""
         arguments = (self._dataplane.context, 0, 0, np.frombuffer(b"\0", np.uint8), 0)
-        receive_frame: Any = pipeline.receive_frame
-        kind_of: Any = numba.typeof
-        receive_frame.compile(tuple(kind_of(one) for one in arguments))
+        prepare(pipeline.receive_frame, *arguments)
 
     def put(self, switch: int, frame: bytes) -> bool:
         """Let a packet wait, and return False if so many wait that they are to be taken in

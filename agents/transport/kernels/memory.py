@@ -11,13 +11,14 @@ from weft.agents.transport import layout as at
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import compiled, internal
 from weft.agents.wire.headers import HAS_IMMEDIATE, IS_FIRST, IS_LAST, PSN_MASK
-from weft.base.jit import types, words_at
+from weft.base.deferred import external
+from weft.base.jit import words_at
 
-_calloc: Any = types.ExternalFunction("calloc", types.intp(types.intp, types.intp))
+_calloc: Any = external("calloc", "intp", "intp", "intp")
 """calloc(count, size) of libc: memory that compiled code takes when a packet makes it necessary."""
-memmove = types.ExternalFunction("memmove", types.intp(types.intp, types.intp, types.intp))
+memmove = external("memmove", "intp", "intp", "intp", "intp")
 """memmove(to, from, size) of libc, as memcpy for what overlaps."""
-_free: Any = types.ExternalFunction("free", types.void(types.intp))
+_free: Any = external("free", "void", "intp")
 
 
 @internal

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.wire.compiled import internal
-from weft.base.jit import intrinsic, ir, items_at, types
+from weft.base.deferred import intrinsic, ir, types
+from weft.base.jit import items_at
 
 Integers = npt.NDArray[np.int32]
 
@@ -26,27 +27,32 @@ _HALF_SCALE = 2.0**112
 ones, too."""
 
 
-def _reinterpreting(to: Any, source: Any, made: Any, cut: Any = None) -> Any:
-    """Make the function that gives the bits of a number as another type; of a wider one it gives
-    only the lowest (`cut`)."""
+def _reinterpreting(to: str, source: str, cut: bool = False) -> Any:
+    """Make the function that gives the bits of a number as another type; of a float64 as an int32
+    it gives only the lowest (`cut`)."""
 
     def reinterpret(context: Any, value: Any) -> Any:
+        kinds = {
+            "int32": ir.IntType(32), "uint32": ir.IntType(32), "int64": ir.IntType(64),
+            "float32": ir.FloatType(), "float64": ir.DoubleType(),
+        }  # fmt: skip
+
         def code(_: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             number = arguments[0]
-            if cut is not None:
-                return builder.trunc(builder.bitcast(number, cut), made)
-            return builder.bitcast(number, made)
+            if cut:
+                return builder.trunc(builder.bitcast(number, kinds["int64"]), kinds[to])
+            return builder.bitcast(number, kinds[to])
 
-        return to(source), code
+        return getattr(types, to)(getattr(types, source)), code
 
     return intrinsic(reinterpret)
 
 
-_low_bits = _reinterpreting(types.int32, types.float64, ir.IntType(32), ir.IntType(64))
-_float64_bits = _reinterpreting(types.int64, types.float64, ir.IntType(64))
-_float64_of = _reinterpreting(types.float64, types.int64, ir.DoubleType())
-_float32_bits = _reinterpreting(types.uint32, types.float32, ir.IntType(32))
-_float32_of = _reinterpreting(types.float32, types.uint32, ir.FloatType())
+_low_bits = _reinterpreting("int32", "float64", cut=True)
+_float64_bits = _reinterpreting("int64", "float64")
+_float64_of = _reinterpreting("float64", "int64")
+_float32_bits = _reinterpreting("uint32", "float32")
+_float32_of = _reinterpreting("float32", "uint32")
 
 
 def _swap(context: Any, value: Any) -> Any:

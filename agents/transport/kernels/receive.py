@@ -32,7 +32,8 @@ from weft.agents.wire.headers import (
     IS_RESPONSE,
     MULTICAST_QPN,
 )
-from weft.base.jit import full_fence, load8, load16, load32, memcpy, release_fence, types
+from weft.base.deferred import external
+from weft.base.jit import full_fence, load8, load16, load32, memcpy, release_fence
 
 _FIRST_UD_OPCODE = 0x60
 
@@ -131,7 +132,7 @@ def take_batch(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int
             receive_acknowledgement(endpoint, pair, fields, index, now)
 
 
-_sched_yield: Any = types.ExternalFunction("sched_yield", types.int32())
+_sched_yield: Any = external("sched_yield", "int32")
 
 
 @internal

@@ -1,0 +1,280 @@
+"""Machine code that numba has made, kept on disk so that later processes run it without numba.
+
+numba keeps code, too, but needs itself to load it. Here a function's object code is kept beside a
+small piece of machine code of C's calling convention that calls it: every argument is one word or
+more, an array is its address and its shape. LLVM alone loads both, in a few milliseconds.
+
+What cannot be loaded, is of another processor, or is called with other kinds of arguments than
+before, goes through numba as always, and is kept then.
+"""
+
+import ctypes
+import hashlib
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from weft.base.deferred import Deferred, enlisted
+from weft.base.errors import MachineError
+from weft.base.files import write_whole
+
+llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
+
+_FAILED = ctypes.c_int64()
+"""Where machine code says that it has failed: by a division by zero, for one."""
+_NUMBAS = ("numba_", "NRT_")
+"""How names begin that only numba has. What uses them, for Python's objects and for errors, is not
+called where there are none."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What is kept of a function."""
+
+    symbol: str
+    """The name of the function that is to be called."""
+    result: str
+    """What it returns: ``none``, ``int64`` or ``bool``."""
+    objects: tuple[bytes, ...]
+    """Object files."""
+    undefined: frozenset[str]
+    """The names that the object files do not have, and the process must."""
+
+    def loaded(self) -> int:
+        """Load the code; return its address.
+
+        Raises LookupError if it wants something that is not in this process.
+        """
+        process = ctypes.CDLL(None)
+        for name in self.undefined:
+            if not hasattr(process, name) and llvm.address_of_symbol(name) is None:
+                if not name.startswith(_NUMBAS):
+                    raise LookupError(f"{self.symbol} needs {name}")
+                llvm.add_symbol(name, _address_of(process.abort))
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        for each in self.objects:
+            engine.add_object_file(llvm.ObjectFileRef.from_data(each))
+        engine.finalize_object()
+        address = int(engine.get_function_address(self.symbol))
+        if not address:
+            raise LookupError(f"there is no {self.symbol}")
+        _engines.append(engine)
+        return address
+
+
+_engines: list[Any] = []
+"""They own the code, which stays until the process ends."""
+
+
+def target_machine() -> Any:
+    """Return what LLVM makes code for: this machine."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(opt=2, jit=True)
+
+
+def _address_of(function: Any) -> int:
+    return ctypes.cast(function, ctypes.c_void_p).value or 0
+
+
+@cache
+def processor() -> str:
+    """Return a digest of what code is made for: the processor, and numba's settings."""
+    features = llvm.get_host_cpu_features().flatten()
+    settings = sorted(each for each in os.environ.items() if each[0].startswith("NUMBA_"))
+    made_for = (llvm.get_process_triple(), llvm.get_host_cpu_name(), features, settings)
+    return hashlib.sha256(repr(made_for).encode()).hexdigest()[:12]
+
+
+def place_of(folder: Path, name: str, kinds: Sequence[str]) -> Path:
+    """Return where a function's code for some kinds of arguments is kept."""
+    key = hashlib.sha256(repr((name, tuple(kinds), processor())).encode()).hexdigest()[:24]
+    return folder / "loaded" / f"{name.rsplit('.', 1)[-1]}-{key}.pickle"
+
+
+def keep(place: Path, kept: Kept) -> None:
+    """Keep a function's code, behind a digest of it."""
+    text = pickle.dumps(kept)
+    write_whole(place, hashlib.sha256(text).digest() + text, folders=True, keep=True)
+
+
+def found_at(place: Path) -> Kept | None:
+    """Return what is kept at a place; None if there is nothing, or it is not whole."""
+    with suppress(Exception):
+        text = place.read_bytes()
+        if hashlib.sha256(text[32:]).digest() == text[:32]:
+            kept: Kept = pickle.loads(text[32:])
+            return kept
+    return None
+
+
+def address_of(place: Path) -> tuple[int, str] | None:
+    """Load what is kept at a place: the address and the result; None if there is nothing that can
+    be loaded."""
+    kept = found_at(place)
+    with suppress(LookupError):
+        return None if kept is None else (kept.loaded(), kept.result)
+    return None
+
+
+# -- calls from Python
+
+
+def kind_of(value: object) -> str | None:
+    """Return of what kind an argument is; None if only numba takes such arguments."""
+    if isinstance(value, bool | np.bool_):
+        return "bool"
+    if isinstance(value, np.int64) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63):
+        return "int64"
+    if isinstance(value, np.void) and value.dtype.names:
+        return kind_of_record(value.dtype.names, value.dtype.itemsize)
+    if isinstance(value, np.ndarray):
+        kind, flags = value.dtype, value.flags
+        if kind.kind in "iuf" and kind.isnative and flags.c_contiguous and flags.aligned:
+            return f"{kind.name}[{value.ndim}]{'' if flags.writeable else ' readonly'}"
+    return None
+
+
+def kind_of_record(names: Sequence[str], size: int) -> str:
+    return f"record of {size}: {' '.join(names)}"
+
+
+def _words_of(kind: str) -> Callable[[Any], Sequence[int]]:
+    """Return what makes words of an argument of a kind."""
+    if kind in ("int64", "bool"):
+        return lambda value: (int(value),)
+    if kind.startswith("record"):
+        return lambda value: (value.__array_interface__["data"][0],)
+    return lambda value: (value.ctypes.data, *value.shape)
+
+
+class Compiled(Deferred):
+    """A function that Python calls: its machine code, if that is kept, and else numba's function.
+
+    Args:
+        function: its source.
+        make: makes numba's function.
+        folder: returns where machine code of its sources is.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], make: Callable[[], Any], folder: Callable[[], Path]
+    ) -> None:
+        super().__init__(lambda: self._watched(make()))
+        self.name = f"{function.__module__}.{function.__qualname__}"
+        self._folder = folder
+        self._loaded: dict[tuple[str | None, ...], _Loaded | None] = {}
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Call the function."""
+        loaded = None if named or self._is_made else self._loaded_for(arguments)
+        return self.made(*arguments, **named) if loaded is None else loaded(*arguments)
+
+    def prepare(self, *arguments: Any) -> None:
+        """Load or compile the function for arguments like these, without a call."""
+        if self._is_made or self._loaded_for(arguments) is None:
+            kind_of_numbas: Any = import_module("numba").typeof
+            self.made.compile(tuple(kind_of_numbas(each) for each in arguments))
+
+    def bound(self, *arguments: Any) -> Callable[[], Any]:
+        """Return a call with these very arguments, of which words are made only once."""
+        loaded = None if self._is_made else self._loaded_for(arguments)
+        if loaded is None:
+            return partial(self.made, *arguments)
+        return loaded.bound(*arguments)
+
+    def _loaded_for(self, arguments: Sequence[Any]) -> "_Loaded | None":
+        kinds = tuple(map(kind_of, arguments))
+        if kinds not in self._loaded:
+            self._loaded[kinds] = self._load(kinds)
+        return self._loaded[kinds]
+
+    def _load(self, kinds: Sequence[str | None]) -> "_Loaded | None":
+        known = [kind for kind in kinds if kind is not None]
+        if len(known) != len(kinds):
+            return None
+        found = None
+        with suppress(MachineError):  # there can be no folder: numba's function says so
+            found = address_of(place_of(self._folder(), self.name, known))
+        return None if found is None else _Loaded(self.name, *found, known)
+
+    def _watched(self, made: Any) -> Any:
+        """Let all that numba's function compiles or loads be kept."""
+        from weft.base.numba_code import watched
+
+        return watched(made, self.name, self._folder)
+
+
+def compiled(
+    function: Callable[..., Any], make: Callable[[], Any], folder: Callable[[], Path]
+) -> Any:
+    """Return a `Compiled` function, or numba's if numba is at work already."""
+    return enlisted(Compiled(function, make, folder))
+
+
+def prepare(function: Any, *arguments: Any) -> None:
+    """Load or compile a function for arguments like these, without a call."""
+    if isinstance(function, Compiled):
+        function.prepare(*arguments)
+    elif hasattr(function, "compile"):
+        kind_of_numbas: Any = import_module("numba").typeof
+        function.compile(tuple(kind_of_numbas(each) for each in arguments))
+
+
+def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
+    """Return a call of a compiled function with these very arguments, which costs less than one
+    that looks at its arguments each time. Arrays must stay where they are."""
+    if isinstance(function, Compiled):
+        return function.bound(*arguments)
+    return partial(function, *arguments)
+
+
+class _Loaded:
+    """Machine code that is called with arguments of the kinds that it was made for."""
+
+    def __init__(self, name: str, address: int, result: str, kinds: Sequence[str]) -> None:
+        self._name = name
+        self._result = result
+        self._makers = tuple(map(_words_of, kinds))
+        arrays = [kind for kind in kinds if "[" in kind]
+        words = len(kinds) + sum(int(kind.split("[")[1][0]) for kind in arrays) + 1
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * words)(address)
+
+    def __call__(self, *arguments: Any) -> Any:
+        words: list[int] = []
+        for make, each in zip(self._makers, arguments, strict=True):
+            words += make(each)
+        return self._taken(self._function(*words, _failed_address))
+
+    def bound(self, *arguments: Any) -> Callable[[], Any]:
+        """Return a call with these arguments."""
+        words: list[int] = []
+        for make, each in zip(self._makers, arguments, strict=True):
+            words += make(each)
+        given = [ctypes.c_int64(word) for word in (*words, _failed_address)]
+        function, taken = self._function, self._taken
+
+        def call(keep: object = arguments) -> Any:
+            return taken(function(*given))
+
+        return call
+
+    def _taken(self, result: int) -> Any:
+        if _FAILED.value:
+            _FAILED.value = 0
+            raise ArithmeticError(f"{self._name}: compiled code failed, as by dividing by zero")
+        if self._result == "bool":
+            return result != 0
+        return None if self._result == "none" else result
+
+
+_failed_address = ctypes.addressof(_FAILED)
