@@ -148,13 +148,36 @@ def kind_of_record(names: Sequence[str], size: int) -> str:
     return f"record of {size}: {' '.join(names)}"
 
 
-def _words_of(kind: str) -> Callable[[Any], Sequence[int]]:
-    """Return what makes words of an argument of a kind."""
-    if kind in ("int64", "bool"):
-        return lambda value: (int(value),)
-    if kind.startswith("record"):
-        return lambda value: (value.__array_interface__["data"][0],)
-    return lambda value: (value.ctypes.data, *value.shape)
+def _taker(kind: str) -> Callable[[Any], Sequence[int] | None]:
+    """Return what makes words of an argument of a kind, and None of any other."""
+    if kind == "int64":
+
+        def take_integer(value: Any) -> Sequence[int] | None:
+            if value.__class__ is int and -(1 << 63) <= value < 1 << 63:
+                return (value,)
+            return (int(value),) if kind_of(value) == kind else None
+
+        return take_integer
+    if kind == "bool" or kind.startswith("record"):
+        number = kind == "bool"
+
+        def take_other(value: Any) -> Sequence[int] | None:
+            if kind_of(value) != kind:
+                return None
+            return (int(value),) if number else (np.frombuffer(value, np.uint8).ctypes.data,)
+
+        return take_other
+    name, _, rest = kind.partition("[")
+    dtype, rank, writeable = np.dtype(name), int(rest[0]), not rest.endswith("readonly")
+
+    def take_array(value: Any) -> Sequence[int] | None:
+        if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == rank:
+            flags = value.flags
+            if flags.c_contiguous and flags.aligned and flags.writeable == writeable:
+                return (value.ctypes.data, *value.shape)
+        return None
+
+    return take_array
 
 
 class Compiled(Deferred):
@@ -173,11 +196,19 @@ class Compiled(Deferred):
         self.name = f"{function.__module__}.{function.__qualname__}"
         self._folder = folder
         self._loaded: dict[tuple[str | None, ...], _Loaded | None] = {}
+        self._in_use: list[_Loaded] = []
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function."""
-        loaded = None if named or self._is_made else self._loaded_for(arguments)
-        return self.made(*arguments, **named) if loaded is None else loaded(*arguments)
+        if not (named or self._is_made):
+            for each in self._in_use:
+                words = each.words(arguments)
+                if words is not None:
+                    return each.run(words)
+            loaded = self._loaded_for(arguments)
+            if loaded is not None:
+                return loaded.bound(arguments)()
+        return self.made(*arguments, **named)
 
     def prepare(self, *arguments: Any) -> None:
         """Load or compile the function for arguments like these, without a call."""
@@ -190,12 +221,13 @@ class Compiled(Deferred):
         loaded = None if self._is_made else self._loaded_for(arguments)
         if loaded is None:
             return partial(self.made, *arguments)
-        return loaded.bound(*arguments)
+        return loaded.bound(arguments)
 
     def _loaded_for(self, arguments: Sequence[Any]) -> "_Loaded | None":
         kinds = tuple(map(kind_of, arguments))
         if kinds not in self._loaded:
-            self._loaded[kinds] = self._load(kinds)
+            loaded = self._loaded[kinds] = self._load(kinds)
+            self._in_use += [] if loaded is None else [loaded]
         return self._loaded[kinds]
 
     def _load(self, kinds: Sequence[str | None]) -> "_Loaded | None":
@@ -244,22 +276,31 @@ class _Loaded:
     def __init__(self, name: str, address: int, result: str, kinds: Sequence[str]) -> None:
         self._name = name
         self._result = result
-        self._makers = tuple(map(_words_of, kinds))
+        self._takers = tuple(map(_taker, kinds))
         arrays = [kind for kind in kinds if "[" in kind]
         words = len(kinds) + sum(int(kind.split("[")[1][0]) for kind in arrays) + 1
         self._function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * words)(address)
 
-    def __call__(self, *arguments: Any) -> Any:
+    def words(self, arguments: Sequence[Any]) -> list[int] | None:
+        """Return the words of arguments; None if they are of other kinds."""
+        if len(arguments) != len(self._takers):
+            return None
         words: list[int] = []
-        for make, each in zip(self._makers, arguments, strict=True):
-            words += make(each)
+        for take, each in zip(self._takers, arguments, strict=True):
+            taken = take(each)
+            if taken is None:
+                return None
+            words += taken
+        return words
+
+    def run(self, words: Sequence[int]) -> Any:
+        """Call the code."""
         return self._taken(self._function(*words, _failed_address))
 
-    def bound(self, *arguments: Any) -> Callable[[], Any]:
-        """Return a call with these arguments."""
-        words: list[int] = []
-        for make, each in zip(self._makers, arguments, strict=True):
-            words += make(each)
+    def bound(self, arguments: Sequence[Any]) -> Callable[[], Any]:
+        """Return a call with these arguments, which are of the kinds."""
+        words = self.words(arguments)
+        assert words is not None
         given = [ctypes.c_int64(word) for word in (*words, _failed_address)]
         function, taken = self._function, self._taken
 

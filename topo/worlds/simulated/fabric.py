@@ -5,6 +5,7 @@ It knows agents only by what `HostAgent` shows to whoever drives it, and nothing
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ from weft.agents.datagrams import Datagrams
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.wire.headers import HEADER_ROOM_BYTES
 from weft.base.errors import RunError, refuse
+from weft.base.machine_code import bound
 from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.topo.clos import single
@@ -170,6 +172,11 @@ class Fabric:
         )
         while self.world.margin * 2 > self.dataplane.memory.packet_count:
             self.dataplane.memory.grow()
+        self._host_calls: dict[int, Callable[[], None]] = {}
+
+    @cached_property
+    def _run_events(self) -> Callable[[], int]:
+        return bound(run_events, self.world.location, self.dataplane.context)
 
     @property
     def now_ns(self) -> int:
@@ -217,7 +224,11 @@ class Fabric:
         due_ns = agent.due_ns
         row.due_ns = at.NEVER if due_ns is None else due_ns
         row.attentive = agent.attentive
-        call_host(self.world.location, self.dataplane.context, rank)
+        call = self._host_calls.get(rank)
+        if call is None:
+            call = bound(call_host, self.world.location, self.dataplane.context, rank)
+            self._host_calls[rank] = call
+        call()
 
     def kill(self, rank: int) -> None:
         """Stop a host at once: it sends nothing more and takes nothing in."""
@@ -291,7 +302,7 @@ class Fabric:
         while until is None or not until():
             if world.budget <= 0:
                 world.budget = PAUSE_EVENTS
-            reason = run_events(world.location, context)
+            reason = self._run_events()
             if reason == at.CALL:
                 now_ns = self.now_ns
                 calls = calls + 1 if now_ns == called_ns else 0
