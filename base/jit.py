@@ -44,7 +44,7 @@ from weft.base.deferred import (
     types,
 )
 from weft.base.errors import MachineError
-from weft.base.machine_code import compiled as _compiled
+from weft.base.machine_code import compiled, name_of
 
 _extending = deferred(lambda: import_module("numba.core.extending"))
 _carray = deferred(lambda: import_module("numba").carray)
@@ -119,9 +119,14 @@ class Jit:
     def compiled(self, function: Function) -> Function:
         """Compile a function without the GIL at its first call, or load what an earlier process
         compiled."""
-        made: Function = _compiled(
-            function, lambda: self._make(function, cache=True), lambda: self.folder
-        )
+
+        def make() -> Any:
+            from weft.base.numba_code import watched
+
+            dispatcher = self._make(function, cache=True)
+            return watched(dispatcher, name_of(function), lambda: self.folder)
+
+        made: Function = compiled(function, make, lambda: self.folder)
         return made
 
     def internal(self, function: Function, **options: Any) -> Function:

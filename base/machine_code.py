@@ -180,6 +180,11 @@ def _taker(kind: str) -> Callable[[Any], Sequence[int] | None]:
     return take_array
 
 
+def name_of(function: Callable[..., Any]) -> str:
+    """Return a function's full name."""
+    return f"{function.__module__}.{function.__qualname__}"
+
+
 class Compiled(Deferred):
     """A function that Python calls: its machine code, if that is kept, and else numba's function.
 
@@ -192,8 +197,8 @@ class Compiled(Deferred):
     def __init__(
         self, function: Callable[..., Any], make: Callable[[], Any], folder: Callable[[], Path]
     ) -> None:
-        super().__init__(lambda: self._watched(make()))
-        self.name = f"{function.__module__}.{function.__qualname__}"
+        super().__init__(make)
+        self.name = name_of(function)
         self._folder = folder
         self._loaded: dict[tuple[str | None, ...], _Loaded | None] = {}
         self._in_use: list[_Loaded] = []
@@ -238,12 +243,6 @@ class Compiled(Deferred):
         with suppress(MachineError):  # there can be no folder: numba's function says so
             found = address_of(place_of(self._folder(), self.name, known))
         return None if found is None else _Loaded(self.name, *found, known)
-
-    def _watched(self, made: Any) -> Any:
-        """Let all that numba's function compiles or loads be kept."""
-        from weft.base.numba_code import watched
-
-        return watched(made, self.name, self._folder)
 
 
 def compiled(

@@ -42,7 +42,7 @@ class Controller:
         self,
         topology: Topology,
         addresses: Mapping[str, Address],
-        program: ProgramPaths,
+        program: ProgramPaths | LoadableProgram,
         *,
         others: Mapping[str, ProgramPaths] | None = None,
         deadline_s: float = DEADLINE_S,
@@ -54,7 +54,7 @@ class Controller:
         within ``deadline_s`` or refuses, raises SwitchError after all that was opened has been
         closed.
         """
-        loaded = LoadableProgram(program)
+        loaded = program if isinstance(program, LoadableProgram) else LoadableProgram(program)
         self.topology = topology
         self.strange = set(others or {})
         """The names of switches that run another program."""

@@ -1,7 +1,8 @@
 """One warmed process that forks the rank processes into their hosts' network namespaces.
 
-Importing numba and loading compiled kernels takes most of a second; forking a process that has done
-so takes milliseconds. So the runner starts one launcher, early, and asks it for every rank::
+Importing the agents and loading compiled kernels takes a third of a second; forking a process that
+has done so takes milliseconds. So the runner starts one launcher, early, and asks it for every
+rank::
 
     with Launcher(run_dir) as launcher:
         ...                                    # bring the network up meanwhile

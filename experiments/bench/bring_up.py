@@ -9,7 +9,8 @@ from weft.base.children import last_words, run_tool
 from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.runs.emulated import testbed_of
-from weft.experiments.runs.inputs import cast_of, operation_of, program_of
+from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.operate import start_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.world import EmulatedWorld
@@ -45,10 +46,11 @@ def _bring_up(scenario: Scenario) -> float:
     record = RunRecord.create()
     try:
         world = EmulatedWorld(scenario.network(), scenario.switch, run=record)
-        operation = operation_of(scenario, "multicast", scenario.seed)
         with testbed_of(world, scenario, program_of(scenario), Progress.silent()) as testbed:
-            cast = cast_of(scenario, world.topology, testbed.controller.plan)
-            with testbed.ranks("ranks", operation, cast):
+            algorithm, repetition, _ = next(scenario.runs())
+            names = testbed.controller.names
+            first = start_of(names, scenario, world.topology, algorithm, repetition, 1)
+            with testbed.ranks(first.name, first.operation, first.cast):
                 return time.monotonic()
     finally:
         record.remove()

@@ -18,13 +18,14 @@ from weft.agents.ranks import OperationConfig, RankConfig, RankReport
 from weft.base.errors import RunError, refuse
 from weft.base.progress import Progress
 from weft.controller import Controller
+from weft.controller.client import LoadableProgram
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.alone import Alone, compared, parts_of
 from weft.experiments.runs.events import of_run
 from weft.experiments.runs.fidelity import judge
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
-from weft.experiments.runs.operate import Advance, Order, operate
+from weft.experiments.runs.operate import Advance, Order, operate, start_of
 from weft.experiments.runs.simulation import Predictions, simulate
 from weft.experiments.runs.traces import traced
 from weft.experiments.scenario.asked import OPTIONS
@@ -97,6 +98,7 @@ class EmulatedTestbed:
         world: EmulatedWorld,
         controller: Controller,
         launcher: Launcher,
+        early: "_Gathering | None" = None,
     ) -> None:
         self.scenario = scenario
         """What the network is to do now; it changes from point to point."""
@@ -105,6 +107,8 @@ class EmulatedTestbed:
         self.launcher = launcher
         self.epochs: Iterator[int] = itertools.count(1)
         self.failed: Collection[str] = ()
+        self._early = early
+        """The ranks of the first run, which came up while the switches were programmed."""
         self._watch = _Watch(world, lambda _: None)
 
     def turn_to(self, scenario: Scenario) -> None:
@@ -151,45 +155,12 @@ class EmulatedTestbed:
         Raises:
             RunError: a rank ended or did not come.
         """
-        scenario, world = self.scenario, self.world
-        hosts = world.topology.hosts
-        path = world.record.folder / f"{name}.sock"
-        with ExitStack() as stack:
-            stack.callback(self.launcher.end_ranks)
-            names = [hosts[host].name for host, _ in cast.roles]
-            ranks = [cast.rank_of(process) for process in range(len(names))]
-            meeting = stack.enter_context(
-                Rendezvous(
-                    path,
-                    names,
-                    self.launcher,
-                    ranks=sum(rank is not None for rank in ranks),
-                    teams=len(cast.teams),
-                )
-            )
-            for process, (host, members) in enumerate(cast.roles):
-                self.launcher.spawn(
-                    RankConfig(
-                        rank=process,
-                        host=names[process],
-                        teams=list(cast.teams),
-                        rendezvous=meeting.path,
-                        members=list(members),
-                        processes=len(names),
-                        partners=sorted(cast.partners(process, operation.kinds)),
-                        lanes={
-                            peer: list(chosen)
-                            for peer, chosen in cast.lanes.get(process, {}).items()
-                        },
-                        transport=cast.transport,
-                        workers=operation.request.workers,
-                        path_mtu=scenario.mtu,
-                        rate_bps=world.topology.outward(names[process])[0].link.rate_bps,
-                        seed=operation.seed,
-                        algorithms=sorted({kind.algorithm for kind in operation.kinds}),
-                    ),
-                    namespace=world.host_pid(host),
-                )
+        early, self._early = self._early, None
+        wanted = self.scenario, name, operation, cast
+        if early is not None and early.wanted != wanted:
+            early.close()
+            early = None
+        with early or _Gathering(self.world, self.launcher, *wanted) as meeting:
             meeting.gather()
             yield meeting
 
@@ -241,6 +212,70 @@ class EmulatedTestbed:
         )
 
 
+class _Gathering:
+    """Ranks that have been started, each in its host's namespace, and where they meet. They end
+    with the block."""
+
+    def __init__(
+        self,
+        world: EmulatedWorld,
+        launcher: Launcher,
+        scenario: Scenario,
+        name: str,
+        operation: OperationConfig,
+        cast: Cast,
+    ) -> None:
+        self.wanted = scenario, name, operation, cast
+        hosts = world.topology.hosts
+        names = [hosts[host].name for host, _ in cast.roles]
+        ranks = [cast.rank_of(process) for process in range(len(names))]
+        with ExitStack() as stack:
+            stack.callback(launcher.end_ranks)
+            self.meeting = stack.enter_context(
+                Rendezvous(
+                    world.record.folder / f"{name}.sock",
+                    names,
+                    launcher,
+                    ranks=sum(rank is not None for rank in ranks),
+                    teams=len(cast.teams),
+                )
+            )
+            for process, (host, members) in enumerate(cast.roles):
+                launcher.spawn(
+                    RankConfig(
+                        rank=process,
+                        host=names[process],
+                        teams=list(cast.teams),
+                        rendezvous=self.meeting.path,
+                        members=list(members),
+                        processes=len(names),
+                        partners=sorted(cast.partners(process, operation.kinds)),
+                        lanes={
+                            peer: list(chosen)
+                            for peer, chosen in cast.lanes.get(process, {}).items()
+                        },
+                        transport=cast.transport,
+                        workers=operation.request.workers,
+                        path_mtu=scenario.mtu,
+                        rate_bps=world.topology.outward(names[process])[0].link.rate_bps,
+                        seed=operation.seed,
+                        algorithms=sorted({kind.algorithm for kind in operation.kinds}),
+                    ),
+                    namespace=world.host_pid(host),
+                )
+            self._stack = stack.pop_all()
+
+    def __enter__(self) -> Rendezvous:
+        return self.meeting
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the ranks."""
+        self._stack.close()
+
+
 @contextmanager
 def testbed_of(
     world: EmulatedWorld, scenario: Scenario, program: ProgramFiles, progress: Progress
@@ -260,18 +295,23 @@ def testbed_of(
         )
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
             stack.enter_context(world)
+            loaded = LoadableProgram(program)
+            algorithm, repetition, _ = next(scenario.runs())
+            first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
+            early = _Gathering(world, launcher, scenario, first.name, first.operation, first.cast)
+            stack.callback(early.close)
             with world.blaming_the_dead():
                 controller = stack.enter_context(
                     Controller(
                         world.topology,
                         world.switch_addresses,
-                        program,
+                        loaded,
                         others=own_programs(world.topology),
                     )
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
             launcher.wait_warm()
-        yield EmulatedTestbed(scenario, world, controller, launcher)
+        yield EmulatedTestbed(scenario, world, controller, launcher, early)
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()

@@ -14,12 +14,15 @@ from weft.agents.participant import Cast
 from weft.agents.ranks import OperationConfig, RankReport
 from weft.base.errors import RunError
 from weft.controller import Controller
+from weft.controller.plan import Plan
+from weft.controller.program_names import ProgramNames
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.results.telemetry import first_bin_ns
 from weft.experiments.runs.inputs import cast_of, operation_of, plan_around, plan_at_start
 from weft.experiments.runs.measured import Counts, World, assemble
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import completion_bound_ns
+from weft.topo.network import Topology
 
 Advance = Callable[[float], None]
 """A function that is told which part of the work is done, from 0 to 1."""
@@ -87,6 +90,41 @@ class Testbed(Protocol):
         """Judge how true the last run was to the network that was asked for."""
 
 
+@dataclass(frozen=True)
+class Start:
+    """What a run begins with."""
+
+    name: str
+    """Of its files."""
+    plan: Plan
+    operation: OperationConfig
+    cast: Cast
+
+
+def start_of(
+    names: ProgramNames,
+    scenario: Scenario,
+    topology: Topology,
+    algorithm: str,
+    repetition: int,
+    epoch: int,
+    failed: Collection[str] = (),
+) -> Start:
+    """Return what a run begins with.
+
+    Args:
+        epoch: the number of its aggregation jobs.
+        failed: the names of links that are known to have failed before.
+    """
+    plan = plan_at_start(names, scenario, topology, epoch, algorithm, failed)
+    return Start(
+        f"{re.sub(r'[^A-Za-z0-9.+-]', '_', algorithm)[-LONGEST_NAME:]}-{repetition}",
+        plan,
+        operation_of(scenario, algorithm, scenario.seed + repetition),
+        cast_of(scenario, topology, plan, algorithm),
+    )
+
+
 def operate(
     testbed: Testbed,
     algorithm: str,
@@ -108,7 +146,7 @@ def operate(
     scenario, topology = testbed.scenario, testbed.world.topology
     names = testbed.controller.names
     epoch = next(testbed.epochs)
-    plan = plan_at_start(names, scenario, topology, epoch, algorithm, testbed.failed)
+    start = start_of(names, scenario, topology, algorithm, repetition, epoch, testbed.failed)
 
     def lead_around(lost: Sequence[str], without: Sequence[str]) -> None:
         down = [*without, *testbed.failed]
@@ -116,9 +154,9 @@ def operate(
         testbed.controller.apply(around)
 
     order = Order(
-        f"{re.sub(r'[^A-Za-z0-9.+-]', '_', algorithm)[-LONGEST_NAME:]}-{repetition}",
-        operation_of(scenario, algorithm, scenario.seed + repetition),
-        cast_of(scenario, topology, plan, algorithm),
+        start.name,
+        start.operation,
+        start.cast,
         first_bin_ns(completion_bound_ns(scenario, algorithm)),
         lead_around,
     )
@@ -127,7 +165,7 @@ def operate(
     error: str | None = None
     reports: list[RankReport] = []
     try:
-        testbed.controller.apply(plan)
+        testbed.controller.apply(start.plan)
         with testbed.gathered(order, advance) as run:
             # Ranks join their groups before, and leave them after: that is no traffic of the run.
             before = _read_counts(testbed)
