@@ -294,12 +294,25 @@ def testbed_of(
             )
         )
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
-            stack.enter_context(world)
             loaded = LoadableProgram(program)
-            algorithm, repetition, _ = next(scenario.runs())
-            first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
-            early = _Gathering(world, launcher, scenario, first.name, first.operation, first.cast)
-            stack.callback(early.close)
+            started: list[_Gathering] = []
+
+            def start_ranks() -> None:
+                algorithm, repetition, _ = next(scenario.runs())
+                first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
+                started.append(
+                    _Gathering(world, launcher, scenario, first.name, first.operation, first.cast)
+                )
+
+            def end_ranks() -> None:
+                for each in started:
+                    each.close()
+
+            world.do_while_switches_start(start_ranks)
+            with ExitStack() as unless_up:
+                unless_up.callback(end_ranks)
+                stack.enter_context(world)
+                stack.push(unless_up.pop_all())
             with world.blaming_the_dead():
                 controller = stack.enter_context(
                     Controller(
@@ -311,7 +324,7 @@ def testbed_of(
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
             launcher.wait_warm()
-        yield EmulatedTestbed(scenario, world, controller, launcher, early)
+        yield EmulatedTestbed(scenario, world, controller, launcher, started[0])
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()
