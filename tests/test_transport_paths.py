@@ -7,6 +7,7 @@ import random
 from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -198,18 +199,29 @@ class PlainReps:
         return None
 
 
-_next_port: Callable[..., int] = numba.njit(
-    lambda state, row, now: entropy.next_port(at.EndpointState(state), at.PairState(row), now)
-)
-_drawn: Callable[..., int] = numba.njit(
-    lambda state, row: entropy.draw_port(at.EndpointState(state), at.PairState(row))
-)
-_keep: Callable[..., None] = numba.njit(
-    lambda state, row, port: entropy.keep_entropy(at.EndpointState(state), at.PairState(row), port)
-)
-_leave: Callable[..., None] = numba.njit(
-    lambda state, row, now: entropy.leave_path(at.EndpointState(state), at.PairState(row), 0, now)
-)
+class Entropies:
+    """What kernels call to choose source ports, for a queue pair, as Python can call it."""
+
+    def __init__(self) -> None:
+        state, pair = at.EndpointState, at.PairState
+        self.next_port: Callable[..., int] = numba.njit(
+            lambda words, row, now: entropy.next_port(state(words), pair(row), now)
+        )
+        self.draw: Callable[..., int] = numba.njit(
+            lambda words, row: entropy.draw_port(state(words), pair(row))
+        )
+        self.keep: Callable[..., None] = numba.njit(
+            lambda words, row, port: entropy.keep_entropy(state(words), pair(row), port)
+        )
+        self.leave: Callable[..., None] = numba.njit(
+            lambda words, row, now: entropy.leave_path(state(words), pair(row), 0, now)
+        )
+
+
+@cache
+def entropies() -> Entropies:
+    """They are compiled only where a test calls them."""
+    return Entropies()
 
 
 @settings(deadline=None, max_examples=60)
@@ -219,24 +231,24 @@ def test_ports_are_chosen_as_the_paper_says(steps: list[tuple[str, int]]) -> Non
     pair = Pair(options=options)
     words, row = pair.a.state_address, pair.a.row_of(0).location
     plain = PlainReps(5, 40)
-    first = min(_drawn(words, row) for _ in range(2000))
+    first = min(entropies().draw(words, row) for _ in range(2000))
     now = 1
     for step, number in steps:
         now += number % 7
         drawn = pair.a.statistics.entropies_drawn
         if step == "s":
             expected = plain.following(now)
-            port = _next_port(words, row, now)
+            port = entropies().next_port(words, row, now)
             if expected is None:
                 assert pair.a.statistics.entropies_drawn == drawn + 1
             else:
                 assert port == expected
         elif step == "k":
             known = 0xC000 | (first + number & 0x3FFF)
-            _keep(words, row, known)
+            entropies().keep(words, row, known)
             plain.acknowledged(known)
         else:
-            _leave(words, row, now)
+            entropies().leave(words, row, now)
             plain.timed_out(now)
 
 
