@@ -10,12 +10,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+PLAIN = False
 """Whether kernels run as plain Python."""
+with suppress(ValueError):  # numba takes what is no number for 0, too
+    PLAIN = bool(int(os.environ.get("NUMBA_DISABLE_JIT", "0")))
 
 _lock = threading.RLock()
 _waiting: list["Deferred"] = []
@@ -93,18 +96,28 @@ def wake() -> None:
             _import_numba()
             for one in _waiting:
                 one.made  # noqa: B018 - it makes itself
+            while _replaced():  # other threads may import modules meanwhile
+                continue
+            while _at_waking:  # what is done is not done again, should another fail
+                _at_waking[0]()
+                del _at_waking[0]
+            _awake = True
+            _waiting.clear()
         finally:
             _waking = False
-        _awake = True
-        for module in list(sys.modules.values()):
-            names: dict[str, Any] = getattr(module, "__dict__", {})
-            for name, value in list(names.items()):
-                if isinstance(value, Deferred):
-                    names[name] = value.made
-        for do in _at_waking:
-            do()
-        _waiting.clear()
-        _at_waking.clear()
+
+
+def _replaced() -> bool:
+    """Put what was made in the place of what stands for it, in all modules. Return whether there
+    was any."""
+    found = False
+    for module in list(sys.modules.values()):
+        names: dict[str, Any] = getattr(module, "__dict__", {})
+        for name, value in list(names.items()):
+            if issubclass(type(value), Deferred):  # isinstance would run code of strange objects
+                names[name] = value.made
+                found = True
+    return found
 
 
 def _import_numba() -> None:
@@ -118,7 +131,9 @@ def _import_numba() -> None:
     if PLAIN or "numba.np.arraymath" in sys.modules or find_spec("scipy") is None:
         return
     linear_algebra: Any = import_module("numba.np.linalg")
-    look = linear_algebra.ensure_blas
+    look = getattr(linear_algebra, "ensure_blas", None)
+    if look is None:  # it is not numba's public name
+        return
     linear_algebra.ensure_blas = lambda: None
     try:
         vars(import_module("numba.np.arraymath"))["ensure_blas"] = look

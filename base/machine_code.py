@@ -22,17 +22,26 @@ from typing import Any
 
 import numpy as np
 
-from weft.base.deferred import Deferred, enlisted
+from weft.base.deferred import PLAIN, Deferred, enlisted
 from weft.base.errors import MachineError
 from weft.base.files import write_whole
 
 llvm: Any = import_module("llvmlite.binding")  # its stubs do not say all that it has
 
-_FAILED = ctypes.c_int64()
-"""Where machine code says that it has failed: by a division by zero, for one."""
-_NUMBAS = ("numba_", "NRT_")
-"""How names begin that only numba has. What uses them, for Python's objects and for errors, is not
-called where there are none."""
+_NOT_CALLED = frozenset(
+    {
+        "NRT_adapt_ndarray_from_python", "numba_adapt_ndarray", "numba_extract_record_data",
+        "numba_gil_ensure", "numba_gil_release", "numba_release_buffer", "numba_unpickle",
+        "numba_do_raise", "numba_runtime_build_excinfo_struct", "numba_fatal_error",
+        "NRT_Free", "NRT_MemInfo_call_dtor",
+    }
+)  # fmt: skip
+"""Names that only numba has, in code for Python's objects and errors, and in code that frees what
+numba's arrays own. Kept functions are called past the former, and get no such arrays."""
+
+
+_OF_NO_CONCERN = ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR")
+"""Settings of numba that change no code."""
 
 
 @dataclass(frozen=True)
@@ -48,17 +57,22 @@ class Kept:
     undefined: frozenset[str]
     """The names that the object files do not have, and the process must."""
 
+    def missing(self) -> set[str]:
+        """Return the names that it wants and that a process without numba does not have."""
+        process = ctypes.CDLL(None)
+        return {name for name in self.undefined - _NOT_CALLED if not hasattr(process, name)}
+
     def loaded(self) -> int:
         """Load the code; return its address.
 
         Raises LookupError if it wants something that is not in this process.
         """
-        process = ctypes.CDLL(None)
-        for name in self.undefined:
-            if not hasattr(process, name) and llvm.address_of_symbol(name) is None:
-                if not name.startswith(_NUMBAS):
-                    raise LookupError(f"{self.symbol} needs {name}")
-                llvm.add_symbol(name, _address_of(process.abort))
+        if missing := self.missing():
+            raise LookupError(f"{self.symbol} needs {', '.join(sorted(missing))}")
+        abort = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+        for name in self.undefined & _NOT_CALLED:
+            if llvm.address_of_symbol(name) is None:
+                llvm.add_symbol(name, abort)
         engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
         for each in self.objects:
             engine.add_object_file(llvm.ObjectFileRef.from_data(each))
@@ -82,15 +96,15 @@ def target_machine() -> Any:
     return target.create_target_machine(opt=2, jit=True)
 
 
-def _address_of(function: Any) -> int:
-    return ctypes.cast(function, ctypes.c_void_p).value or 0
-
-
 @cache
 def processor() -> str:
     """Return a digest of what code is made for: the processor, and numba's settings."""
     features = llvm.get_host_cpu_features().flatten()
-    settings = sorted(each for each in os.environ.items() if each[0].startswith("NUMBA_"))
+    settings = sorted(
+        (name, value)
+        for name, value in os.environ.items()
+        if name.startswith("NUMBA_") and name not in _OF_NO_CONCERN
+    )
     made_for = (llvm.get_process_triple(), llvm.get_host_cpu_name(), features, settings)
     return hashlib.sha256(repr(made_for).encode()).hexdigest()[:12]
 
@@ -136,7 +150,7 @@ def kind_of(value: object) -> str | None:
     if isinstance(value, np.int64) or (isinstance(value, int) and -(1 << 63) <= value < 1 << 63):
         return "int64"
     if isinstance(value, np.void) and value.dtype.names:
-        return kind_of_record(value.dtype.names, value.dtype.itemsize)
+        return kind_of_record(value.dtype)
     if isinstance(value, np.ndarray):
         kind, flags = value.dtype, value.flags
         if kind.kind in "iuf" and kind.isnative and flags.c_contiguous and flags.aligned:
@@ -144,8 +158,26 @@ def kind_of(value: object) -> str | None:
     return None
 
 
-def kind_of_record(names: Sequence[str], size: int) -> str:
-    return f"record of {size}: {' '.join(names)}"
+def rank_of(kind: str) -> int:
+    """Return how many dimensions arguments of a kind have; 0 if they are no arrays."""
+    return 0 if kind.startswith("record") or "[" not in kind else int(kind.split("[")[1][0])
+
+
+@cache
+def kind_of_record(record: np.dtype[Any]) -> str:
+    """Return of what kind a record of such fields is."""
+    return f"record of {record.itemsize}: {_fields(record)}"
+
+
+def _fields(record: np.dtype[Any]) -> str:
+    found = []
+    for name in record.names or ():
+        assert record.fields is not None
+        kind, place = record.fields[name][:2]
+        base, shape = kind.subdtype or (kind, ())
+        within = f"({_fields(base)})" if base.names else base.str
+        found.append(f"{name} {place} {within}{[*shape] if shape else ''}")
+    return " ".join(found)
 
 
 def _taker(kind: str) -> Callable[[Any], Sequence[int] | None]:
@@ -167,8 +199,8 @@ def _taker(kind: str) -> Callable[[Any], Sequence[int] | None]:
             return (int(value),) if number else (np.frombuffer(value, np.uint8).ctypes.data,)
 
         return take_other
-    name, _, rest = kind.partition("[")
-    dtype, rank, writeable = np.dtype(name), int(rest[0]), not rest.endswith("readonly")
+    dtype, rank = np.dtype(kind.split("[")[0]), rank_of(kind)
+    writeable = not kind.endswith("readonly")
 
     def take_array(value: Any) -> Sequence[int] | None:
         if isinstance(value, np.ndarray) and value.dtype == dtype and value.ndim == rank:
@@ -218,8 +250,7 @@ class Compiled(Deferred):
     def prepare(self, *arguments: Any) -> None:
         """Load or compile the function for arguments like these, without a call."""
         if self._is_made or self._loaded_for(arguments) is None:
-            kind_of_numbas: Any = import_module("numba").typeof
-            self.made.compile(tuple(kind_of_numbas(each) for each in arguments))
+            prepare(self.made, *arguments)
 
     def bound(self, *arguments: Any) -> Callable[[], Any]:
         """Return a call with these very arguments, of which words are made only once."""
@@ -259,6 +290,8 @@ def prepare(function: Any, *arguments: Any) -> None:
     elif hasattr(function, "compile"):
         kind_of_numbas: Any = import_module("numba").typeof
         function.compile(tuple(kind_of_numbas(each) for each in arguments))
+    elif not PLAIN:
+        function(*arguments)  # one that says why nothing can be compiled
 
 
 def bound(function: Callable[..., Any], *arguments: Any) -> Callable[[], Any]:
@@ -276,8 +309,7 @@ class _Loaded:
         self._name = name
         self._result = result
         self._takers = tuple(map(_taker, kinds))
-        arrays = [kind for kind in kinds if "[" in kind]
-        words = len(kinds) + sum(int(kind.split("[")[1][0]) for kind in arrays) + 1
+        words = len(kinds) + sum(map(rank_of, kinds)) + 1
         self._function = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_int64] * words)(address)
 
     def words(self, arguments: Sequence[Any]) -> list[int] | None:
@@ -294,27 +326,29 @@ class _Loaded:
 
     def run(self, words: Sequence[int]) -> Any:
         """Call the code."""
-        return self._taken(self._function(*words, _failed_address))
+        failed = ctypes.c_int64()
+        result = self._function(*words, ctypes.addressof(failed))
+        return self._taken(result, failed)
 
     def bound(self, arguments: Sequence[Any]) -> Callable[[], Any]:
         """Return a call with these arguments, which are of the kinds."""
         words = self.words(arguments)
         assert words is not None
-        given = [ctypes.c_int64(word) for word in (*words, _failed_address)]
+        failed = ctypes.c_int64()
+        given = [ctypes.c_int64(word) for word in (*words, ctypes.addressof(failed))]
         function, taken = self._function, self._taken
 
         def call(keep: object = arguments) -> Any:
-            return taken(function(*given))
+            return taken(function(*given), failed)
 
         return call
 
-    def _taken(self, result: int) -> Any:
-        if _FAILED.value:
-            _FAILED.value = 0
-            raise ArithmeticError(f"{self._name}: compiled code failed, as by dividing by zero")
+    def _taken(self, result: int, failed: ctypes.c_int64) -> Any:
+        if failed.value:
+            failed.value = 0
+            raise ArithmeticError(
+                f"{self._name}: compiled code raised an error, such as a division by zero"
+            )
         if self._result == "bool":
             return result != 0
         return None if self._result == "none" else result
-
-
-_failed_address = ctypes.addressof(_FAILED)

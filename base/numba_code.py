@@ -19,11 +19,13 @@ from weft.base.machine_code import (
     kind_of_record,
     llvm,
     place_of,
+    rank_of,
     target_machine,
 )
 
 types: Any = import_module("numba.core.types")
 arrays: Any = import_module("numba.np.arrayobj")
+as_dtype: Any = import_module("numba.np.numpy_support").as_dtype
 ir: Any = import_module("llvmlite.ir")
 WORD = ir.IntType(64)
 
@@ -76,7 +78,11 @@ class _Watched:
                 _object_of(self._cache, key, context.codegen()),
             )
             result = _kind_of_type(compiled.signature.return_type)
-            keep(place, Kept(symbol, result, objects, undefined_in(objects)))
+            kept = Kept(symbol, result, objects, undefined_in(objects))
+            # Another process may have put another form of it into numba's cache meanwhile, under
+            # another name; and there is code that only numba can run.
+            if not kept.missing():
+                keep(place, kept)
 
 
 def keep_callback(place: Path, callback: Any) -> None:
@@ -84,7 +90,9 @@ def keep_callback(place: Path, callback: Any) -> None:
     with suppress(Exception):
         codegen = callback._targetdescr.target_context.codegen()
         objects = (_object_of(callback._cache, callback._sig, codegen),)
-        keep(place, Kept(callback._wrapper_name, "int64", objects, undefined_in(objects)))
+        kept = Kept(callback._wrapper_name, "int64", objects, undefined_in(objects))
+        if not kept.missing():
+            keep(place, kept)
 
 
 def _object_of(cache: Any, key: Any, codegen: Any) -> bytes:
@@ -106,7 +114,7 @@ def _kind_of_type(kind: Any) -> str:
     if kind == types.int64:
         return "int64"
     if isinstance(kind, types.Record):
-        return kind_of_record(list(kind.fields), kind.size)
+        return kind_of_record(as_dtype(kind))
     is_array = isinstance(kind, types.Array) and kind.layout == "C" and kind.aligned
     if is_array and isinstance(kind.dtype, types.Integer | types.Float):
         return f"{kind.dtype.name}[{kind.ndim}]{'' if kind.mutable else ' readonly'}"
@@ -128,7 +136,7 @@ def _entry(context: Any, described: Any, symbol: str, kinds: Sequence[str]) -> b
         convention.get_function_type(described.restype, described.argtypes),
         described.llvm_func_name,
     )
-    dimensions = [int(kind.split("[")[1][0]) if "[" in kind else 0 for kind in kinds]
+    dimensions = list(map(rank_of, kinds))
     count = len(kinds) + sum(dimensions) + 1
     entry = ir.Function(module, ir.FunctionType(WORD, [WORD] * count), symbol)
     builder = ir.IRBuilder(entry.append_basic_block())

@@ -55,6 +55,12 @@ def quotient(dividend: int, divisor: int) -> int:
     return dividend // divisor
 
 
+@JIT.compiled
+def first_of_many(count: int) -> int:
+    many = np.arange(count)
+    return int(many[0]) + len(many)
+
+
 def answers() -> list[object]:
     """What the functions above answer, for every kind of arguments."""
     words = np.arange(10, dtype=np.int64)
@@ -150,8 +156,70 @@ for divisor in (0, 3, 0):
     except ArithmeticError as error:
         print(error)
 """
-    said = "tests.test_machine_code.quotient: compiled code failed, as by dividing"
+    said = "tests.test_machine_code.quotient: compiled code raised an error, such as a division"
     assert run(script, cache).splitlines() == [f"{said} by zero", "2 False", f"{said} by zero"]
+
+
+def test_code_that_only_numba_can_run_is_not_kept(cache: Path) -> None:
+    script = """
+import sys
+from tests.test_machine_code import first_of_many
+print(first_of_many(7), "numba" in sys.modules)
+"""
+    assert [run(script, cache) for _ in range(2)] == ["7 True", "7 True"]
+
+
+def test_a_call_that_fails_is_no_other_threads(cache: Path) -> None:
+    script = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from tests.test_machine_code import quotient
+sys.setswitchinterval(1e-6)
+
+def wrong(divisor):
+    found = 0
+    for _ in range(20_000):
+        try:
+            found += quotient(7, divisor) != 2
+        except ArithmeticError:
+            found += divisor != 0
+        else:
+            found += divisor == 0
+    return found
+
+with ThreadPoolExecutor(4) as pool:
+    print(sum(pool.map(wrong, (3, 0, 3, 0))), "numba" in sys.modules)
+"""
+    assert run(script, cache) == "0 False"
+
+
+def test_settings_that_change_no_code_are_of_no_concern(cache: Path) -> None:
+    for name in ("NUMBA_NUM_THREADS", "NUMBA_CACHE_DIR"):
+        assert run(f"import os; os.environ['{name}'] = '1'" + SCRIPT, cache) == "False"
+
+
+def test_numba_takes_its_place_whatever_else_is_imported(cache: Path) -> None:
+    script = """
+import sys
+
+class Strange:
+    __class__ = property(lambda self: 1 / 0)
+
+strange = sys.modules["strange"] = type(sys)("strange")
+strange.object = Strange()
+from weft.base import deferred, jit
+from tests.test_machine_code import RIGHT, answers
+failed = []
+deferred._at_waking.insert(0, lambda: (failed.append(1), 1 / 0) if not failed else None)
+try:
+    deferred.wake()
+except ZeroDivisionError:
+    print(deferred.is_awake())
+assert answers() == RIGHT
+deferred.wake()
+print(deferred.is_awake(), type(jit.types).__name__, type(deferred.ir).__name__)
+"""
+    assert run(script, cache).splitlines() == ["False", "True module module"]
 
 
 def test_code_for_another_processor_is_not_found(cache: Path) -> None:
@@ -175,7 +243,10 @@ def test_a_name_that_the_process_does_not_have_is_no_way_to_end_it(tmp_path: Pat
         (np.zeros((2, 3), np.float32), "float32[2]"),
         (np.frombuffer(b"ab", np.uint8), "uint8[1] readonly"),
         (np.zeros(6, np.int64)[::2], None), (np.zeros(2, ">i8"), None),
-        (np.zeros(2, Pair.dtype), None), (np.zeros(2, Pair.dtype)[0], "record of 24: left right"),
+        (np.zeros(2, Pair.dtype), None),
+        (np.zeros(2, Pair.dtype)[0], "record of 24: left 0 <i8 right 8 <i8[2]"),
+        (np.zeros(1, [("left", "<f8"), ("right", [("a", "u1")])])[0],
+         "record of 9: left 0 <f8 right 8 (a 0 |u1)"),
         (np.frombuffer(bytes(17), np.uint8)[1:].view(np.int64), None),
     ],
 )  # fmt: skip
@@ -196,7 +267,7 @@ from weft.agents.drivers.rank import warm_up
 from weft.switch.realtime.process import prepare
 assert run(Scenario(world="simulated", size_bytes=4096)).verified
 prepare()
-warm_up(["multicast"])
+warm_up()
 print("numba" in sys.modules)
 """
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from weft.agents.wire.compiled import compiled, inline, internal
-from weft.base.jit import Words, items_at
+from weft.base.jit import Words, items_at, memcpy
 
 BLOCK = 2048
 """Elements that are combined at a time."""
+ROOM_BYTES = 8 * BLOCK
 SUM, MINIMUM, MAXIMUM = range(3)
 
 
@@ -70,7 +71,7 @@ def combine(like: Any, rows: Words, count: int, out: int, op: int) -> None:
         result = items_at(out + offset, some, like.dtype)
         start = items_at(rows[0] + offset, some, like.dtype)
         if len(rows) == 1:
-            result[:] = start
+            memcpy(out + offset, rows[0] + offset, some * size)
             continue
         apply(result, start, items_at(rows[1] + offset, some, like.dtype), some, op)
         fours = (len(rows) - 2) // 4 * 4 + 2
@@ -138,16 +139,18 @@ def narrow(bits: Any, values: Any, small: Any, count: int, target: Any, brain: b
 
 @compiled
 def combine_halves(
-    rows: Words, count: int, out: int, op: int, ranks: int, brain: bool, wide: bool, wide_out: bool
-) -> None:
+    rows: Words, count: int, out: int, op: int, ranks: int, brain: bool, wide: bool, wide_out: bool,
+    room: int,
+) -> None:  # fmt: skip
     """Combine float16 (`brain`: bfloat16) vectors in float32, divide by `ranks`, and round once.
 
-    With `wide` the vectors are float32 already, with `wide_out` the result stays it.
+    With `wide` the vectors are float32 already, with `wide_out` the result stays it. `room` is the
+    address of `ROOM_BYTES` to work in.
     """
-    total_bits = np.empty(BLOCK, np.uint32)
-    total = total_bits.view(np.float32)
-    other_bits = np.empty(BLOCK, np.uint32)
-    other = other_bits.view(np.float32)
+    total_bits = items_at(room, BLOCK, np.uint32)
+    total = items_at(room, BLOCK, np.float32)
+    other_bits = items_at(room + 4 * BLOCK, BLOCK, np.uint32)
+    other = items_at(room + 4 * BLOCK, BLOCK, np.float32)
     for first in range(0, count, BLOCK):
         some = min(BLOCK, count - first)
         for row in range(len(rows)):
@@ -156,7 +159,7 @@ def combine_halves(
                 if row:
                     apply(total, total, values, some, op)
                 else:
-                    total[:some] = values
+                    memcpy(room, rows[row] + 4 * first, 4 * some)
                 continue
             halves = items_at(rows[row] + 2 * first, some, np.uint16)
             if row:
@@ -168,7 +171,7 @@ def combine_halves(
             for i in range(some):
                 total[i] /= np.float32(ranks)
         if wide_out:
-            items_at(out + 4 * first, some, np.float32)[:] = total[:some]
+            memcpy(out + 4 * first, room, 4 * some)
         else:
             target = items_at(out + 2 * first, some, np.uint16)
             narrow(total_bits, total, other, some, target, brain)

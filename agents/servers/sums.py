@@ -12,7 +12,14 @@ import numpy.typing as npt
 
 from weft.agents.collectives.dtypes import HALF_TYPES, average, dtype_of
 from weft.agents.collectives.names import OPS
-from weft.agents.servers.compiled_sums import MAXIMUM, MINIMUM, SUM, combine, combine_halves
+from weft.agents.servers.compiled_sums import (
+    MAXIMUM,
+    MINIMUM,
+    ROOM_BYTES,
+    SUM,
+    combine,
+    combine_halves,
+)
 from weft.base.errors import refuse
 
 DTYPES = (
@@ -77,9 +84,10 @@ class ReductionKind:
                 average(out[: count * self.item_bytes].view(self._type), ranks)
             return
         divisor = ranks if self.op == "average" else 1
+        room = np.empty(ROOM_BYTES, np.uint8)
         combine_halves(
             vectors, count, out.ctypes.data, self._code, divisor,
-            self.dtype == "bfloat16", partial, ranks == 0,
+            self.dtype == "bfloat16", partial, ranks == 0, room.ctypes.data,
         )  # fmt: skip
 
 

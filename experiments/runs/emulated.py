@@ -294,25 +294,13 @@ def testbed_of(
             )
         )
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
+            stack.enter_context(world)
             loaded = LoadableProgram(program)
-            started: list[_Gathering] = []
-
-            def start_ranks() -> None:
-                algorithm, repetition, _ = next(scenario.runs())
-                first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
-                started.append(
-                    _Gathering(world, launcher, scenario, first.name, first.operation, first.cast)
-                )
-
-            def end_ranks() -> None:
-                for each in started:
-                    each.close()
-
-            world.do_while_switches_start(start_ranks)
-            with ExitStack() as unless_up:
-                unless_up.callback(end_ranks)
-                stack.enter_context(world)
-                stack.push(unless_up.pop_all())
+            algorithm, repetition, _ = next(scenario.runs())
+            first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
+            launcher.wait_warm()  # until then it takes nothing, and could not be ended at once
+            early = _Gathering(world, launcher, scenario, first.name, first.operation, first.cast)
+            stack.callback(early.close)
             with world.blaming_the_dead():
                 controller = stack.enter_context(
                     Controller(
@@ -323,8 +311,7 @@ def testbed_of(
                     )
                 )
                 controller.apply(plan_of(controller.names, scenario, world.topology))
-            launcher.wait_warm()
-        yield EmulatedTestbed(scenario, world, controller, launcher, started[0])
+        yield EmulatedTestbed(scenario, world, controller, launcher, early)
     finally:
         with progress.stage("take_down", "Take down"):
             stack.close()

@@ -124,7 +124,7 @@ class EmulatedWorld:
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_limit_s = ready_limit_s
-        self._meanwhile = [meanwhile]
+        self._meanwhile = meanwhile
         self._record: RunRecord | None = run
         self._network: MininetNetwork | None = None
         self._switches: SwitchProcesses | None = None
@@ -133,10 +133,6 @@ class EmulatedWorld:
         self._signals = ExitStack()
         self._ready = False
         """Whether the switches have said that they are."""
-
-    def do_while_switches_start(self, do: Callable[[], None]) -> None:
-        """Have something done as soon as the hosts are there, before what ``meanwhile`` does."""
-        self._meanwhile.insert(0, do)
 
     def __enter__(self) -> "EmulatedWorld":
         """Bring everything up; return when all switches take P4Runtime connections."""
@@ -205,8 +201,7 @@ class EmulatedWorld:
                 self.link_mtu,
                 self.links,
             )
-        for do in self._meanwhile:
-            do()
+        self._meanwhile()
         switches.wait_until_ready(self._ready_limit_s)
         self._ready = True
 
