@@ -107,16 +107,17 @@ def _object_of(cache: Any, key: Any, codegen: Any) -> bytes:
 def _kind_of_type(kind: Any) -> str:
     """Return the kind of arguments of one of numba's types (`machine_code.kind_of`). Raises
     ValueError if it has none."""
-    if isinstance(kind, types.NoneType):
+    # Code for one value of an argument (a literal) has a type of its own, which is of its class.
+    if kind == types.none:
         return "none"
-    if isinstance(kind, types.Boolean):
+    if kind == types.boolean:
         return "bool"
     if kind == types.int64:
         return "int64"
-    if isinstance(kind, types.Record):
+    if type(kind) is types.Record:
         return kind_of_record(as_dtype(kind))
-    is_array = isinstance(kind, types.Array) and kind.layout == "C" and kind.aligned
-    if is_array and isinstance(kind.dtype, types.Integer | types.Float):
+    is_array = type(kind) is types.Array and kind.layout == "C" and kind.aligned
+    if is_array and type(kind.dtype) in (types.Integer, types.Float):
         return f"{kind.dtype.name}[{kind.ndim}]{'' if kind.mutable else ' readonly'}"
     raise ValueError(f"{kind} is kept by numba alone")
 

@@ -61,6 +61,17 @@ def first_of_many(count: int) -> int:
     return int(many[0]) + len(many)
 
 
+@JIT.compiled
+def chosen(number: int, negative: bool) -> int:
+    return -number if negative else number + 1
+
+
+@JIT.compiled
+def both_chosen(number: int) -> int:
+    """Calls a function with constants, for which numba makes code of its own."""
+    return 1000 * chosen(number, True) + chosen(number, False)
+
+
 def answers() -> list[object]:
     """What the functions above answer, for every kind of arguments."""
     words = np.arange(10, dtype=np.int64)
@@ -75,12 +86,13 @@ def answers() -> list[object]:
     return [
         total(words, 2, True), total(words[2:4], np.int64(2), False), before, call(),
         table.tolist(), larger(pair, 49), larger(pair, 50), pairs["right"].tolist(),
-        quotient(-7, 2),
+        quotient(-7, 2), both_chosen(3), chosen(5, True), chosen(5, False),
     ]  # fmt: skip
 
 
 RIGHT = [
     -1045, 5, 67, 1567, [[1, 2, 3], [110, 111, 112]], True, False, [[0, 0], [0, 2]], -4,
+    -2996, -5, 6,
 ]  # fmt: skip
 
 SCRIPT = """
@@ -122,7 +134,7 @@ def test_numba_is_not_imported_by_who_finds_machine_code(cache: Path) -> None:
 
 def test_what_is_not_whole_is_made_again(cache: Path) -> None:
     kept = kept_in(cache)
-    assert len(kept) == 5  # `fill` is of two kinds of arrays
+    assert len(kept) == 7  # `fill` is of two kinds of arrays
     for number, path in enumerate(kept):
         text = path.read_bytes()
         other = bytes([text[200] ^ 1])
