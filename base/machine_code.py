@@ -217,6 +217,11 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{function.__module__}.{function.__qualname__}"
 
 
+def has_own_name(name: str) -> bool:
+    """Return whether no other function has this full name, as those made by a function have."""
+    return "<" not in name
+
+
 class Compiled(Deferred):
     """A function that Python calls: its machine code, if that is kept, and else numba's function.
 
@@ -268,7 +273,7 @@ class Compiled(Deferred):
 
     def _load(self, kinds: Sequence[str | None]) -> "_Loaded | None":
         known = [kind for kind in kinds if kind is not None]
-        if len(known) != len(kinds):
+        if len(known) != len(kinds) or not has_own_name(self.name):
             return None
         found = None
         with suppress(MachineError):  # there can be no folder: numba's function says so

@@ -15,6 +15,7 @@ from typing import Any
 from weft.base.machine_code import (
     Kept,
     found_at,
+    has_own_name,
     keep,
     kind_of_record,
     llvm,
@@ -37,7 +38,7 @@ def watched(dispatcher: Any, name: str, folder: Callable[[], Path]) -> Any:
         name: the function's full name.
         folder: returns where machine code of its sources is.
     """
-    if hasattr(dispatcher, "_cache"):  # one that runs as plain Python has none
+    if hasattr(dispatcher, "_cache") and has_own_name(name):  # plain Python has no cache
         dispatcher._cache = _Watched(dispatcher._cache, name, folder)
     return dispatcher
 

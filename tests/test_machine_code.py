@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -59,6 +60,16 @@ def quotient(dividend: int, divisor: int) -> int:
 def first_of_many(count: int) -> int:
     many = np.arange(count)
     return int(many[0]) + len(many)
+
+
+def adding(number: int) -> Callable[[int], int]:
+    """Makes functions that all have one name."""
+
+    @JIT.compiled
+    def add(other: int) -> int:
+        return other + number
+
+    return add
 
 
 @JIT.compiled
@@ -179,6 +190,14 @@ from tests.test_machine_code import first_of_many
 print(first_of_many(7), "numba" in sys.modules)
 """
     assert [run(script, cache) for _ in range(2)] == ["7 True", "7 True"]
+
+
+def test_functions_that_a_function_makes_are_not_taken_for_each_other(cache: Path) -> None:
+    script = """
+from tests.test_machine_code import adding
+print(adding(1)(5), adding(2)(5))
+"""
+    assert [run(script, cache) for _ in range(2)] == ["6 7", "6 7"]
 
 
 def test_a_call_that_fails_is_no_other_threads(cache: Path) -> None:
