@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from weft.base.jit import Jit, Record, Words, record
-from weft.base.machine_code import Kept, bound, found_at, keep, kind_of, prepare
+from weft.base.machine_code import Kept, bound, found_at, keep, kind_of
 
 JIT = Jit("tests-kept", [Path(__file__)])
 
@@ -109,8 +109,9 @@ RIGHT = [
 SCRIPT = """
 import sys
 from tests import test_machine_code as here
+from weft.base.machine_code import prepare
 assert here.answers() == here.RIGHT, here.answers()
-here.prepare(here.total, here.np.zeros(1, here.np.int64), 1, True)
+prepare(here.total, here.np.zeros(1, here.np.int64), 1, True)
 print("numba" in sys.modules)
 """
 
@@ -287,8 +288,18 @@ def test_arguments_are_of_the_kinds_that_machine_code_takes(
     assert kind_of(value) == kind
 
 
-def test_what_is_no_function_of_numbas_needs_no_preparation() -> None:
-    prepare(len, "anything")
+def test_where_nothing_can_be_kept_preparation_says_so(tmp_path: Path) -> None:
+    tmp_path.chmod(0o777)
+    script = """
+from tests.test_machine_code import chosen
+from weft.base.errors import MachineError
+from weft.base.machine_code import prepare
+try:
+    prepare(chosen, 1, True)
+except MachineError as error:
+    print(error)
+"""
+    assert "cannot be used" in run(script, tmp_path)
 
 
 WHOLE = """

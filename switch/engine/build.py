@@ -19,7 +19,7 @@ from weft.base.machine_code import address_of, place_of
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.generate import generate
 from weft.switch.engine.layout import DROP_PORT
-from weft.switch.engine.native import JIT, SOURCE_DIGEST, use_cache_folder
+from weft.switch.engine.native import JIT
 from weft.switch.engine.program import Program
 from weft.switch.engine.reader import read_program
 from weft.switch.engine.tables import check_given_entries
@@ -76,7 +76,7 @@ def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
 
 def _place(content: str, suffix: str) -> Path:
     """Return the place in the cache folder of what is made of a content by this source code."""
-    key = hashlib.sha256(f"{SOURCE_DIGEST}{content}".encode()).hexdigest()[:24]
+    key = hashlib.sha256(f"{JIT.digest}{content}".encode()).hexdigest()[:24]
     return cache_dir() / "programs" / f"program_{key}.{suffix}"
 
 
@@ -142,7 +142,7 @@ def _build_compiled(program: Program, path: Path) -> Pipeline:
 
     from weft.base.numba_code import keep_callback
 
-    function = use_cache_folder(compile_pipeline)
+    function = JIT.in_folder(compile_pipeline)
     keep_callback(place, function)
     return Pipeline(program, path, function.address, True, function)
 

@@ -31,7 +31,6 @@ JIT = Jit(
 )
 """Division never raises. Arrays in compiled code are views of memory that Python owns: they are not
 reference-counted. The real-time loop is compiled with the engine."""
-SOURCE_DIGEST, use_cache_folder = JIT.digest, JIT.in_folder
 jit, inner, inline = JIT.compiled, JIT.internal, JIT.inline
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import gc
 import importlib.abc
 import importlib.machinery
@@ -14,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -243,18 +241,6 @@ def functions_of_checkout() -> dict[str, list[FunctionType]]:
             path = each.__code__.co_filename[len(f"{ROOT}/") :].removeprefix("src/weft/")
             found.setdefault(path, []).append(each)
     return found
-
-
-def load_machine_code() -> None:
-    """Load all that numba keeps of compiled functions, so that no child has to.
-
-    numba has no public name for what is in its cache; where that has changed, children load it.
-    """
-    dispatcher = import_module("numba.core.dispatcher").Dispatcher
-    for each in [each for each in gc.get_objects() if issubclass(type(each), dispatcher)]:
-        with contextlib.suppress(Exception):
-            for signature, *_ in each._cache._cache_file._load_index():
-                each.compile(signature)
 
 
 def put_in_place(functions: Iterable[FunctionType], path: str, source: str) -> None:

@@ -41,7 +41,6 @@ from tests.mutation.recording import (
 from tests.mutation.running import (
     Watch,
     functions_of_checkout,
-    load_machine_code,
     prepare,
     put_in_place,
     run_pytest,
@@ -316,7 +315,6 @@ def _serve(trials: Sequence[_Trial], processes: int, plain: bool, outcomes: Text
         nonlocal done
         by_name = {item.nodeid: item for item in items}
         functions = functions_of_checkout()
-        load_machine_code()
         gc.collect()
         gc.freeze()
 
