@@ -180,11 +180,11 @@ def test_processes_run_one_job_each_and_one_that_dies_takes_no_other_along(
     assert said(found["always"]).startswith("3 workers died of it")
 
 
-def test_workers_have_one_thread_and_no_ctrl_c(processes: Processes) -> None:
+def test_workers_have_one_thread_and_neither_ctrl_c_nor_hang_up(processes: Processes) -> None:
     assert processes.submit(os.getenv, "OPENBLAS_NUM_THREADS").result() == "1"
     blocked = processes.submit(signal.pthread_sigmask, signal.SIG_BLOCK, []).result()
-    assert signal.SIGINT in blocked
-    assert signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    assert blocked >= {signal.SIGINT, signal.SIGHUP}
+    assert not {signal.SIGINT, signal.SIGHUP} & signal.pthread_sigmask(signal.SIG_BLOCK, [])
 
 
 def test_processes_end_at_once_whatever_they_do() -> None:
@@ -335,11 +335,11 @@ seed = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20]
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_leaves_what_has_arrived_and_no_process(tmp_path: Path, number: int) -> None:
     with under_way(tmp_path, LONG, "local:2") as (process, children):
         assert len(children) >= 3
-        if number == signal.SIGINT:
+        if number in (signal.SIGINT, signal.SIGHUP):
             os.killpg(process.pid, number)  # as a terminal does
         else:
             process.send_signal(number)
@@ -354,6 +354,7 @@ def test_a_signal_leaves_what_has_arrived_and_no_process(tmp_path: Path, number:
         assert f"{there} of 20 points are in '{tmp_path}/out': go on with --resume" in errors
         assert (tmp_path / "out" / "results.json").exists()
         assert "Traceback" not in errors
+        assert "resource_tracker" not in errors
     assert there >= 2
 
 

@@ -193,14 +193,17 @@ def serving(*modules: str) -> Iterator[None]:
 
 @contextmanager
 def apart() -> Iterator[None]:
-    """Start processes and threads within the block that never get a Ctrl-C, which is blocked in
-    them for good, as whoever started them heeds it; and processes that do not import the main
-    module, of which they need nothing: it may be a script that would begin anew."""
-    resource_tracker.ensure_running()  # whose start would let it through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    """Start processes and threads within the block that never get a Ctrl-C or a hang-up of the
+    terminal, which are blocked in them for good, as whoever started them heeds these and they end
+    with it; and processes that do not import the main module, of which they need nothing: it may
+    be a script that would begin anew."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
     main = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
     try:
+        # It ignores a Ctrl-C, though not a hang-up, and its start lets a Ctrl-C through again.
+        resource_tracker.ensure_running()
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         yield
     finally:
         sys.modules["__main__"] = main
