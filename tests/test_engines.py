@@ -32,7 +32,7 @@ from tests.engines_support import (
     told,
     under_way,
 )
-from tests.system_support import ENVIRONMENT, wait_until
+from tests.system_support import ENVIRONMENT, WEFT, wait_until
 
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.progress import left_in_words
@@ -197,6 +197,43 @@ def test_processes_end_at_once_whatever_they_do() -> None:
     assert time.monotonic() - begun < 5
     assert isinstance(future.exception(), BrokenExecutor)
     wait_until(lambda: not Path(f"/proc/{pid}").exists(), "the worker to be gone")
+
+
+def test_an_interrupt_as_processes_start_leaves_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    new = Processes._new
+
+    def interrupted(self: Processes) -> Any:
+        if begun:
+            raise KeyboardInterrupt
+        pool = new(self)
+        begun.extend(pool._processes)
+        return pool
+
+    monkeypatch.setattr(Processes, "_new", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        Processes(2)
+    assert len(begun) == 1
+    wait_until(lambda: not Path(f"/proc/{begun[0]}").exists(), "the worker to be gone")
+
+
+def test_without_semaphores_there_are_no_workers(tmp_path: Path) -> None:
+    sweep(tmp_path)
+
+    def under_a_limit(*options: str) -> tuple[int, str, str]:
+        done = subprocess.run(
+            ["prlimit", "--fsize=16", *WEFT, "run", "sizes.toml", *options],
+            cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=300,
+        )  # fmt: skip
+        return done.returncode, done.stdout, done.stderr
+
+    status, output, errors = under_a_limit()
+    assert (status, "workers" in errors) == (2, False), errors  # nor are results written
+    assert len(re.findall(r"ring +ok|multicast +ok", output)) == 12
+    status, output, errors = under_a_limit("--on", "local:2")
+    assert (status, output) == (2, "")
+    assert "--on local:2: processes need POSIX semaphores" in errors
+    assert errors.endswith("or run points in this process: --on local:1\n")
 
 
 def test_results_are_the_same_in_processes_as_in_one(tmp_path: Path) -> None:

@@ -16,10 +16,12 @@ from concurrent.futures import (
 )
 from contextlib import contextmanager, suppress
 from multiprocessing import connection, forkserver, resource_tracker
+from multiprocessing.context import ForkServerContext
 from types import ModuleType
 from typing import Any, TypeVar
 
-from weft.base.errors import refuse
+from weft.base.errors import MachineError, refuse
+from weft.base.signals import signals_held
 from weft.experiments.engines.engine import Engine, Need, Workers
 from weft.experiments.runs.capacity import available_bytes
 
@@ -47,9 +49,15 @@ class Processes(Executor):
         self._pools: set[ProcessPoolExecutor] = set()
         self._lock = threading.Lock()
         self._ended = False
-        with serving():
-            for _ in range(count):
-                self._idle.put(self._new())
+        try:
+            with serving():
+                _wait_for_server(self._context)
+                for _ in range(count):
+                    with signals_held():  # so that `shutdown` knows all that was begun
+                        self._idle.put(self._new())
+        except BaseException:
+            self.shutdown()
+            raise
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Run a function in the next process that is free."""
@@ -118,6 +126,13 @@ class Local(Engine):
     @contextmanager
     def open(self, where: str, need: Need) -> Iterator[Workers]:
         count = self.count(where, need)
+        refuse(
+            not _has_semaphores(),
+            f"--on local{where}: processes need POSIX semaphores, and the system makes none: "
+            "/dev/shm is missing or full, or files may not grow to 32 bytes (ulimit -f); mend "
+            "that, or run points in this process: --on local:1",
+            MachineError,
+        )
         processes = Processes(count)
         try:
             yield Workers(processes, lambda: count)
@@ -128,7 +143,17 @@ class Local(Engine):
     def count(where: str, need: Need) -> int:
         """Return how many processes there are: as many as are asked for, or as fit on the cores and
         into the memory, but no more than points."""
-        return min(_asked(where) or fitting(need), max(1, need.points))
+        count = _asked(where) or (fitting(need) if _has_semaphores() else 1)
+        return min(count, max(1, need.points))
+
+
+def _has_semaphores() -> bool:
+    """Return whether the system makes semaphores, by which processes share a queue."""
+    try:
+        multiprocessing.get_context("fork").Semaphore()
+    except (ImportError, OSError):
+        return False
+    return True
 
 
 def fitting(need: Need) -> int:
@@ -151,6 +176,13 @@ def _asked(where: str) -> int | None:
         f"--on local{where}: write local, or local:N for 1 to 1024 processes, like local:8",
     )
     return int(count)
+
+
+def _wait_for_server(context: ForkServerContext) -> None:
+    """Return when the server that processes are forked from has loaded what they need."""
+    process = context.Process(target=os.getpid)
+    process.start()
+    process.join()
 
 
 def _begin() -> None:
