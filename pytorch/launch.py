@@ -47,10 +47,10 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     from torch.distributed import distributed_c10d
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from weft.pytorch import process_group
+    from weft.pytorch import process_group, session
     from weft.pytorch.fused import operators
 
-    process_group.prepare(settings, timeline)
+    session.prepare(settings, timeline)
     process_group.register()
     operators.register()
     given = distributed_c10d.init_process_group
@@ -111,9 +111,9 @@ def _print_error(error: BaseException) -> None:
 
 def _finish(settings: Settings, timeline: Timeline, status: int) -> None:
     """Write what was recorded; after success, serve the peers until all are done."""
-    from weft.pytorch import process_group
+    from weft.pytorch.session import open_session
 
-    shared = process_group.open_session()
+    shared = open_session()
     path = Path(settings.folder) / f"rank-{settings.rank}.json"
     if shared is None:
         timeline.write(path, {}, {}, set())

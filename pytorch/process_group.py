@@ -13,7 +13,6 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
@@ -28,21 +27,17 @@ from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError, RunError
 from weft.pytorch import tensors as memory_of
-from weft.pytorch.choices import Choices, choices_of
+from weft.pytorch.choices import Choices
 from weft.pytorch.errors import refuse
-from weft.pytorch.groups import Group, Network
+from weft.pytorch.groups import Group
 from weft.pytorch.meeting import Meeting
 from weft.pytorch.messages import Settings
-from weft.pytorch.tensors import Pool
+from weft.pytorch.session import Session, session
 from weft.pytorch.timeline import Operation, Timeline
+from weft.pytorch.work import Countdown, WeftWork
 
 NAME = "weft"
-BUFFERED_BYTES = 64 << 20
-"""The most bytes of messages that a process keeps for receives which have not come. A send beyond
-that waits for its receive."""
 MOST_TAG = (1 << 31) - 1
-FINISHERS = 8
-"""The most threads in which callbacks of futures run."""
 BARRIER_BYTES = 1
 
 _OPS: dict[Any, str] = {
@@ -55,144 +50,6 @@ _OPS: dict[Any, str] = {
     dist.ReduceOp.BOR: "bitwise-or",
     dist.ReduceOp.BXOR: "bitwise-xor",
 }
-
-
-class Session:
-    """What the groups of one process share: its network, its record, its threads."""
-
-    def __init__(self, settings: Settings, timeline: Timeline) -> None:
-        self.settings = settings
-        self.network = Network(settings)
-        self.timeline = timeline
-        self.choices = choices_of(settings.algorithms)
-        self.finishers = ThreadPoolExecutor(FINISHERS, "weft-results")
-        self.pool = Pool()
-        self.notes: set[str] = set()
-        self.buffered_bytes = 0
-        self.lock = threading.Lock()
-        self.stores: list[Any] = []
-        """The stores of all groups that there have been."""
-
-    def buffer(self, size_bytes: int) -> bool:
-        """Return whether there is room to keep so many bytes of messages."""
-        with self.lock:
-            if self.buffered_bytes + size_bytes > BUFFERED_BYTES:
-                return False
-            self.buffered_bytes += size_bytes
-            return True
-
-    def unbuffer(self, size_bytes: int) -> None:
-        """Give such room back."""
-        with self.lock:
-            self.buffered_bytes -= size_bytes
-
-
-_session: Session | None = None
-_prepared: tuple[Settings, Timeline] | None = None
-
-
-def prepare(settings: Settings, timeline: Timeline) -> None:
-    """Say what the groups of this process are made with."""
-    global _prepared
-    _prepared = settings, timeline
-
-
-def session() -> Session:
-    """Return what the groups of this process share; it is made when it is first asked for.
-
-    Raises:
-        InputError: the process was not started as a rank.
-        MachineError: its network cannot be opened.
-    """
-    global _session
-    if _session is None:
-        if _prepared is None:
-            raise InputError(
-                "backend weft: this process is no rank of a run; start the script by 'weft torch "
-                "run SCRIPT'"
-            )
-        _session = Session(*_prepared)
-    return _session
-
-
-def open_session() -> Session | None:
-    """Return what the groups of this process share, if there is any."""
-    return _session
-
-
-class WeftWork(dist._Work):
-    """An operation that was begun.
-
-    Args:
-        what: its name in messages.
-        timeout: how long `wait` waits if it is not told.
-        result: the tensors that it ends with.
-    """
-
-    def __init__(
-        self, what: str, timeout: timedelta, result: Sequence[torch.Tensor], timeline: Timeline
-    ) -> None:
-        super().__init__()
-        self.what = what
-        self._timeout_s = timeout.total_seconds()
-        self._result = list(result)
-        self._timeline = timeline
-        self._future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
-        self._ended = threading.Event()
-        self._error = ""
-        self._source = -1
-
-    def end(self, error: str = "", source: int = -1) -> None:
-        """Say that the operation has ended, in failure if there is an error."""
-        self._error, self._source = error, source
-        self._ended.set()
-        if error:
-            self._future.set_exception(RuntimeError(f"{self.what}: {error}"))
-        else:
-            self._future.set_result(self._result)
-
-    def wait(self, timeout: timedelta | None = None) -> bool:
-        """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
-        if not self._ended.is_set():
-            begun_ns = time.monotonic_ns()
-            seconds = timeout.total_seconds() if timeout else 0.0
-            over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
-            self._timeline.waited(begun_ns)
-            if not over:
-                raise RuntimeError(f"{self.what}: no end within {seconds or self._timeout_s:g} s")
-        if self._error:
-            raise RuntimeError(f"{self.what}: {self._error}")
-        return True
-
-    def synchronize(self) -> None:
-        """Wait for the end."""
-        self.wait()
-
-    def is_completed(self) -> bool:
-        """Return whether it has ended."""
-        return self._ended.is_set()
-
-    def is_success(self) -> bool:
-        """Return whether it has ended well."""
-        return self._ended.is_set() and not self._error
-
-    def exception(self) -> RuntimeError | None:
-        """Return what went wrong, if anything."""
-        return RuntimeError(f"{self.what}: {self._error}") if self._error else None
-
-    def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
-        """Return a future of the tensors that it ends with."""
-        return self._future
-
-    def result(self) -> list[torch.Tensor]:
-        """Return the tensors that it ends with."""
-        self.wait()
-        return self._result
-
-    def _source_rank(self) -> int:
-        return self._source
-
-    source_rank = _source_rank
 
 
 class WeftProcessGroup(dist.ProcessGroup):
@@ -534,7 +391,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Return a work that ends when all has ended that was called since `start_coalescing`."""
         gathered, self._gathered = self._gathered or [], None
         work, _ = self._begin("coalesced operations", [], [], None)
-        waits = _Countdown(len(gathered) + 1, work.end)
+        waits = Countdown(len(gathered) + 1, work.end)
         for each in gathered:
             each.get_future().add_done_callback(
                 lambda _, each=each: waits.one(str(each.exception() or ""))
@@ -1015,7 +872,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         own = np.empty(counts[self._rank] * given.itemsize, np.uint8)
         ends = np.cumsum([0, *counts]) * given.itemsize
         gathered = np.empty(total, np.uint8) if self._rank == root else buffer
-        waits = _Countdown(self._size if self._rank == root else 2, lambda error: self._later(
+        waits = Countdown(self._size if self._rank == root else 2, lambda error: self._later(
             lambda: self._finish_reduce(work, tensor, gathered, root, algorithm, begun, error)
         ))  # fmt: skip
 
@@ -1116,7 +973,7 @@ class WeftProcessGroup(dist.ProcessGroup):
                     memory_of.write(tensor, memory)
             self._end(work, "", begun, size, error)
 
-        waits = _Countdown(
+        waits = Countdown(
             len(sent) + len(received) + 1, lambda error: self._later(lambda: finish(error))
         )
         sending = []
@@ -1194,27 +1051,6 @@ class WeftProcessGroup(dist.ProcessGroup):
 
         self._group.receive(source, tag, memory, done)
         return work
-
-
-class _Countdown:
-    """Calls something once a number of things have ended, with the first error there was."""
-
-    def __init__(self, left: int, over: Callable[[str], None]) -> None:
-        self._left = left
-        self._over = over
-        self._error = ""
-        self._lock = threading.Lock()
-
-    def one(self, error: str) -> None:
-        """Take note that one of them has ended. The first error ends it all."""
-        with self._lock:
-            if self._left <= 0:
-                return
-            self._left = 0 if error else self._left - 1
-            self._error = error
-            over = self._left == 0
-        if over:
-            self._over(self._error)
 
 
 def _cut(memory: Bytes, tensors: Sequence[torch.Tensor]) -> list[Bytes]:

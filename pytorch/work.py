@@ -1,0 +1,107 @@
+"""The handle that torch gets of an operation that was begun."""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+
+from weft.pytorch.timeline import Timeline
+
+
+class WeftWork(dist._Work):
+    """An operation that was begun.
+
+    Args:
+        what: its name in messages.
+        timeout: how long `wait` waits if it is not told.
+        result: the tensors that it ends with.
+    """
+
+    def __init__(
+        self, what: str, timeout: timedelta, result: Sequence[torch.Tensor], timeline: Timeline
+    ) -> None:
+        super().__init__()
+        self.what = what
+        self._timeout_s = timeout.total_seconds()
+        self._result = list(result)
+        self._timeline = timeline
+        self._future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+        self._ended = threading.Event()
+        self._error = ""
+        self._source = -1
+
+    def end(self, error: str = "", source: int = -1) -> None:
+        """Say that the operation has ended, in failure if there is an error."""
+        self._error, self._source = error, source
+        self._ended.set()
+        if error:
+            self._future.set_exception(RuntimeError(f"{self.what}: {error}"))
+        else:
+            self._future.set_result(self._result)
+
+    def wait(self, timeout: timedelta | None = None) -> bool:
+        """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
+        if not self._ended.is_set():
+            begun_ns = time.monotonic_ns()
+            seconds = timeout.total_seconds() if timeout else 0.0
+            over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
+            self._timeline.waited(begun_ns)
+            if not over:
+                raise RuntimeError(f"{self.what}: no end within {seconds or self._timeout_s:g} s")
+        if self._error:
+            raise RuntimeError(f"{self.what}: {self._error}")
+        return True
+
+    def synchronize(self) -> None:
+        """Wait for the end."""
+        self.wait()
+
+    def is_completed(self) -> bool:
+        """Return whether it has ended."""
+        return self._ended.is_set()
+
+    def is_success(self) -> bool:
+        """Return whether it has ended well."""
+        return self._ended.is_set() and not self._error
+
+    def exception(self) -> RuntimeError | None:
+        """Return what went wrong, if anything."""
+        return RuntimeError(f"{self.what}: {self._error}") if self._error else None
+
+    def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
+        """Return a future of the tensors that it ends with."""
+        return self._future
+
+    def result(self) -> list[torch.Tensor]:
+        """Return the tensors that it ends with."""
+        self.wait()
+        return self._result
+
+    def _source_rank(self) -> int:
+        return self._source
+
+    source_rank = _source_rank
+
+
+class Countdown:
+    """Calls something once a number of things have ended, with the first error there was."""
+
+    def __init__(self, left: int, over: Callable[[str], None]) -> None:
+        self._left = left
+        self._over = over
+        self._error = ""
+        self._lock = threading.Lock()
+
+    def one(self, error: str) -> None:
+        """Take note that one of them has ended. The first error ends it all."""
+        with self._lock:
+            if self._left <= 0:
+                return
+            self._left = 0 if error else self._left - 1
+            self._error = error
+            over = self._left == 0
+        if over:
+            self._over(self._error)
