@@ -21,6 +21,7 @@ from weft.experiments.scenario.longest_path import (
     WINDOW_BYTES,
     LongestPath,
     control_timeout_ns,
+    held_ns,
     retransmit_timeout_ns,
 )
 from weft.experiments.scenario.options import from_options, said
@@ -73,7 +74,7 @@ def test_timeouts_follow_rate_delay_and_queue(
     bottleneck = retransmit_timeout_ns(path, marks=False, emulated=emulated)
     control = control_timeout_ns(path, emulated=emulated)
     idle_ns = 8 * delay_ns + 4 * (4174 + 62) * 8e9 / rate_bps
-    margin_ns = 10 * MS if emulated else 0
+    margin_ns = 10 * MS + held_ns(path) if emulated else 0
     assert data == pytest.approx(idle_ns + margin_ns + 24e9 * queue_bytes / rate_bps, abs=20)
     assert bottleneck == pytest.approx(idle_ns + margin_ns + 8e9 * queue_bytes / rate_bps, abs=20)
     assert idle_ns - 20 <= control

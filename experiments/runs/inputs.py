@@ -27,7 +27,7 @@ from weft.experiments.scenario.choices import PLACED
 from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import kinds_of, scheme_in
-from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath
+from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath, emulated_burst_ns
 from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
@@ -42,11 +42,6 @@ from weft.topo.reach import Reach
 FREEZE_TIMEOUTS = 8
 """For how many timeouts REPS keeps to paths that it knows to work. If there were fewer, it would
 try others before it has heard of these."""
-BURST_NS = 2_000_000
-BURST_BYTES = range(16_384, 65_536)
-"""How far ahead of its link a host of the emulated world sends, and how long it lets datagrams
-gather before it receives them, and the bytes that these are at least and at most: four of the
-largest packets, and what a NIC cuts into packets by itself."""
 MAX_GROUPS = 16
 """The most multicast groups of a run. A Linux socket may join 20
 (net.ipv4.igmp_max_memberships)."""
@@ -218,21 +213,12 @@ def _lanes_of(scenario: Scenario, algorithm: str) -> dict[int, dict[int, tuple[L
     return found
 
 
-def burst_ns(scenario: Scenario) -> int:
-    """Return how wide the bursts of a scenario's hosts are, in ns on their links."""
-    if scenario.world == "simulated":
-        return 0
-    least, most = (
-        size * 8 * 10**9 // scenario.rate_bps for size in (BURST_BYTES.start, BURST_BYTES.stop)
-    )
-    return min(max(BURST_NS, least), most)
-
-
 def transport_of(scenario: Scenario) -> TransportOptions:
     """Return the options of every host's transport."""
     scheme = scheme_in(scenario)
     path = LongestPath.of(scenario.network(), scenario.mtu)
     assert scenario.retransmit_timeout_ns is not None
+    burst_ns = 0 if scenario.world == "simulated" else emulated_burst_ns(scenario.rate_bps)
     options: dict[str, Any] = {
         "congestion": scenario.congestion,
         "recovery": scenario.recovery,
@@ -245,9 +231,9 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "control_timeout_ns": scenario.control_timeout_ns,
         # A packet must not wait to be acknowledged for longer than what is sent takes.
         "acknowledge_interval_ns": min(1_000_000, path.of_link_ns(WINDOW_BYTES)),
-        "burst_ns": burst_ns(scenario),
+        "burst_ns": burst_ns,
         # What bursts hold back at both ends and on the way is under way, too.
-        "window_bytes": WINDOW_BYTES + 4 * burst_ns(scenario) * scenario.rate_bps // (8 * 10**9),
+        "window_bytes": WINDOW_BYTES + 4 * burst_ns * scenario.rate_bps // (8 * 10**9),
         "explore_packets": math.ceil(path.bdp_packets),
         "freeze_ns": FREEZE_TIMEOUTS * scenario.retransmit_timeout_ns,
     }

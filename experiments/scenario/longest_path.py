@@ -22,6 +22,11 @@ because of that adds to the load. In virtual time nobody is late."""
 MACHINE_CONTROL_NS = 5_000_000
 """The same for messages that cost only a packet to repeat, and for which others wait with nothing
 else to do."""
+BURST_NS = 2_000_000
+BURST_BYTES = range(16_384, 65_536)
+"""How far ahead of its link a host of the emulated world sends, and twice as long as it lets
+datagrams gather before it receives them, and the bytes that this is at least and at most: four of
+the largest packets, and what a NIC cuts into packets by itself."""
 ROUNDS = 16
 """Over how many rounds DCTCP's estimate of marks is taken."""
 DEVIATIONS = 2
@@ -97,14 +102,30 @@ def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> 
     more than it must. A packet that waits in long queues of two switches may be sent twice.
     """
     longest = path.full_round_trip_ns if marks else path.bottleneck_round_trip_ns
-    return longest + (MACHINE_NS if emulated else 0)
+    return longest + (MACHINE_NS + held_ns(path) if emulated else 0)
+
+
+def emulated_burst_ns(rate_bps: int) -> int:
+    """Return how wide bursts of the emulated world's hosts are, in ns on their links."""
+    least, most = (
+        size * 8 * 1_000_000_000 // rate_bps for size in (BURST_BYTES.start, BURST_BYTES.stop)
+    )
+    return min(max(BURST_NS, least), most)
+
+
+def held_ns(path: LongestPath) -> int:
+    """Return for how long the emulated world's hosts may hold a packet and its acknowledgement back
+    together: at each end they gather for half a burst, and half of one is ahead of them on the
+    link."""
+    return 2 * emulated_burst_ns(path.rate_bps)
 
 
 def control_timeout_ns(path: LongestPath, *, emulated: bool) -> int:
     """Return the timeout of barriers, of READ requests and of other messages that are cheap to
     repeat: a round trip in which they and their acknowledgements each follow a packet of data."""
     there_and_back = 2 * (path.switches + 1) * path.of_link_ns(path.packet_bytes)
-    return there_and_back + 2 * path.delay_ns + (MACHINE_CONTROL_NS if emulated else 0)
+    late_ns = MACHINE_CONTROL_NS + held_ns(path) if emulated else 0
+    return there_and_back + 2 * path.delay_ns + late_ns
 
 
 @dataclass(frozen=True)
