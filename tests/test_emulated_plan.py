@@ -12,7 +12,7 @@ from tests.changed_links import with_link
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import TransportOptions
 from weft.base.errors import InputError, MachineError
-from weft.experiments.runs.inputs import burst_ns
+from weft.experiments.scenario.longest_path import emulated_burst_ns
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.realtime.config import read_config
 from weft.topo.clos import fat_tree, leaf_spine, single
@@ -90,7 +90,7 @@ def test_tbf_takes_the_largest_frame_and_makes_up_for_late_timers() -> None:
 @pytest.mark.parametrize("rate_bps", [10**6, 10**7, 10**8, 10**9])
 def test_a_host_may_send_at_once_what_its_transport_does(rate_bps: int) -> None:
     widest = Scenario(rate_bps=rate_bps)
-    at_once_ns = burst_ns(widest) + TransportOptions().pacing_credit_ns
+    at_once_ns = emulated_burst_ns(widest.rate_bps) + TransportOptions().pacing_credit_ns
     frame_bytes = widest.mtu + FRAME_OVERHEAD_BYTES
     assert host_burst_bytes(rate_bps, 9000) >= rate_bps * at_once_ns // (8 * 10**9) + frame_bytes
 
