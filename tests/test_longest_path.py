@@ -21,6 +21,7 @@ from weft.experiments.scenario.longest_path import (
     WINDOW_BYTES,
     LongestPath,
     control_timeout_ns,
+    emulated_burst_ns,
     held_ns,
     retransmit_timeout_ns,
 )
@@ -115,6 +116,19 @@ def test_the_emulated_world_has_a_floor_and_its_prediction_the_same_times() -> N
     assert Scenario(rate_bps=10**10, world="simulated").retransmit_timeout_ns != (
         emulated.retransmit_timeout_ns
     )
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "burst_ns"),
+    [(5_000_000, 26_214_400), (100_000_000, 2_000_000), (10**9, 524_288), (10**10, 52_428)],
+)
+def test_the_emulated_world_counts_what_bursts_hold_back(rate_bps: int, burst_ns: int) -> None:
+    path = LongestPath(3, rate_bps, 4000, 1 << 20, 4174)
+    assert emulated_burst_ns(rate_bps) == burst_ns
+    for name, late_ns in ((retransmit_timeout_ns, 10 * MS), (control_timeout_ns, 5 * MS)):
+        more: dict[str, Any] = {"marks": True} if name is retransmit_timeout_ns else {}
+        added_ns = name(path, emulated=True, **more) - name(path, emulated=False, **more)
+        assert added_ns == late_ns + 2 * burst_ns
 
 
 def test_both_are_options_of_scenarios_and_told_by_reports() -> None:

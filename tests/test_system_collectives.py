@@ -49,8 +49,8 @@ def check_verified(runs: list[Run]) -> None:
 
 
 def test_nothing_is_sent_twice_where_nothing_is_lost_on_slow_links() -> None:
-    """There hosts hold small messages and acknowledgements back for long, as their bursts take
-    long: with timeouts that did not count this, eight messages were always sent twice."""
+    """On slow links hosts hold small messages and acknowledgements back for long, as their bursts
+    take long: with timeouts that did not count this, eight messages were always sent twice."""
     asked = {"collective": "allreduce", "algorithms": ("ring",), "size_bytes": 256 << 10}
     single = {"topology": "single", "leaves": None, "spines": None, "hosts_per_leaf": 8}
     [[one]] = on_one_network({**asked, **single}, rate_bps=5_000_000)

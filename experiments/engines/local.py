@@ -126,14 +126,14 @@ class Local(Engine):
     @contextmanager
     def open(self, where: str, need: Need) -> Iterator[Workers]:
         count = self.count(where, need)
-        refuse(
-            not _has_semaphores(),
-            f"--on local{where}: processes need POSIX semaphores, and the system makes none: "
-            "/dev/shm is missing or full, or files may not grow to 32 bytes (ulimit -f); mend "
-            "that, or run points in this process: --on local:1",
-            MachineError,
-        )
-        processes = Processes(count)
+        try:
+            processes = Processes(count)
+        except (ImportError, OSError) as error:
+            raise MachineError(
+                f"--on local{where}: no processes can be started ({error}); they need POSIX "
+                "semaphores, so see whether /dev/shm is missing or full, or files may not grow to "
+                "32 bytes (ulimit -f); or run points in this process: --on local:1"
+            ) from None
         try:
             yield Workers(processes, lambda: count)
         finally:
@@ -229,10 +229,11 @@ def apart() -> Iterator[None]:
     terminal, which are blocked in them for good, as whoever started them heeds these and they end
     with it; and processes that do not import the main module, of which they need nothing: it may
     be a script that would begin anew."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [])
     main = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
     try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGHUP])
+        sys.modules["__main__"] = ModuleType("__main__")
         # It ignores a Ctrl-C, though not a hang-up, and its start lets a Ctrl-C through again.
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])

@@ -24,9 +24,9 @@ MACHINE_CONTROL_NS = 5_000_000
 else to do."""
 BURST_NS = 2_000_000
 BURST_BYTES = range(16_384, 65_536)
-"""How far ahead of its link a host of the emulated world sends, and twice as long as it lets
-datagrams gather before it receives them, and the bytes that this is at least and at most: four of
-the largest packets, and what a NIC cuts into packets by itself."""
+"""How far ahead of its link a host of the emulated world sends, and the bytes that this is at least
+and at most: four of the largest packets, and what a NIC cuts into packets by itself. Datagrams may
+gather for half as long before a host receives them."""
 ROUNDS = 16
 """Over how many rounds DCTCP's estimate of marks is taken."""
 DEVIATIONS = 2
@@ -114,9 +114,10 @@ def emulated_burst_ns(rate_bps: int) -> int:
 
 
 def held_ns(path: LongestPath) -> int:
-    """Return for how long the emulated world's hosts may hold a packet and its acknowledgement back
-    together: at each end they gather for half a burst, and half of one is ahead of them on the
-    link."""
+    """Return for how long the emulated world's hosts hold a packet and its acknowledgement back
+    together, typically: at each end they gather for up to half a burst, and on average half of one
+    is ahead of them on the link. The most are three bursts; what a loaded machine may add covers
+    a part of it, and measured round trips lengthen the timeout."""
     return 2 * emulated_burst_ns(path.rate_bps)
 
 
