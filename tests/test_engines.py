@@ -233,7 +233,9 @@ def test_without_semaphores_there_are_no_workers(tmp_path: Path) -> None:
     assert len(re.findall(r"ring +ok|multicast +ok", output)) == 12
     status, output, errors = under_a_limit("--on", "local:2")
     assert (status, output) == (2, "")
-    told = r"--on local:2: no processes can be started \(\[Errno \d+\] [\w ]+\); they need POSIX sem"
+    told = (
+        r"--on local:2: no processes can be started \(\[Errno \d+\] [\w ]+\); they need POSIX sem"
+    )
     assert re.search(told, errors)  # which number it is depends on the C library
     assert errors.endswith("or run points in this process: --on local:1\n")
     status, output, _ = under_a_limit("--on", "local:1")
