@@ -3,9 +3,11 @@ results must be."""
 
 from __future__ import annotations
 
+import gc
 from collections import Counter, defaultdict
 from itertools import pairwise
 from typing import Any
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -174,6 +176,20 @@ def test_what_tiles_compute_does_not_depend_on_how_they_are_cut(name: str) -> No
         results.add(tuple(result.tobytes() for result in by_hand(operator, 0)))
         assert all(tile.memory_bytes > tile.size_bytes for tile in operator.tiles(0))
     assert len(flops) == len(results) == 1
+
+
+@EACH
+def test_an_operator_is_gone_with_its_last_reference(name: str) -> None:
+    """Its weights may be gigabytes, of which the garbage collector knows nothing."""
+    operator = OPERATORS[name](small(name), 2, seed=0)
+    check(operator)
+    gone = ref(operator)
+    gc.disable()
+    try:
+        del operator
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def test_flops_are_those_of_the_textbook() -> None:

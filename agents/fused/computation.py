@@ -5,7 +5,6 @@ gathered, and what has landed: of operators that add, a part by each rank. An op
 adds nor finishes lets tiles land in the result.
 """
 
-import gc
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -124,9 +123,6 @@ class Computation:
 @lru_cache(maxsize=2)  # fused and unfused alike, and with sums by switches
 def operator_of(name: str, sizes: Sizes, ranks: int, seed: int) -> Operator:
     """Return an operator, which keeps what it has made. Raises InputError for bad sizes."""
-    # Operators are in circles of references, and their weights may be gigabytes, of which the
-    # collector knows nothing.
-    gc.collect()
     return operator_named(name)(sizes, ranks, seed)
 
 

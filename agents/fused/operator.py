@@ -9,10 +9,11 @@ of seed, operation and place, so every rank can check its result by itself, agai
 computation that knows no tiles.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from weakref import WeakMethod
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ import numpy.typing as npt
 from weft.agents.fused.tasks import REMOTE_FIRST
 from weft.base.errors import refuse
 
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 Floats = npt.NDArray[np.float32]
 
 ITEM_BYTES = 4
@@ -86,6 +89,26 @@ class Input(NamedTuple):
     size_bytes: int
 
 
+def remembered(
+    method: Callable[Arguments, Result], most: int | None = None
+) -> Callable[Arguments, Result]:
+    """Return an object's method that remembers what it returned, by its arguments, as
+    ``functools.lru_cache`` does, but without a reference to the object.
+
+    So an operator that keeps it is in no circle of references, and its weights, which may be
+    gigabytes, go when the operator does, not when the garbage collector looks for circles.
+    """
+    reference = WeakMethod(cast(Callable[..., Result], method))
+
+    @lru_cache(maxsize=most)
+    def found(*arguments: Any) -> Result:
+        own = reference()
+        assert own is not None, "the operator that remembers is gone"
+        return own(*arguments)
+
+    return cast(Callable[Arguments, Result], found)
+
+
 class Operator:
     """A fused operator on some ranks.
 
@@ -109,7 +132,7 @@ class Operator:
     def __init__(self, sizes: Sizes, ranks: int, seed: int) -> None:
         self.sizes, self.ranks, self.seed = sizes, ranks, seed
         self.check()
-        self.tiles = cache(self._tiles)
+        self.tiles = remembered(self._tiles)
         self.inputs: tuple[Input, ...] = ()
 
     # -- what a subclass says

@@ -1,8 +1,6 @@
 """What operators have in common that add products of matrices which are split along the dimension
 that is summed over: each rank's product has all rows, and each rank owns some rows of the sum."""
 
-from functools import cache, lru_cache
-
 import numpy as np
 
 from weft.agents.fused.operator import (
@@ -12,6 +10,7 @@ from weft.agents.fused.operator import (
     Tile,
     divided,
     flat,
+    remembered,
     rows_of_tile,
 )
 from weft.agents.fused.tasks import cut
@@ -41,8 +40,8 @@ class SplitProduct(Operator):
         self._all_rows: int = getattr(sizes, self.rows)
         self._rows: int = divided(self._all_rows, ranks, self.rows.replace("_", "-"), "ranks")
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, TILES, "rows of a rank")
-        self._factor = lru_cache(maxsize=4 * ranks)(self._make_factor)
-        self._sums = cache(self._make_sums)
+        self._factor = remembered(self._make_factor, most=4 * ranks)
+        self._sums = remembered(self._make_sums)
 
     def most_tiles(self) -> int:
         return self.ranks * self._all_rows // self._tile_rows

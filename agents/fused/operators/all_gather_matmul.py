@@ -1,8 +1,6 @@
 """The Allgather of a matrix that is split by rows, and its product with a matrix of each rank:
 `fused_all_gather_matmul` of PyTorch's asynchronous tensor parallelism."""
 
-from functools import cache
-
 import numpy as np
 
 from weft.agents.fused.operator import (
@@ -14,6 +12,7 @@ from weft.agents.fused.operator import (
     Tile,
     divided,
     flat,
+    remembered,
     rows_of_tile,
 )
 from weft.agents.fused.tasks import LOCAL_FIRST, cut
@@ -37,8 +36,8 @@ class AllGatherMatmul(Operator):
         self._columns = divided(sizes.width, ranks, "width", "ranks")
         self._rows = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, TILES, "rows of a rank")
-        self._left = cache(self._make_left)
-        self._right = cache(self._make_right)
+        self._left = remembered(self._make_left)
+        self._right = remembered(self._make_right)
 
     def __init__(self, sizes: Sizes, ranks: int, seed: int) -> None:
         super().__init__(sizes, ranks, seed)

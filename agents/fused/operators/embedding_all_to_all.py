@@ -4,8 +4,6 @@ It is the embedding operator of a DLRM (arXiv 1906.00091): tables are split over
 too. Each rank looks up its tables for all samples, and their owners get the sums.
 """
 
-from functools import cache
-
 import numpy as np
 import numpy.typing as npt
 
@@ -17,6 +15,7 @@ from weft.agents.fused.operator import (
     Tile,
     divided,
     flat,
+    remembered,
     rows_of_tile,
 )
 from weft.agents.fused.tasks import cut
@@ -38,8 +37,8 @@ class EmbeddingAllToAll(Operator):
         self._rows = divided(sizes.batch_size, ranks, "batch-size", "ranks")
         tiles = max(1, TILES // self._own_tables)
         self._tile_rows = rows_of_tile(sizes.tile_rows, self._rows, tiles, "samples of a rank")
-        self._weights = cache(self._make_weights)
-        self._indices = cache(self._make_indices)
+        self._weights = remembered(self._make_weights)
+        self._indices = remembered(self._make_indices)
 
     def _tiles(self, rank: int) -> tuple[Tile, ...]:
         sizes, row_bytes = self.sizes, self.sizes.width * ITEM_BYTES

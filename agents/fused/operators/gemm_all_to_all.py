@@ -8,7 +8,6 @@ replicated by the switches.
 """
 
 from collections import Counter, defaultdict
-from functools import cache
 from itertools import zip_longest
 
 import numpy as np
@@ -23,6 +22,7 @@ from weft.agents.fused.operator import (
     Tile,
     divided,
     flat,
+    remembered,
 )
 from weft.agents.fused.tasks import cut
 from weft.base.errors import refuse
@@ -83,15 +83,15 @@ class GemmAllToAll(Operator):
         chosen = np.argsort(-drawn, axis=1, kind="stable")[:, : sizes.top_k]
         self._routes: IntArray = np.sort(chosen, axis=1)
         """The experts of each token, int64 [batch, top_k], ascending."""
-        self._weights = cache(self._make_weights)
-        self._tokens = cache(self._make_tokens)
+        self._weights = remembered(self._make_weights)
+        self._tokens = remembered(self._make_tokens)
         self._gates = self.numbers(_GATES, shape=(sizes.batch_size, sizes.experts), most=1) + 2
         self._loads: list[int] = np.bincount(
             self._routes.reshape(-1), minlength=sizes.experts
         ).tolist()
         """The tokens of each expert."""
-        self._routed = cache(self._find_routed)
-        self._runs = cache(self._find_runs)
+        self._routed = remembered(self._find_routed)
+        self._runs = remembered(self._find_runs)
 
     def _find_routed(self, owner: int, expert: int) -> IntArray:
         """Return the tokens of an owner that go to an expert, ascending."""
