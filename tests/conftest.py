@@ -11,7 +11,7 @@ from typing import IO
 
 import pytest
 from hypothesis import HealthCheck, settings
-from tests.tiers import TIERS, is_in
+from tests.tiers import LONG, TIERS, is_in
 
 settings.register_profile(
     "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep the tests of the tier. Where several processes share them, files with system tests come
-    last."""
+    last, and those that take long first, so that no process waits long for another's file."""
     tier = config.getoption("tier")
     left_out = [item for item in items if not is_in(tier, item)]
     if left_out:
@@ -49,7 +49,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
         last = {item.path for item in items if is_system(item)}
-        items.sort(key=lambda item: item.path in last)
+        items.sort(key=lambda item: (item.path in last, item.path.stem not in LONG))
 
 
 def _lock(file: IO[str], how: int) -> None:
