@@ -69,21 +69,17 @@ def with_interface(text: str) -> str:
 @cache
 def reference() -> str:
     """Return a chapter for each part. Raises MachineError where griffe is not installed."""
+    package = _package()
     lines: list[str] = []
     for part, names in PARTS:
         lines += ["", f"## {part}", ""]
         for name in names:
-            lines += _about(_object(name))
+            lines += _about(package[name])
     return "\n".join(lines) + "\n\n"
 
 
-def _object(name: str) -> Any:
-    module, _, last = name.rpartition(".")
-    return _loader().load(f"weft.{module}")[last]
-
-
-@cache
-def _loader() -> Any:
+def _package() -> Any:
+    """Return all of `weft` as griffe reads it, which takes seconds."""
     try:
         import griffe
     except ImportError:
@@ -92,11 +88,12 @@ def _loader() -> Any:
             "./weft setup installs it, or pip install griffelib"
         ) from None
     logging.getLogger("griffe").setLevel(logging.ERROR)
-    return griffe.GriffeLoader(
+    loader = griffe.GriffeLoader(
         search_paths=[CHECKOUT / "src"],
         docstring_parser="google",
         docstring_options={"warnings": False},
     )
+    return loader.load("weft", try_relative_path=False)  # there is a ./weft, too
 
 
 def _about(one: Any) -> Iterator[str]:
