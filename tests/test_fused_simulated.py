@@ -3,6 +3,8 @@ parts."""
 
 from __future__ import annotations
 
+import gc
+import weakref
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +31,8 @@ from weft.experiments.fused.names import (
 from weft.experiments.report import render
 from weft.experiments.results.results import Results, Run
 from weft.experiments.runs.alone import Alone, communication_ns, compared, slowed
+from weft.experiments.runs.inputs import program_of
+from weft.experiments.runs.simulation import simulate
 
 EACH = pytest.mark.parametrize("name", [*OPERATORS])
 KINDS = (UNFUSED, FUSED, COMMUNICATION)
@@ -68,6 +72,30 @@ def test_every_algorithm_is_verified(name: str) -> None:
         assert each.fused is not None
         assert each.fused.clock == "modelled"
         assert each.fidelity.verdict == "ok", each.fidelity.reasons
+
+
+def test_an_operator_is_gone_once_two_others_have_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its weights may be gigabytes, of which the garbage collector knows nothing."""
+    made: dict[str, weakref.ref[Operator]] = {}
+    make = Operator.__init__
+
+    def watched(self: Operator, *asked: Any) -> None:
+        made[self.name] = weakref.ref(self)
+        make(self, *asked)
+
+    monkeypatch.setattr(Operator, "__init__", watched)
+    gc.disable()
+    try:
+        for name in (*OPERATORS, *OPERATORS):
+            scenario = simulated(name)
+            for algorithm in scenario.algorithms:
+                one = simulate(scenario, program_of(scenario), algorithm, 0, lambda fraction: None)
+                assert one.verified, one.error
+            del scenario
+        left = {name for name, reference in made.items() if reference() is not None}
+    finally:
+        gc.enable()
+    assert left == {*list(OPERATORS)[-2:]}
 
 
 @EACH
