@@ -49,7 +49,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if is_in(tier, item)]
     if PROCESS is not None:
         last = {item.path for item in items if is_system(item)}
-        items.sort(key=lambda item: (item.path in last, item.path.stem not in LONG))
+        slow = {item.path for item in items if item.get_closest_marker("slow") is not None}
+        items.sort(
+            key=lambda item: (
+                item.path in last, item.path not in slow, item.path.stem not in LONG,
+            )
+        )  # fmt: skip
 
 
 def _lock(file: IO[str], how: int) -> None:
