@@ -1,8 +1,8 @@
 """The tiers of tests: what ``./weft test --fast`` leaves out, and what only ``--all`` runs.
 
 *fast* takes two minutes on two processors: no system test, and no file of `LONG`. *whole* is what
-``./weft test`` runs, in a quarter of an hour: all but the tests that are marked ``slow``, which are
-the tier *slow*. *all* is everything, as continuous integration runs it.
+``./weft test`` runs, and is to take a quarter of an hour: all but the tests that are marked
+``slow``, which are the tier *slow*. *all* is everything, as continuous integration runs it.
 """
 
 from __future__ import annotations
