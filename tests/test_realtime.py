@@ -20,8 +20,7 @@ from tests.realtime_support import ROOT, needs_namespaces
 from weft.base.errors import InputError
 from weft.switch.engine.memory import rows
 from weft.switch.realtime.config import config_of, read_config
-from weft.switch.realtime.loop import HISTOGRAM, Durations, count_duration
-from weft.switch.realtime.ports import lateness
+from weft.switch.realtime.durations import HISTOGRAM, Durations, count_duration, lateness
 from weft.switch.realtime.process import SwitchProcess
 
 

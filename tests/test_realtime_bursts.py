@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from weft.switch.engine.memory import rows
-from weft.switch.realtime.loop import FORGOTTEN, LoopRecord, SocketRecord, record_burst
+from weft.switch.realtime.layout import LoopRecord, SocketRecord
+from weft.switch.realtime.loop import FORGOTTEN, record_burst
 
 RATE_BPS = 100_000_000
 FRAME_BYTES = 1_250

@@ -41,7 +41,7 @@ from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.engine.control import Exact, Lpm, MemberTarget
 from weft.switch.engine.memory import rows
 from weft.switch.realtime import bare
-from weft.switch.realtime.loop import Timespec
+from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_port
 from weft.topo.fabric_program import BMV2_AGGREGATION_VALUES, fabric_macros, fabric_program
 from weft.topo.interfaces import SYSCTLS

@@ -12,17 +12,9 @@ from weft.base.deferred import external
 from weft.base.jit import Record, record
 from weft.switch.engine.memory import rows
 from weft.switch.engine.native import jit
-from weft.switch.realtime.loop import (
-    BATCH,
-    MSG_DONTWAIT,
-    TIMESPEC_BYTES,
-    IoVector,
-    Timespec,
-    _recvmmsg,
-    _sendmmsg,
-    clock,
-)
+from weft.switch.realtime.layout import BATCH, TIMESPEC_BYTES, IoVector, Timespec
 from weft.switch.realtime.ports import messages
+from weft.switch.realtime.system_calls import MSG_DONTWAIT, clock, recvmmsg, sendmmsg
 
 FRAME_BYTES = 10_240
 COUNTER_BYTES = 32
@@ -89,12 +81,12 @@ def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> 
         while True:
             for i in range(BATCH):
                 vectors[i].length = FRAME_BYTES
-            count = _recvmmsg(source, headers.ctypes.data, BATCH, MSG_DONTWAIT, 0)
+            count = recvmmsg(source, headers.ctypes.data, BATCH, MSG_DONTWAIT, 0)
             if count <= 0:
                 break
             for i in range(count):
                 vectors[i].length = headers[i].length & 0xFFFFFFFF
-            _sendmmsg(target, headers.ctypes.data, count, MSG_DONTWAIT)
+            sendmmsg(target, headers.ctypes.data, count, MSG_DONTWAIT)
 
 
 @jit
@@ -144,6 +136,6 @@ def generate(
                 last_ns = clock(time)
             _nanosleep(time + TIMESPEC_BYTES, 0)
             continue
-        sent = _sendmmsg(socket, headers.ctypes.data, burst, 0)
+        sent = sendmmsg(socket, headers.ctypes.data, burst, 0)
         if sent > 0:
             state.sent += sent

@@ -1,4 +1,4 @@
-"""AF_PACKET sockets of the ports, and the memory of the packet loop."""
+"""AF_PACKET sockets of the ports, and the memory of the packet layout."""
 
 import contextlib
 import os
@@ -15,7 +15,8 @@ from weft.base.errors import MachineError
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import NONE
 from weft.switch.engine.memory import rows
-from weft.switch.realtime import loop
+from weft.switch.realtime import layout
+from weft.switch.realtime.system_calls import EVENT_BYTES, POLLIN
 
 ETH_P_ALL = 3
 SOL_PACKET = 263
@@ -92,9 +93,9 @@ def _bound(port: socket.socket, interface: str, protocol: int) -> socket.socket:
 
 
 def messages(vectors: Any, each: int) -> Any:
-    """Return rows of `loop.MessageHeader`, each of which has the next ``each`` rows of
-    `loop.IoVector`."""
-    made = rows(loop.MessageHeader, len(vectors) // each)
+    """Return rows of `MessageHeader`, each of which has the next ``each`` rows of
+    `layout.IoVector`."""
+    made = rows(layout.MessageHeader, len(vectors) // each)
     made.vectors = vectors.ctypes.data + each * vectors.itemsize * np.arange(len(made))
     made.vector_count = each
     return made
@@ -130,17 +131,17 @@ class PortSockets:
         except BaseException:
             self.close()
             raise
-        self.rows = rows(loop.SocketRecord, max(len(ports), 1))
+        self.rows = rows(layout.SocketRecord, max(len(ports), 1))
         self.io = self._make_io(dataplane, coalesce_ns)
 
-    def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> loop.LoopRecord:
+    def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> layout.LoopRecord:
         count = len(self.ports)
         descriptors = [*(port.fileno() for port in self.receivers), self.event]
         numbers = np.zeros(max(descriptors) + 1, np.int64)
         for number, descriptor in enumerate(descriptors):
             self._readiness.register(descriptor, select.EPOLLIN)
             numbers[descriptor] = number
-        watched = np.array([self._readiness.fileno(), self.event]) | loop.POLLIN << 32
+        watched = np.array([self._readiness.fileno(), self.event]) | POLLIN << 32
         for i, (switch, port, _) in enumerate(self.ports):
             words = dataplane.ports[switch * dataplane.port_count + port]
             words.driver = i
@@ -149,27 +150,27 @@ class PortSockets:
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
         self.rows.line = NONE
-        receive_vectors = rows(loop.IoVector, loop.BATCH)
+        receive_vectors = rows(layout.IoVector, layout.BATCH)
         receive = messages(receive_vectors, 1)
-        control = rows(loop.ControlMessage, loop.BATCH)
-        receive.control = control.ctypes.data + control.itemsize * np.arange(loop.BATCH)
-        send_vectors = rows(loop.IoVector, 2 * loop.BATCH)
+        control = rows(layout.ControlMessage, layout.BATCH)
+        receive.control = control.ctypes.data + control.itemsize * np.arange(layout.BATCH)
+        send_vectors = rows(layout.IoVector, 2 * layout.BATCH)
         arrays = {
             "poll": watched,
-            "ready": np.zeros((count + 1) * loop.EVENT_BYTES, np.uint8),
+            "ready": np.zeros((count + 1) * EVENT_BYTES, np.uint8),
             "numbers": numbers,
             "sockets": self.rows,
             "receive": receive,
             "receive_vectors": receive_vectors,
-            "receive_buffers": np.full(loop.BATCH, NONE),
+            "receive_buffers": np.full(layout.BATCH, NONE),
             "control": control,
             "send": messages(send_vectors, 2),
             "send_vectors": send_vectors,
             "pending": np.zeros(max(count, 1), np.int64),
-            "times": rows(loop.Timespec, 2),
+            "times": rows(layout.Timespec, 2),
         }
         self._kept += arrays.values()
-        io: loop.LoopRecord = rows(loop.LoopRecord, 1)[0]
+        io: layout.LoopRecord = rows(layout.LoopRecord, 1)[0]
         io.socket_count, io.coalesce_ns = count, coalesce_ns
         io.readiness = self._readiness.fileno()
         for name, array in arrays.items():
@@ -210,16 +211,3 @@ class PortSockets:
             list(at_once.map(socket.socket.close, sockets))
         self._readiness.close()
         os.close(self.event)
-
-
-def lateness(histogram: NDArray[np.int64], fraction: float) -> int:
-    """Return a quantile, in ns, of a histogram that ``loop.count_duration`` filled: the upper end
-    of its bucket."""
-    total = int(histogram.sum())
-    if total == 0:
-        return 0
-    bucket = int(np.searchsorted(np.cumsum(histogram), fraction * total))
-    if bucket < 32:
-        return bucket
-    exponent = bucket // 16 - 1
-    return ((bucket % 16) + 17 << exponent) - 1

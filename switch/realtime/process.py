@@ -18,8 +18,10 @@ from weft.switch.engine.state import SwitchControl
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import ProcessConfig
+from weft.switch.realtime.durations import Durations, lateness
+from weft.switch.realtime.layout import BATCH
 from weft.switch.realtime.notifier import Notifier, PacketsOut
-from weft.switch.realtime.ports import PortSockets, lateness
+from weft.switch.realtime.ports import PortSockets
 from weft.switch.realtime.traces import Traces
 
 PR_SET_TIMERSLACK = 29
@@ -69,7 +71,7 @@ class SwitchProcess:
             drop_port=config.drop_port,
         )
         self.frame_bytes = self.dataplane.frame_bytes
-        self.dataplane.context.reserve = min(2 * loop.BATCH, config.buffers // 8)
+        self.dataplane.context.reserve = min(2 * BATCH, config.buffers // 8)
         now = time.monotonic_ns()
         places = []
         for number, switch in enumerate(config.switches):
@@ -385,7 +387,7 @@ def _carry_out(action: Callable[[], Any], done: Future[Any]) -> None:
         done.set_exception(error)
 
 
-def _quantiles(durations: loop.Durations) -> dict[str, int]:
+def _quantiles(durations: Durations) -> dict[str, int]:
     histogram, greatest = durations.counts, int(durations.greatest_ns)
     return {
         "count": int(histogram.sum()),
