@@ -224,6 +224,7 @@ def test_a_machine_without_root_is_refused(tmp_path: Path, start: Callable[..., 
         shutil.rmtree(place)
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @needs_machine
 def test_emulated_points_have_a_machine_each_and_a_verdict(

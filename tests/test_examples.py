@@ -60,6 +60,7 @@ def test_the_mininet_script(tmp_path: Path) -> None:
     assert said.count("routes\n") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
 def test_the_experiment_for_vagrant(tmp_path: Path) -> None:
@@ -71,6 +72,7 @@ def test_the_experiment_for_vagrant(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "links.csv").stat().st_size > 0
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_the_package_is_built_and_installed_and_all_that_it_adds_is_there(tmp_path: Path) -> None:
     source = tmp_path / "package"

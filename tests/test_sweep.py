@@ -358,6 +358,7 @@ def test_what_a_machine_cannot_do_is_said_of_the_point(tmp_path: Path) -> None:
         run(experiment)
 
 
+@pytest.mark.slow
 @pytest.mark.system
 @needs_machine
 @pytest.mark.system

@@ -157,6 +157,7 @@ def test_any_command_line_is_read_or_refused(arguments: list[str]) -> None:
             assert str(error)
 
 
+@pytest.mark.slow
 @needs_namespaces
 def test_a_script_that_starts_bmv2_can_start_weft_switch(tmp_path: Path) -> None:
     files = compile_cached(PROGRAM)

@@ -210,6 +210,7 @@ def test_below_one_switch_ring_moves_two_minus_two_over_p_times_the_bytes(
     assert least / 1.03 <= 2 - 2 / ranks <= most / 0.97
 
 
+@pytest.mark.slow
 def test_with_loss_on_every_link_every_run_is_verified(tmp_path: Path) -> None:
     document = run_json(
         "--loss", "1%", "--size", "64KiB", "--repeat", "20", "--no-predict", cwd=tmp_path

@@ -178,6 +178,7 @@ DEAD_PEER = r"lost rank 3 \(10\.0\.1\.2\) .* acknowledged nothing for 2(\.\d+)? 
 """What is said of a peer that is given up by the transport, and not at the operation's limit."""
 
 
+@pytest.mark.slow
 def test_ranks_behind_a_link_that_fails_for_good_are_named_long_before_the_operations_limit() -> (
     None
 ):

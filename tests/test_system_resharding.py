@@ -39,6 +39,7 @@ def test_a_resharding_with_loss() -> None:
     assert results.verified
 
 
+@pytest.mark.slow
 def test_a_training_step() -> None:
     """With the strategy that multicasts; the times of all actions come back."""
     results = run(

@@ -103,8 +103,6 @@ def standing(folder: Path, *arguments: str) -> Iterator[Prompt]:
 
 
 def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
-    sources = tmp_path / "p4"
-    shutil.copytree(fabric_program().parent, sources)
     (tmp_path / "commands.txt").write_text("# a comment\nfoo\n")
     with left_as_it_was(), standing(tmp_path, "--leaves", "2", "--hosts-per-leaf", "1") as prompt:
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
@@ -137,8 +135,14 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
             answer = prompt.ask(wrong)
             assert words in answer and "Traceback" not in answer
 
-        # A program that is saved while it is up: the fabric's own, with one counter more (and fewer
-        # values in a packet, which compiles faster).
+
+@pytest.mark.slow
+def test_a_program_that_is_saved_while_it_is_up_runs_from_then_on(tmp_path: Path) -> None:
+    sources = tmp_path / "p4"
+    shutil.copytree(fabric_program().parent, sources)
+    with left_as_it_was(), standing(tmp_path, "--leaves", "2", "--hosts-per-leaf", "1") as prompt:
+        # The fabric's own program, with one counter more (and fewer values in a packet, which
+        # compiles faster).
         how = ("-D", "AGGREGATION_VALUES=16", *prompt.run)
         source = sources / "fabric.p4"
         text = source.read_text().replace(

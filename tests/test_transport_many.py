@@ -27,6 +27,7 @@ from weft.agents.transport import (
 from weft.agents.transport import layout as at
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**32),

@@ -480,6 +480,7 @@ with Controller(world.topology, world.switch_addresses, program_of(scenario)) as
 """
 
 
+@pytest.mark.slow
 @pytest.mark.system
 def test_a_p4_feature_is_an_include_and_a_planner_of_another_package(tmp_path: Path) -> None:
     (tmp_path / "long_mark.p4").write_text(FEATURE_P4)
