@@ -77,9 +77,24 @@ def test_lines_have_every_row_and_the_floor() -> None:
         {"workload": "ring", "hosts": 8, "rate_mbit": 160, "links": "veth", **costs},
         {"workload": "multicast", "hosts": 8, "rate_mbit": 0, "next": "busy", "switch": "bmv2"},
     ]
-    figures = {"runs": 3, "rows": rows, "floor_ns": {1: 6_600.0}, "cores": 2, "load_before": 0.1}
+    figures = {
+        "runs": 3, "rows": rows, "floor_ns": {1: 6_600.0}, "hop_floor_ns": {4: 3_200.0}, "cores": 2,
+        "load_before": 0.1,
+    }  # fmt: skip
     text = "\n".join(capacity.lines(figures))
-    for words in ("ring", "veth", "160", "1.05", "50%", "5.0", "10.0", "3.0", "bmv2", "6.6 us"):
+    for words in (
+        "ring",
+        "veth",
+        "160",
+        "1.05",
+        "50%",
+        "5.0",
+        "10.0",
+        "3.0",
+        "bmv2",
+        "6.6 us",
+        "3.2 us",
+    ):
         assert words in text
 
 

@@ -1,7 +1,8 @@
-"""Packet loops with nothing in them, to compare a switch with: forward, and generate.
+"""Packet loops with nothing in them, to compare a switch with: forward, circulate, and generate.
 
-Both are compiled and hold no lock of Python. `forward` is the least that any switch of one thread
-with AF_PACKET sockets does: recvmmsg and sendmmsg of the same frames, a batch at a time.
+All are compiled and hold no lock of Python. `forward` and `circulate` are the least that any switch
+of one thread does whose ports are AF_PACKET sockets alone: recvmmsg and sendmmsg of the same
+frames, a batch at a time.
 """
 
 from typing import Any
@@ -87,6 +88,31 @@ def forward(source: int, target: int, headers: Any, vectors: Any, poll: Any) -> 
             for i in range(count):
                 vectors[i].length = headers[i].length & 0xFFFFFFFF
             sendmmsg(target, headers.ctypes.data, count, MSG_DONTWAIT)
+
+
+@jit
+def circulate(
+    receivers: Any, senders: Any, headers: Any, vectors: Any, batch: int, turns: int, time: int
+) -> int:
+    """Pass frames round a ring of links, and return over how many links they went.
+
+    In each of ``turns``, after a rest, a batch that has come in by each of the sockets leaves by
+    the sender after it. ``time`` is the address of a `Timespec` with the rest.
+    """
+    hops = 0
+    for _ in range(turns):
+        _nanosleep(time, 0)
+        for i in range(receivers.size):
+            for j in range(batch):
+                vectors[j].length = FRAME_BYTES
+            count = recvmmsg(receivers[i], headers.ctypes.data, batch, MSG_DONTWAIT, 0)
+            if count <= 0:
+                continue
+            for j in range(count):
+                vectors[j].length = headers[j].length & 0xFFFFFFFF
+            sendmmsg(senders[(i + 1) % senders.size], headers.ctypes.data, count, MSG_DONTWAIT)
+            hops += count
+    return hops
 
 
 @jit
