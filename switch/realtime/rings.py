@@ -6,6 +6,7 @@ needs a buffer of its own for the beginnings of frames. The layout of what the k
 the kernel is older, or refuses, frames leave by packet sockets.
 """
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -64,17 +65,14 @@ class TransmitRings:
         self._mapped: list[mmap.mmap] = []
         if len(interfaces) * BUFFERS_A_RING > len(memory.buffers):
             return
-        try:
+        with contextlib.suppress(OSError):  # what one is refused, the next ones will be
             for number, interface in enumerate(interfaces):
                 if _driver(interface) == VIRTUAL:
                     self._open(memory, interface, self.rows[number])
-        except OSError:
-            if self._sockets:
-                raise
         self.buffers = min(RING_BUFFERS, len(memory.buffers)) if self._sockets else 0
 
     def _open(self, memory: Memory, interface: str, row: TransmitRing) -> None:
-        """Open the ring of an interface, if nobody else has one there; raises ``OSError``."""
+        """Open the ring of an interface if nobody else has one there. Raises ``OSError``."""
         start, size = _stretch(memory)
         index = socket.if_nametoindex(interface)
         ring = socket.socket(AF_XDP, socket.SOCK_RAW, 0)
