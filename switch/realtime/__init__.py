@@ -1,1 +1,1 @@
-"""The built-in switches on real ports: sockets around the engine's compiled core."""
+"""The built-in switches on real ports: AF_PACKET sockets around the engine's compiled core."""

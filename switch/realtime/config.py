@@ -56,8 +56,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
 
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``captured``, captures at
     the interfaces are to see the frames that the switches send, which costs a little for every
-    frame. With ``rings``, frames leave virtual Ethernet interfaces by AF_XDP where the kernel has
-    what it takes.
+    frame.
     """
 
     switches: tuple[SwitchConfig, ...]
@@ -66,7 +65,6 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     buffers: int = 8192
     coalesce_ns: int = 200_000
     captured: bool = False
-    rings: bool = True
     drop_port: int = DROP_PORT
 
 

@@ -7,11 +7,7 @@ from weft.switch.engine.layout import Chain, Words
 from weft.switch.realtime.durations import Durations
 
 BATCH = 64
-"""The most frames of one recvmmsg or sendmmsg, or that are in a ring at a time."""
-RING_ENTRIES = 512
-"""The entries of a transmit ring, more than `BATCH` frames take."""
-ENTRY_BYTES = 4096
-"""The most bytes of a frame that one entry leads to: the size of a chunk, at most a page."""
+"""The most frames of one recvmmsg or sendmmsg."""
 
 
 @record
@@ -62,35 +58,6 @@ class ControlMessage(Record):
 
 
 @record
-class TransmitRing(Record):
-    """Lead to the ring of a socket of AF_XDP, by which frames leave a port."""
-
-    descriptor: int
-    memory: int
-    """The address of the memory that it sends from (UMEM), from which its places are counted."""
-    memory_end: int
-    entries: int
-    """Address of struct xdp_desc[RING_ENTRIES]."""
-    posted: int
-    """Address of a uint32: how many entries were ever posted."""
-    completed: int
-    """Address of a uint32: how many entries the kernel has ever done with."""
-    taken: int
-    """Address of a uint32: of how many of those this side has taken notice."""
-    position: int
-    """How many entries were ever posted, modulo 2**32."""
-    frames: int
-    """So many of the first frames that wait are posted."""
-    since_ns: int
-    """Since when the kernel has not done with them, or 0."""
-    room: int
-    """The address of the room for the beginnings of frames."""
-    room_bytes: int
-    most_bytes: int
-    """The longest frame that may go by the ring."""
-
-
-@record
 class SocketRecord(Record):
     """Hold the sockets of a port."""
 
@@ -100,8 +67,6 @@ class SocketRecord(Record):
     """The descriptor of the socket that they leave by."""
     switch: int
     port: int
-    ring: int
-    """The address of the `TransmitRing` that frames leave by, or 0 if they leave by the sender."""
     waiting: Chain
     """The frames to send."""
     send_errors: int
@@ -157,10 +122,6 @@ class LoopRecord(Record):
     """How late frames left."""
     bursts: Durations
     """How far ahead of their links frames came."""
-    near: int
-    """So many of the pool's first buffers are in the memory that rings send from."""
-    probed: int
-    """Which place of the stack of free buffers was looked at last for one of them."""
     rest_ns: int
     """How long frames may gather since the last wake-up."""
 

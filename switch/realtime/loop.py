@@ -90,28 +90,6 @@ def record_burst(
 
 
 @jit
-def exchange_buffer(context: Context, io: LoopRecord, buffer: int) -> int:
-    """Return one of the first buffers, which rings can send from, in place of a buffer, or the same
-    if there is none at the next place of the free ones.
-
-    What is used last is taken first, so after a time of full queues the first buffers lie anywhere;
-    one look a time brings them to the top again.
-    """
-    count = context.free_buffer_count
-    if io.near == 0 or count == 0:
-        return buffer
-    free = int64_view(context.free_buffers, context.buffer_count)
-    io.probed = (io.probed + 1) % count
-    other = free[io.probed]
-    if other >= io.near:
-        return buffer
-    references = int64_view(context.buffer_references, context.buffer_count)
-    references[other], references[buffer] = 1, 0
-    free[io.probed] = buffer
-    return other  # type: ignore[no-any-return]
-
-
-@jit
 def fill_receive_slots(context: Context, io: LoopRecord) -> int:
     """Give each receive slot a buffer of the pool, and return how many of the first slots have
     one."""
@@ -123,8 +101,6 @@ def fill_receive_slots(context: Context, io: LoopRecord) -> int:
             buffer = take_buffer(context)
             if buffer == NONE:
                 return i
-            if buffer >= io.near:
-                buffer = exchange_buffer(context, io, buffer)
             buffers[i] = buffer
             vector = IoVector(io.receive_vectors, i)
             vector.address = context.buffers + buffer * stride + HEADROOM

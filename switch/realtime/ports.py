@@ -1,4 +1,4 @@
-"""AF_PACKET sockets of the ports, and the memory of the packet layout."""
+"""AF_PACKET sockets of the ports, and the memory of the packet loop."""
 
 import contextlib
 import os
@@ -16,7 +16,6 @@ from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.layout import NONE
 from weft.switch.engine.memory import rows
 from weft.switch.realtime import layout
-from weft.switch.realtime.rings import TransmitRings
 from weft.switch.realtime.system_calls import EVENT_BYTES, POLLIN
 
 ETH_P_ALL = 3
@@ -115,25 +114,20 @@ class PortSockets:
         ports: list[tuple[int, int, str]],
         coalesce_ns: int,
         visible: bool = False,
-        rings: bool = True,
     ) -> None:
         """Open the sockets; each of ``ports`` is (switch, port, interface). ``visible`` is as for
-        ``open_sender``. With ``rings``, frames leave by AF_XDP where that can be; nobody sees those
-        leave either."""
+        ``open_sender``."""
         self.ports = ports
         self.receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []
         self.event = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._readiness = select.epoll()
-        self.rings = TransmitRings(dataplane.memory, [])
         self.kernel_drops = [0] * len(ports)
         self._kept: list[NDArray[Any]] = []
         try:
             for _, _, interface in ports:
                 self.receivers.append(open_receiver(interface))
                 self._senders.append(open_sender(interface, visible))
-            interfaces = [interface for _, _, interface in ports] if rings and not visible else []
-            self.rings = TransmitRings(dataplane.memory, interfaces)
         except BaseException:
             self.close()
             raise
@@ -153,7 +147,6 @@ class PortSockets:
             words.driver = i
             row = self.rows[i]
             row.receiver, row.sender = descriptors[i], self._senders[i].fileno()
-            row.ring = self.rings.address(i)
             row.switch, row.port, row.rate_bps = switch, port, words.rate_bps
         self.rows.waiting.head = NONE
         self.rows.line = NONE
@@ -179,7 +172,6 @@ class PortSockets:
         self._kept += arrays.values()
         io: layout.LoopRecord = rows(layout.LoopRecord, 1)[0]
         io.socket_count, io.coalesce_ns = count, coalesce_ns
-        io.near = self.rings.buffers
         io.readiness = self._readiness.fileno()
         for name, array in arrays.items():
             setattr(io, name, array.ctypes.data)
@@ -208,17 +200,13 @@ class PortSockets:
         """Return how many frames the kernel refused to send at a port."""
         return int(self.rows[number].send_errors)
 
-    def sends_by_ring(self, number: int) -> bool:
-        """Return whether frames leave a port by AF_XDP."""
-        return bool(self.rows[number].ring)
-
     def close(self) -> None:
         """Close all descriptors. The loop must not run any more.
 
         The kernel lets a packet socket go only when no processor can be looking at it any more. A
         hundred sockets wait for that together, and not one after the other.
         """
-        sockets = self.receivers + self._senders + self.rings.close()
+        sockets = self.receivers + self._senders
         with ThreadPoolExecutor(max(len(sockets), 1)) as at_once:
             list(at_once.map(socket.socket.close, sockets))
         self._readiness.close()

@@ -87,9 +87,7 @@ class SwitchProcess:
                 )
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
-        self.sockets = PortSockets(
-            self.dataplane, places, config.coalesce_ns, config.captured, config.rings
-        )
+        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
         first_line = len(config.switches) * ports_each
         for line, place in enumerate(delayed, first_line):
             end = divmod(line, ports_each)
@@ -341,7 +339,6 @@ class SwitchProcess:
                 "arrived_load_bytes": self.dataplane.load_bytes(*place, arrived=True),
                 "kernel_drops": 0 if socket is None else drops[socket],
                 "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
-                "ring": socket is not None and self.sockets.sends_by_ring(socket),
             }
             if port.patch is not None:
                 packets, size = self.dataplane.lost_on_link(*place)

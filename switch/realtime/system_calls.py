@@ -13,7 +13,6 @@ EVENT_BYTES, EVENT_DATA = (12, 4) if platform.machine() == "x86_64" else (16, 8)
 MSG_DONTWAIT = 0x40
 MSG_TRUNC = 0x20
 EAGAIN = 11
-EBUSY = 16
 ENOBUFS = 105
 CLOCK_MONOTONIC = 1
 
@@ -22,8 +21,7 @@ ppoll: Any = external("ppoll", "int32", "int64", "uint64", "int64", "int64")
 epoll_wait: Any = external("epoll_wait", "int32", "int32", "int64", "int32", "int32")
 recvmmsg: Any = external("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
 sendmmsg: Any = external("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
-errno_location: Any = external("__errno_location", "int64")
-sendto: Any = external("sendto", "int64", "int32", "int64", "uint64", "int32", "int64", "uint32")
+errno_location: Any = external("_errno_location", "int64")
 write: Any = external("write", "int64", "int32", "int64", "uint64")
 
 
