@@ -21,7 +21,7 @@ ppoll: Any = external("ppoll", "int32", "int64", "uint64", "int64", "int64")
 epoll_wait: Any = external("epoll_wait", "int32", "int32", "int64", "int32", "int32")
 recvmmsg: Any = external("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
 sendmmsg: Any = external("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
-errno_location: Any = external("_errno_location", "int64")
+errno_location: Any = external("__errno_location", "int64")
 write: Any = external("write", "int64", "int32", "int64", "uint64")
 
 
