@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from weft.base.errors import InputError, RunError
 from weft.base.progress import Progress
 from weft.experiments.results.results import Results
 from weft.experiments.runs import here, identity, points, simulation
+from weft.experiments.runs.arrivals import Arrivals
 from weft.experiments.runs.runner import Outcome, run_to_folder
 from weft.experiments.scenario.sweep import Experiment, read_file
 
@@ -232,3 +234,28 @@ def test_on_a_full_disk_points_are_missing_and_results_come_back(tmp_path: Path)
     assert "could not be written" in outcome.unwritten
     assert not point_files(tmp_path)
     assert len(json.dumps(outcome.results.to_dict())) > 1000
+
+
+def test_a_signal_while_a_result_is_written_waits_until_it_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    point: Any = "a point"  # only a key here
+    files = points.PointFiles(tmp_path, {})
+    written: list[str] = []
+
+    def ended(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    def add(key: str, result: points.PointResult) -> None:
+        signal.raise_signal(signal.SIGTERM)
+        written.append(key)
+
+    monkeypatch.setattr(files, "add", add)
+    arrivals = Arrivals([point], ["its key"], files)
+    before = signal.signal(signal.SIGTERM, ended)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            arrivals.add(point, [])
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert (len(arrivals), arrivals.added, written) == (1, 1, ["its key"])

@@ -4,6 +4,7 @@ once."""
 from collections.abc import Sequence
 
 from weft.base.progress import Progress
+from weft.base.signals import signals_held
 from weft.experiments.results.results import Run
 from weft.experiments.runs.points import PointFiles, PointResult
 from weft.experiments.scenario.sweep import Point
@@ -49,11 +50,13 @@ class Arrivals:
         return tuple(point for point in self._points if point not in self._found)
 
     def add(self, point: Point, runs: list[Run], notes: Sequence[str] = ()) -> None:
-        """Take what came of a point, and write it."""
-        self._found[point] = result = PointResult(runs, list(notes))
-        self.added += 1
-        if self.files is not None:
-            self.files.add(self._keys[point], result)
+        """Take what came of a point, and write it. A signal that would end the run waits until
+        both are done."""
+        with signals_held():
+            self._found[point] = result = PointResult(runs, list(notes))
+            self.added += 1
+            if self.files is not None:
+                self.files.add(self._keys[point], result)
 
     def __len__(self) -> int:
         return len(self._found)
