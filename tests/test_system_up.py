@@ -141,6 +141,7 @@ def test_a_program_that_is_saved_while_it_is_up_runs_from_then_on(tmp_path: Path
     sources = tmp_path / "p4"
     shutil.copytree(fabric_program().parent, sources)
     with left_as_it_was(), standing(tmp_path, "--leaves", "2", "--hosts-per-leaf", "1") as prompt:
+        assert "1 received" in prompt.ask("h0 ping -c 1 h1")  # it is up
         # The fabric's own program, with one counter more (and fewer values in a packet, which
         # compiles faster).
         how = ("-D", "AGGREGATION_VALUES=16", *prompt.run)
