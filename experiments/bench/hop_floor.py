@@ -5,16 +5,13 @@ links as eight hosts have in a small Clos, and a rest between two looks at the s
 long as a switch's.
 """
 
-import json
-import os
-import sys
 import time
 from contextlib import ExitStack
 
 import numpy as np
 
-from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
-from weft.base.errors import MachineError, RunError, refuse
+from weft.base.errors import RunError, refuse
+from weft.experiments.bench.udp_floor import ip, main, measured_apart
 from weft.switch.realtime import bare
 from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_receiver, open_sender
@@ -39,27 +36,18 @@ def hop_floor_ns() -> dict[int, float]:
         MachineError: no network namespace can be made here.
         RunError: frames were lost.
     """
-    done = run_tool(
-        [*DIE_WITH_PARENT, *python_command(__name__)],
-        environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
-        what="the bare loop over frames",
-    )
-    refuse(done.returncode == 3, done.stderr.strip(), MachineError)
-    refuse(done.returncode, f"the bare loop over frames failed: {last_words(done)}", RunError)
-    return {int(batch): took_ns for batch, took_ns in json.loads(done.stdout).items()}
+    return measured_apart(__name__, "the bare loop over frames")
 
 
 def _measure() -> dict[int, float]:
     """Leave the machine's network, and measure in an empty one."""
     check_call(libc.unshare(CLONE_NEWNET))
     for i in range(LINKS):
-        for command in (
+        ip(
             f"link add n{i} type veth peer name f{i}",
             f"link set n{i} mtu 9000 addrgenmode none up",
             f"link set f{i} mtu 9000 addrgenmode none up",
-        ):
-            done = run_tool(["ip", *command.split()])
-            refuse(done.returncode, f"ip {command}: {last_words(done)}", MachineError)
+        )
     messages = bare.FrameMessages()
     rest = np.zeros(1, Timespec.dtype)
     rest["nanoseconds"] = REST_NS
@@ -96,13 +84,5 @@ def _measure() -> dict[int, float]:
     return found
 
 
-def _main() -> None:
-    try:
-        print(json.dumps(_measure()))
-    except (OSError, MachineError) as error:
-        print(f"the kernel makes no network namespace here: {error}", file=sys.stderr)
-        sys.exit(3)
-
-
 if __name__ == "__main__":
-    _main()
+    main(_measure)

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 
 from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.drivers.compiled_udp import receive_many, send_many
@@ -36,13 +37,19 @@ def floor_ns() -> dict[int, float]:
         MachineError: no network namespaces can be made here.
         RunError: packets were lost.
     """
+    return measured_apart(__name__, "the bare loop over UDP")
+
+
+def measured_apart(module: str, what: str) -> dict[int, float]:
+    """Return what a module measures (`main`) in a process of its own, which leaves the machine's
+    network. Raises ``MachineError`` and ``RunError``, which names ``what`` was measured."""
     done = run_tool(
-        [*DIE_WITH_PARENT, *python_command(__name__)],
+        [*DIE_WITH_PARENT, *python_command(module)],
         environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
-        what="the bare loop over UDP",
+        what=what,
     )
     refuse(done.returncode == 3, done.stderr.strip(), MachineError)
-    refuse(done.returncode, f"the bare loop over UDP failed: {last_words(done)}", RunError)
+    refuse(done.returncode, f"{what} failed: {last_words(done)}", RunError)
     return {int(batch): took_ns for batch, took_ns in json.loads(done.stdout).items()}
 
 
@@ -56,7 +63,8 @@ def _socket(address: str, bound_port: int) -> socket.socket:
     return opened
 
 
-def _ip(*commands: str) -> None:
+def ip(*commands: str) -> None:
+    """Run commands of ``ip``. Raises ``MachineError``."""
     for command in commands:
         done = run_tool(["ip", *command.split()])
         refuse(done.returncode, f"ip {command}: {last_words(done)}", MachineError)
@@ -73,9 +81,9 @@ def _measure() -> dict[int, float]:
     assert far.stdin is not None and far.stdout is not None
     refuse(far.stdout.readline() != b"ready\n", "no second network namespace", MachineError)
     up = "addr add {}/24 dev {}", "link set {1} mtu 9000 up"
-    _ip("link add near type veth peer name far", f"link set far netns {far.pid}")
-    _ip(*(each.format(_NEAR, "near") for each in up))
-    in_namespace(far.pid, lambda: _ip(*(each.format(_FAR, "far") for each in up)))
+    ip("link add near type veth peer name far", f"link set far netns {far.pid}")
+    ip(*(each.format(_NEAR, "near") for each in up))
+    in_namespace(far.pid, lambda: ip(*(each.format(_FAR, "far") for each in up)))
     with (
         _socket(_NEAR, 0) as sender,
         in_namespace(far.pid, lambda: _socket(_FAR, _PORT)) as receiver,
@@ -105,13 +113,14 @@ def _packet_ns(sender: socket.socket, receiver: socket.socket, batch: int) -> fl
     return took_ns / received
 
 
-def _main() -> None:
+def main(measure: Callable[[], dict[int, float]]) -> None:
+    """Print what is measured, for `measured_apart`."""
     try:
-        print(json.dumps(_measure()))
+        print(json.dumps(measure()))
     except (OSError, MachineError) as error:
-        print(f"the kernel makes no two network namespaces here: {error}", file=sys.stderr)
+        print(f"the kernel makes no networks of veths here: {error}", file=sys.stderr)
         sys.exit(3)
 
 
 if __name__ == "__main__":
-    _main()
+    main(_measure)
