@@ -12,6 +12,8 @@ from tests.lanes_support import every_pair
 from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Write
+from weft.experiments.runs.runner import run
+from weft.experiments.scenario.scenario import Scenario
 
 
 @given(
@@ -51,3 +53,22 @@ def test_those_who_write_to_one_begin_with_one_window(lanes: int) -> None:
         group.complete(Request(0, "many-to-one", "direct", 32_768, lanes=lanes))
     resent = [agent.endpoint.statistics.retransmitted_packets for agent in group.agents]
     assert resent == [0] * 16
+
+
+@pytest.mark.parametrize(
+    ("collective", "algorithm", "size_bytes"),
+    [("alltoall", "direct", 8 * 4096), ("allgather", "linear", 4096)],
+)
+def test_packets_that_all_send_to_all_at_once_do_not_meet_on_one_link(
+    collective: str, algorithm: str, size_bytes: int
+) -> None:
+    """With a packet for each other rank, a run takes little longer than its links; if all began
+    with rank 0 it would take more than twice as long as they."""
+    (ran,) = run(
+        Scenario(
+            collective, algorithms=(algorithm,), world="simulated", topology="single",
+            hosts_per_leaf=8, size_bytes=size_bytes,
+        )
+    ).runs  # fmt: skip
+    assert ran.verified and ran.completion_ns is not None
+    assert ran.completion_ns < 1.25 * ran.bound_ns

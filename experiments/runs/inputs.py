@@ -45,6 +45,8 @@ try others before it has heard of these."""
 MAX_GROUPS = 16
 """The most multicast groups of a run. A Linux socket may join 20
 (net.ipv4.igmp_max_memberships)."""
+_TO_ALL_AT_ONCE = ("direct", "linear")
+"""The algorithms in which every rank sends to all others at once."""
 
 
 def operation_of(scenario: Scenario, algorithm: str, seed: int) -> OperationConfig:
@@ -182,7 +184,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
             groups=_groups(scenario, plan, job),
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
-            turns_from_next=scenario.collective == FUSED_OPERATORS,
+            turns_from_next=scenario.collective == FUSED_OPERATORS or algorithm in _TO_ALL_AT_ONCE,
         )
         for job, hosts in enumerate(placement.jobs)
     )
