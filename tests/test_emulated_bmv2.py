@@ -16,7 +16,7 @@ from weft.base.errors import InputError
 from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import leaf_spine, single
 from weft.topo.worlds.emulated.namespaces import in_namespace
-from weft.topo.worlds.emulated.switch_processes import BMV2, options_of_its_build
+from weft.topo.worlds.emulated.switch_processes import BMV2, find_bmv2, options_of_its_build
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 pytestmark = [
@@ -44,7 +44,7 @@ def test_two_bmv2_worlds_stand_side_by_side() -> None:
     with EmulatedWorld(single(1), "bmv2") as one, EmulatedWorld(single(1), "bmv2") as other:
         one.check_alive()
         other.check_alive()
-        if "--thrift-port" in options_of_its_build(BMV2):
+        if "--thrift-port" in options_of_its_build(find_bmv2()):
             for world in (one, other):
                 assert "9091" in inside(world.namespace_pid, "ss", "-Hltn")
 
