@@ -124,6 +124,18 @@ STATEMENTS: list[tuple[str, Callable[[int, int, int], tuple[int, int, int]]]] = 
      " v.one.a = 9; if (u != v && u.isValid()) { hdr.h.b = v.one.a; } v.other = { 1, 2 };"
      " if (!v.one.isValid() && v != {#}) { hdr.h.c = 4; }",
      lambda a, b, c: (1, b if b == 9 else 9, 4)),
+    ("union_t u; union_t v; if (u == v) { hdr.h.a = 1; } v.one = { 1, 2, 3 };"
+     " if (u != v) { hdr.h.b = 2; } u.other = { 1, 2 }; if (u == v) { hdr.h.c = 0; }",
+     lambda a, b, c: (1, 2, c)),
+    ("union_t u; u.other = { 1, 2 }; u.one.setInvalid(); if (!u.isValid()) { hdr.h.a = 1; }"
+     " u.other = { 1, 2 }; h_t none; u.one = none; if (!u.isValid()) { hdr.h.b = 2; }"
+     " u.other = { 1, 2 }; u.one = (h_t){#}; if (!u.isValid()) { hdr.h.c = 3; }",
+     lambda a, b, c: (1, 2, 3)),
+    ("union_t[3] s; s[0].one = { 7, 0, 0 }; s[1].other = { 8, 0 }; s[2].one = { 9, 0, 0 };"
+     " s.push_front(1); if (!s[0].isValid() && !s[1].other.isValid()) { hdr.h.a = s[1].one.a; }"
+     " hdr.h.b = s[2].other.v; s.pop_front(2); hdr.h.c[7:0] = s[0].other.v;"
+     " if (!s[1].isValid() && !s[2].isValid()) { hdr.h.c[15:8] = 1; }",
+     lambda a, b, c: (7, 8, 0x0108)),
     # Widths may be expressions, numbers without a width have bits
     ("bit<W> n = hdr.h.a[W-1:0]; bit<W*2> m = pick<bit<W+W>>(n < W, (bit<W << 1>)hdr.h.a, W | 3);"
      " hdr.h.b = n ++ m[W-1:0]; hdr.h.c = (bit<(W*4)>)m;",
@@ -235,3 +247,28 @@ def test_numbers_without_widths_names_of_types_and_a_noaction_of_ones_own(tmp_pa
     # 300 becomes a number of 8 bits before it is shifted.
     sent = send(program.bmv2_json, [bytes([9, 0x1D, 0, 0]), bytes([41, 0xFF, 0, 0])])
     assert sent == [bytes([19, 7, 8, 0]), bytes([51, 15, 8, 15])]
+
+
+def test_varbits_are_equal_if_their_lengths_are_too(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        types="""header h_t { bit<8> one; bit<8> other; bit<8> same; bit<8> equal; }
+            header v_t { bit<8> l; varbit<128> v; }""",
+        headers="h_t h; v_t a; v_t b;",
+        parser="""state start { packet.extract(hdr.h); packet.extract(hdr.a, (bit<32>)hdr.h.one);
+            packet.extract(hdr.b, (bit<32>)hdr.h.other); transition accept; }""",
+        ingress="""sm.egress_spec = 1; if (hdr.a == hdr.b) { hdr.h.same = 1; }
+            if (hdr.a.v == hdr.b.v) { hdr.h.equal = 1; }
+            if (hdr.a.v != hdr.b.v) { hdr.h.equal = 2; }""",
+    )
+    long = bytes(range(1, 10))
+    frames = {
+        bytes.fromhex("0808 0000 0711 0711"): "0101",
+        bytes.fromhex("0810 0000 0711 070011"): "0002",
+        bytes.fromhex("0000 0000 07 07"): "0101",
+        bytes.fromhex("0808 0000 0611 0711"): "0001",
+        bytes([72, 72, 0, 0, 7, *long, 7, *long]): "0101",
+        bytes([72, 72, 0, 0, 7, *long, 7, *long[:-1], 0]): "0002",
+    }
+    sent = send(program.bmv2_json, list(frames))
+    assert [frame[2:4].hex() for frame in sent] == list(frames.values())

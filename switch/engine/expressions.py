@@ -13,7 +13,7 @@ from typing import Any
 
 from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
-from weft.switch.engine.headers import Field, Header, named
+from weft.switch.engine.headers import Family, Field, Header, named
 from weft.switch.engine.operations import OPERATIONS, bitwise, compare, convert
 from weft.switch.engine.program import KeyField, Program, ProgramAction, number
 from weft.switch.engine.references import (
@@ -21,6 +21,7 @@ from weft.switch.engine.references import (
     comparison,
     field_place,
     header_reference,
+    last_field,
     last_place,
     readable,
     union_test,
@@ -162,6 +163,21 @@ class Translator:
         content = unwrap(node)["value"]
         reference = header_reference(self, content["left"])
         return reference, reference.first.fields[content["right"]]
+
+    def field_reference(self, node: Json) -> tuple[HeaderReference, Field] | None:
+        """Return the header and the field of it (of the first one, if there is an index) that a
+        node names; None if it names none."""
+        node = unwrap(node)
+        content = node.get("value")
+        match node["type"]:
+            case "expression" if content["op"] == "access_field":
+                return self.element(node)
+            case "stack_field" | "union_stack_field":
+                return last_field(self.program, node)
+            case "field" if isinstance(content[0], str) and content[1] != "$valid$":
+                header = self.program.header(content[0])
+                return HeaderReference(Family((header,))), self.program.resolve(content)
+        return None
 
     def stack_end(self, node: Json) -> tuple[int, int]:
         """Return where a stack's number of extracted elements is, and how many it can have."""

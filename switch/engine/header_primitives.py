@@ -14,10 +14,8 @@ from weft.switch.engine.references import (
     HeaderReference,
     field_place,
     header_reference,
-    last_field,
     readable,
     union_reference,
-    unwrap,
     valid_place,
 )
 from weft.switch.engine.source import Writer
@@ -93,24 +91,10 @@ class HeaderPrimitives:
     def varbit(self, node: Json) -> tuple[HeaderReference, Field]:
         """Return a parameter that is a varbit field: its header, and the field of the first of
         these."""
-        node = unwrap(node)
-        match node["type"]:
-            case "expression":
-                reference, field = self.translator.element(node)
-            case "stack_field" | "union_stack_field":
-                reference, field = last_field(self.program, node)
-            case _:
-                header = self.program.header(node["value"][0])
-                reference, field = (
-                    HeaderReference(Family((header,))),
-                    self.program.resolve(node["value"]),
-                )
-        refuse(
-            not field.varbit,
-            f"{field.name!r} is given for a varbit field, and is none",
-            ProgramError,
-        )
-        return reference, field
+        found = self.translator.field_reference(node)
+        if found is None or not found[1].varbit:
+            raise ProgramError(f"{node.get('value')!r} is given for a varbit field, and is none")
+        return found
 
     def do_assign_VL(self, writer: Writer, parameters: list[Json]) -> None:
         """Copy a varbit field with its length."""
@@ -263,39 +247,27 @@ class HeaderPrimitives:
         following = f"phv[{next_slot}]"
         count = min(abs(places), size)
         if count != 0:
-            move = self.rotate_unions if node["type"] == "header_union_stack" else self.move_headers
-            move(writer, node["value"], count if places > 0 else -count)
+            self.move_elements(writer, node, count if places > 0 else -count)
             if places < 0:
                 writer.line(f"{following} = max({following} - {count}, 0)")
             else:
                 writer.line(f"{following} = min({following} + {count}, {size})")
 
-    def move_headers(self, writer: Writer, name: str, places: int) -> None:
-        """Move headers; the places that become free are invalid."""
-        headers = self.program.stack(name).headers
-        size = len(headers)
+    def elements(self, node: Json) -> list[list[Header]]:
+        """Return the elements of a stack, each as the headers that it consists of."""
+        name = node["value"]
+        if node["type"] == "header_union_stack":
+            return [list(union.members) for union in self.program.groups.union_stack(name).unions]
+        return [[header] for header in self.program.stack(name).headers]
+
+    def move_elements(self, writer: Writer, node: Json, places: int) -> None:
+        """Move the elements of a stack; the places that become free are invalid. (BMv2 exchanges
+        unions: what leaves at one end comes back at the other.)"""
+        elements = self.elements(node)
+        size = len(elements)
         for position in range(size) if places < 0 else range(size - 1, -1, -1):
             source = position - places
             if 0 <= source < size:
-                self.copy_all(writer, [headers[position]], [headers[source]])
+                self.copy_all(writer, elements[position], elements[source])
             else:
-                writer.line(f"phv[{headers[position].valid_slot}] = 0")
-
-    def rotate_unions(self, writer: Writer, name: str, places: int) -> None:
-        """Exchange unions in pairs. As in BMv2, what leaves at one end comes back at the other:
-        there, ``mark_invalid`` of a union does nothing."""
-        unions = self.program.groups.union_stack(name).unions
-        size, count = len(unions), abs(places)
-        order = range(size - count) if places < 0 else range(size - 1, count - 1, -1)
-        for position in order:
-            other = position + count if places < 0 else position - count
-            for mine, theirs in zip(unions[position].members, unions[other].members, strict=True):
-                slots = [(mine.valid_slot, theirs.valid_slot)]
-                if mine.fields:
-                    start, stride = mine.fields[0].slot, theirs.fields[0].slot
-                    slots += [(start + word, stride + word) for word in range(mine.words)]
-                for left, right in slots:
-                    writer.line(
-                        f"kept = phv[{left}]", f"phv[{left}] = phv[{right}]", f"phv[{right}] = kept"
-                    )
-                self.use_if_wide(writer, mine)
+                writer.extend(f"phv[{header.valid_slot}] = 0" for header in elements[position])

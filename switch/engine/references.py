@@ -4,40 +4,19 @@ P4_16 section 8.18 leaves an index that is out of bounds undefined; BMv2 ends. H
 reads the nearest element and writes nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from weft.base.errors import refuse
 from weft.switch.engine.control import ProgramError
 from weft.switch.engine.headers import Family, Field, Header
-from weft.switch.engine.operations import compare
 from weft.switch.engine.program import Program
 from weft.switch.engine.values import Value
 
 Json = Any
 
 DEREFERENCE = ("dereference_header_stack", "dereference_stack")
-
-
-class Translating(Protocol):
-    """Translate the places of names, and the numbers that pick one, as `expressions` does."""
-
-    program: Program
-
-    def valid_name(self, header: Header) -> str:
-        """Return the constant that names a packet header's validity in the PHV."""
-
-    def name_of(self, field: Field, /) -> str:
-        """Return the constant that names a field's place in the PHV."""
-
-    def integer(self, node: Json) -> Value:
-        """Translate an expression to a number."""
-
-    def narrow(self, node: Json, what: str) -> str:
-        """Translate to a number that fits int64."""
-
-    def load_field(self, field: Field, place: str | None = None) -> Value:
-        """Return the value of a field."""
 
 
 @dataclass(frozen=True)
@@ -65,6 +44,28 @@ class HeaderReference:
     def clamped(self) -> str:
         """Return the source of the index, or of the nearest one that is in bounds."""
         return f"min(max({self.index}, 0), {self.size - 1})"
+
+
+class Translating(Protocol):
+    """Translate the places of names, and the numbers that pick one, as `expressions` does."""
+
+    program: Program
+
+    def valid_name(self, header: Header) -> str:
+        """Return the constant that names a packet header's validity in the PHV."""
+
+    def name_of(self, field: Field, /) -> str:
+        """Return the constant that names a field's place in the PHV."""
+
+    def integer(self, node: Json) -> Value:
+        """Translate an expression to a number."""
+
+    def narrow(self, node: Json, what: str) -> str:
+        """Translate to a number that fits int64."""
+
+    def field_reference(self, node: Json) -> tuple[HeaderReference, Field] | None:
+        """Return the header and the field of the first one that a node names; None if it names
+        none."""
 
 
 @dataclass(frozen=True)
@@ -198,22 +199,39 @@ def same_headers(translator: Translating, one: HeaderReference, other: HeaderRef
         for item in (one, other)
         if not item.first.metadata
     ]
-    for mine, theirs in zip(one.first.fields, other.first.fields, strict=True):
-        if mine.varbit:
-            values = (
-                translator.load_field(mine, field_place(translator, one, mine)),
-                translator.load_field(theirs, field_place(translator, other, theirs)),
-            )
-            tests.append(compare("==", *values).source)
-        else:
-            for left, right in zip(mine.parts, theirs.parts, strict=True):
-                places = field_place(translator, one, left), field_place(translator, other, right)
-                tests.append(f"phv[{places[0]}] == phv[{places[1]}]")
+    tests += _same_parts(translator, (one, one.first.parts), (other, other.first.parts))
     return f"({' and '.join(tests) or 'True'})"
 
 
+def _same_parts(
+    translator: Translating,
+    left: tuple[HeaderReference, Sequence[Field]],
+    right: tuple[HeaderReference, Sequence[Field]],
+) -> list[str]:
+    """Return the conditions that words of one header and of another one are equal."""
+    (one, mine), (other, theirs) = left, right
+    return [
+        f"phv[{field_place(translator, one, a)}] == phv[{field_place(translator, other, b)}]"
+        for a, b in zip(mine, theirs, strict=True)
+    ]
+
+
+def _same_varbits(translator: Translating, left: Json, right: Json) -> str | None:
+    """Return the condition that two varbit fields have the same length and the same bits; None for
+    other operands."""
+    sides = []
+    for node in (left, right):
+        found = translator.field_reference(node)
+        if found is None or not found[1].varbit:
+            return None
+        sides.append((readable(found[0]), found[1].parts))
+    return f"({' and '.join(_same_parts(translator, *sides))})"
+
+
 def comparison(translator: Translating, operator: str, left: Json, right: Json) -> str | None:
-    """Return the source that compares two headers or two unions; None for other operands."""
+    """Return the source that compares two headers, unions or varbit fields; None for other
+    operands."""
+    test: str | None
     if is_header(left) and is_header(right):
         test = same_headers(
             translator, header_reference(translator, left), header_reference(translator, right)
@@ -226,8 +244,8 @@ def comparison(translator: Translating, operator: str, left: Json, right: Json) 
         )
         test = f"({' or '.join(same_headers(translator, one, other) for one, other in pairs)})"
     else:
-        return None
-    return test if operator == "==" else f"(not {test})"
+        test = _same_varbits(translator, left, right)
+    return test if operator == "==" or test is None else f"(not {test})"
 
 
 def last_place(program: Program, node: Json) -> tuple[Field, str]:

@@ -266,11 +266,10 @@ class CallLowering(LoweringPart):
                 case Composite():
                     return ir.Truth(base.valid)
             return self.places.is_valid(base, node)
-        if name in ("setValid", "setInvalid"):
-            if name == "setValid" and isinstance(base, HeaderPlace):
-                self._invalidate_siblings(base)
-            operation = "add_header" if name == "setValid" else "remove_header"
-            self.writer.do(operation, self.places.header_reference(base, node))
+        if name == "setValid":
+            self.places.add(base, node)
+        elif name == "setInvalid":
+            self.places.remove(base, node)
         elif isinstance(base, StackPlace):
             count = target.arguments[0]
             assert count is not None and isinstance(count.constant, int)
@@ -281,12 +280,6 @@ class CallLowering(LoweringPart):
         else:
             raise self.writer.fail(node, f"not supported: {name}() here")
         return NOTHING
-
-    def _invalidate_siblings(self, header: HeaderPlace) -> None:
-        """Make the other members of a header's union invalid, as at most one of them is valid."""
-        unions = [item for item in self.shared.program.unions if header.name in item.members]
-        for other in [name for union in unions for name in union.members if name != header.name]:
-            self.writer.do("remove_header", ir.Reference("header", other))
 
     def leave(self, node: syntax.Return, env: Environment) -> None:
         """Lower ``return``."""

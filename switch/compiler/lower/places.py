@@ -138,8 +138,7 @@ class PlaceLowering:
             case HeaderPlace() | ElementPlace(), Composite():
                 return self._equal_header(left, right, node)
             case UnionPlace(), UnionPlace():
-                one, other = (ir.Reference("header_union", item.name) for item in (left, right))
-                return ir.OperatorCall("==", one, other)
+                return self._equal_unions(left, right, node)
             case UnionPlace(), Composite(valid=False):
                 return arithmetic.negate(self.is_valid(left, node))
             case Composite(), Composite() if not (left.valid and right.valid):
@@ -173,6 +172,15 @@ class PlaceLowering:
             arithmetic.both(arithmetic.negate(one), arithmetic.negate(other)),
             arithmetic.all_of([one, other, *same]),
         )
+
+    def _equal_unions(
+        self, left: UnionPlace, right: UnionPlace, node: syntax.Binary
+    ) -> ir.LoweredExpression:
+        """Return whether two unions are both invalid, or have the same header valid with the same
+        values."""
+        one, other = (ir.Reference("header_union", item.name) for item in (left, right))
+        valid = arithmetic.either(self.is_valid(left, node), self.is_valid(right, node))
+        return arithmetic.either(arithmetic.negate(valid), ir.OperatorCall("==", one, other))
 
     def _equal_header(
         self, header: HeaderPlace | ElementPlace, value: Composite, node: syntax.Binary
@@ -273,7 +281,7 @@ class PlaceLowering:
         target = self.header_reference(place, node)
         if isinstance(value, Composite):
             if not value.valid:
-                self.writer.do("remove_header", target)
+                self.remove(place, node)
                 return
             if isinstance(place, NextPlace):
                 raise self.writer.fail(node, "not supported: a list as the value of 'next'")
@@ -284,6 +292,7 @@ class PlaceLowering:
         source = self.header_reference(value, node)
         if source != target:
             self.writer.do("assign_header", target, source)
+            self.remove_all(self._siblings(place))  # of an invalid header, too
 
     def _assign_union(
         self, place: UnionPlace, value: LoweredValue, node: syntax.SyntaxNode
@@ -299,12 +308,37 @@ class PlaceLowering:
             case _:
                 raise self.writer.fail(node, "not supported: this value for a header union")
 
+    # Validity of headers
+
+    def add(self, place: LoweredValue, node: syntax.SyntaxNode) -> None:
+        """Make a header valid; the others of its union become invalid."""
+        self.remove_all(self._siblings(place))
+        self.writer.do("add_header", self.header_reference(place, node))
+
+    def remove(self, place: LoweredValue, node: syntax.SyntaxNode) -> None:
+        """Make a header invalid, with all others of its union."""
+        self.writer.do("remove_header", self.header_reference(place, node))
+        self.remove_all(self._siblings(place))
+
+    def remove_all(self, names: list[str]) -> None:
+        """Make headers invalid."""
+        for name in names:
+            self.writer.do("remove_header", ir.Reference("header", name))
+
+    def _siblings(self, header: LoweredValue) -> list[str]:
+        """Return the other members of the union that a header is in."""
+        if not isinstance(header, HeaderPlace):
+            return []
+        unions = self.writer.shared.program.unions
+        found = [union.members for union in unions if header.name in union.members]
+        return [name for members in found for name in members if name != header.name]
+
     def invalidate(self, place: Place) -> None:
         """Make the headers in a place invalid, as those of variables and ``out`` parameters
         begin."""
         match place:
             case HeaderPlace():
-                self.writer.do("remove_header", ir.Reference("header", place.name))
+                self.remove_all([place.name])
             case StructPlace() | UnionPlace() | StackPlace():
                 for part in inside(place):
                     self.invalidate(part)
