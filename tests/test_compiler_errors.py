@@ -287,6 +287,55 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
         ),
         (
             {
+                "locals": "action f(in bit<8> x, bit<8> y) { } table t { key = { hdr.h.a: exact; }"
+                " actions = { f(hdr.h.a); NoAction; } default_action = NoAction;"
+                " const entries = { 1: f(hdr.h.b, 2); } }",
+            },
+            "this argument is not the one that the table's list of actions gives",
+        ),
+        (
+            {
+                "locals": "action f(in bit<8> x, bit<8> y) { } table t { actions = { f(hdr.h.a); }"
+                " default_action = f(5); }",
+            },
+            "no argument for 'y' of 'f', which takes 2, not 1",
+        ),
+        (
+            {"declarations": "enum e_t { A } struct s_t { e_t e; } header g_t { s_t s; }"},
+            "a header cannot have a field of type struct s_t: 's'",
+        ),
+        (
+            {"declarations": "struct s_t { error e; } struct r_t { s_t s; } header g_t { r_t r; }"},
+            "a header cannot have a field of type struct r_t: 'r'",
+        ),
+        (
+            {"declarations": "struct s_t { varbit<8> v; } header g_t { s_t s; }"},
+            "a header cannot have a field of type struct s_t: 's'",
+        ),
+        (
+            {"declarations": "struct s_t { h_t[2] h; } header g_t { s_t s; }"},
+            "a header cannot have a field of type struct s_t: 's'",
+        ),
+        (
+            {
+                "headers": "h_t[2] s;",
+                "parser": "state start { transition accept; }",
+                "ingress": "hdr.s.push_front(-1);",
+            },
+            "push_front takes a number of at least 1, not -1",
+        ),
+        (
+            {
+                "headers": "h_t[2] s;",
+                "parser": "state start { transition accept; }",
+                "declarations": "control C(inout h_t[2] s)(bit<8> n) { apply { s.pop_front(n); } }",
+                "locals": "C(0) c;",
+                "ingress": "c.apply(hdr.s);",
+            },
+            "pop_front takes a number of at least 1, not 0",
+        ),
+        (
+            {
                 "locals": "action f(error e) { } table t { actions = { f; NoAction; }"
                 " default_action = NoAction; }",
                 "ingress": "t.apply();",

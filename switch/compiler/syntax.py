@@ -312,6 +312,28 @@ def walk(node: SyntaxNode) -> Iterator[SyntaxNode]:
             waiting += children(item)
 
 
+def same(one: Any, other: Any) -> bool:
+    """Return whether two checked expressions are written alike, and mean the same declarations."""
+    match one:
+        case Name():
+            return isinstance(other, Name) and one.declaration is other.declaration
+        case IntegerLiteral() | BooleanLiteral():
+            return type(one) is type(other) and one.value == other.value
+        case SyntaxNode():
+            names = vars(one).keys() - _NOT_WRITTEN
+            return type(one) is type(other) and all(
+                same(getattr(one, name), getattr(other, name)) for name in names
+            )
+        case list() | tuple():
+            pairs = zip(one, other, strict=False)
+            return len(one) == len(other) and all(same(left, right) for left, right in pairs)
+    return bool(one == other)
+
+
+_NOT_WRITTEN = frozenset(["span", "name_span", "type", "constant", "target"])
+"""What nodes have besides that which is written."""
+
+
 def type_of(node: "Expression | Declaration") -> Type:
     """Return the type that the checker found."""
     assert node.type is not None

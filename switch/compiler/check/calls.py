@@ -256,9 +256,14 @@ class CallChecker(ExpressionUser):
             self.expressions.members.in_parser, node.span, f"'{name}' cannot be called in a parser"
         )
         self.expressions.members.check_writable(callee.base)
-        count = self.expressions.check(node.arguments[0].value, scope)
-        if isinstance(count.constant, bool) or not isinstance(count.constant, int):
-            raise self.reporter.fail(count.span, f"{name} takes a number known at compile time")
+        count = self.expressions.static_number(
+            node.arguments[0].value, scope, f"{name} takes a number known at compile time"
+        )
+        self.reporter.fail_if(
+            isinstance(count.constant, int) and count.constant < 1,
+            count.span,
+            f"{name} takes a number of at least 1, not {count.constant}",
+        )
         node.target = Target("builtin", name, base=callee.base, arguments=[count])
         node.type = VOID
 

@@ -19,6 +19,7 @@ from weft.switch.compiler.check.scope import (
     closest,
 )
 from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -28,6 +29,7 @@ from weft.switch.compiler.types import (
     CallableType,
     EnumType,
     ErrorType,
+    IntegerType,
     IntType,
     InvalidHeaderType,
     ListType,
@@ -98,6 +100,17 @@ class ExpressionChecker:
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.reporter.fail(node.span, "expected a number that is known at compile time")
         return value
+
+    def static_number(
+        self, node: syntax.Expression, scope: Scope, message: str
+    ) -> syntax.Expression:
+        """Check an expression that must be a number known at compile time, if need be only once the
+        parameters of constructors are (specification, section "Compile-time known values")."""
+        node = self.check(node, scope)
+        is_number = isinstance(base_type(type_of(node)), (BitType, IntType, IntegerType))
+        known = node.constant is not None or is_static(node)
+        self.reporter.fail_if(not (is_number and known), node.span, message)
+        return node
 
     # Literals and names
 

@@ -21,6 +21,7 @@ from weft.switch.compiler.types import (
     ErrorType,
     IntType,
     ListType,
+    SerializableEnumType,
     StackType,
     StructType,
     TupleType,
@@ -162,6 +163,16 @@ def _can_be_in_array(kind: Type) -> bool:
     return isinstance(bare, StackType) and not is_header_stack(bare)
 
 
+def _can_be_in_header(kind: Type) -> bool:
+    """Return whether a header, or a struct in a header, may have a field of a type (specification,
+    section "Type nesting rules")."""
+    bare = resolved(kind)
+    if isinstance(bare, StructType):
+        return bare.kind == "struct" and all(map(_can_be_in_header, bare.fields.values()))
+    scalar = (BitType, IntType, BoolType, SerializableEnumType)
+    return isinstance(bare, (*scalar, TypeVariable, UnknownType))
+
+
 def _count_fields(kind: Type) -> int:
     """Return the number of fields of a type, at least 1. Counting ends where there are too many."""
     bare = resolved(kind)
@@ -270,15 +281,7 @@ class TypeResolver:
             case "header_union":
                 allowed = is_header(bare) or bare == UNKNOWN
             case "header":
-                allowed = (
-                    isinstance(bare, (BitType, IntType, VarbitType))
-                    or bare == BOOL
-                    or (
-                        type(bare).__name__
-                        in ("SerializableEnumType", "TypeVariable", "UnknownType")
-                        or (isinstance(bare, StructType) and bare.kind == "struct")
-                    )
-                )
+                allowed = isinstance(bare, VarbitType) or _can_be_in_header(bare)
             case _:
                 allowed = bare not in (VOID, DONT_CARE, INTEGER, STRING, MATCH_KIND) and type(
                     bare

@@ -163,32 +163,24 @@ class TableChecker(ExpressionUser):
             span,
             f"'{name}' is @{annotation} and {consequence}",
         )
-        self._prepend_bound(reference, listed)
-        return self.calls.check_action_reference(reference, scope, complete=True)
+        action = self.calls.check_action_reference(reference, scope, complete=True)
+        self._compare_bound(reference, listed)
+        return action
 
-    def _prepend_bound(
+    def _compare_bound(
         self, reference: syntax.ActionReference, listed: syntax.ActionReference
     ) -> None:
-        """Add the arguments that the list of actions binds already, which entries may leave out."""
-        target = listed.call.target
-        bound = len(listed.call.arguments)
-        if target is None or not bound or not isinstance(listed.call.callee, syntax.Name):
-            return
-        action = listed.call.callee.declaration
-        if (
-            isinstance(action, syntax.ActionDeclaration)
-            and len(reference.call.arguments) == len(action.parameters) - bound
-        ):
-            reference.call.arguments = [*listed.call.arguments, *reference.call.arguments]
-        else:
-            for given, wanted in zip(reference.call.arguments, listed.call.arguments, strict=False):
-                self.reporter.error_if(
-                    given.name is None
-                    and wanted.name is None
-                    and _differ(given.value, wanted.value),
-                    given.span,
-                    "this argument is not the one that the table's list of actions gives",
-                )
+        """Report an error where the arguments for parameters with a direction are not those that
+        the list of actions gives (specification, section "Default action")."""
+        given, wanted = reference.call.target, listed.call.target
+        if given is None or wanted is None:
+            return  # reported already
+        for one, other in zip(given.arguments, wanted.arguments, strict=False):
+            self.reporter.error_if(
+                not syntax.same(one, other),
+                (one or reference).span,
+                "this argument is not the one that the table's list of actions gives",
+            )
 
     def _entries(self, node: syntax.TableDeclaration, types: list[Type], scope: Scope) -> None:
         if node.entries and not node.keys:
@@ -210,18 +202,6 @@ class TableChecker(ExpressionUser):
                 continue
             not_for = ("defaultonly", "cannot be in an entry")
             self._listed_action(node, entry.action, entry.action.call.callee.span, not_for, scope)
-
-
-def _differ(one: syntax.Expression | None, other: syntax.Expression | None) -> bool:
-    """Return whether two expressions certainly are different places."""
-    match one:
-        case syntax.Name() if isinstance(other, syntax.Name):
-            return one.name != other.name
-        case syntax.MemberAccess() if isinstance(other, syntax.MemberAccess):
-            return one.name != other.name or _differ(one.base, other.base)
-        case syntax.IntegerLiteral() if isinstance(other, syntax.IntegerLiteral):
-            return one.value != other.value
-    return False
 
 
 def _has_name(node: syntax.Expression) -> bool:

@@ -271,15 +271,21 @@ class CallLowering(LoweringPart):
         elif name == "setInvalid":
             self.places.remove(base, node)
         elif isinstance(base, StackPlace):
-            count = target.arguments[0]
-            assert count is not None and isinstance(count.constant, int)
-            operation = "push" if name == "push_front" else "pop"
-            self.writer.do(
-                operation, ir.Reference(stack_kind(base), base.name), ir.Number(count.constant)
-            )
+            self._shift(base, target, env)
         else:
             raise self.writer.fail(node, f"not supported: {name}() here")
         return NOTHING
+
+    def _shift(self, stack: StackPlace, target: Target, env: Environment) -> None:
+        """Lower push_front or pop_front of a stack."""
+        argument = target.arguments[0]
+        assert argument is not None
+        count = self.expressions.known(argument, env, f"the argument of {target.name}")
+        self.writer.fail_if(
+            count < 1, argument, f"{target.name} takes a number of at least 1, not {count}"
+        )
+        operation = "push" if target.name == "push_front" else "pop"
+        self.writer.do(operation, ir.Reference(stack_kind(stack), stack.name), ir.Number(count))
 
     def leave(self, node: syntax.Return, env: Environment) -> None:
         """Lower ``return``."""
