@@ -272,3 +272,51 @@ def test_varbits_are_equal_if_their_lengths_are_too(tmp_path: Path) -> None:
     }
     sent = send(program.bmv2_json, list(frames))
     assert [frame[2:4].hex() for frame in sent] == list(frames.values())
+
+
+def test_dots_give_a_varbit_without_bits(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        types="header v_t { bit<8> l; varbit<64> v; }",
+        headers="v_t v;",
+        parser="state start { packet.extract(hdr.v, 16); transition accept; }",
+        ingress="sm.egress_spec = 1; hdr.v = { 5, ... };",
+    )
+    assert send(program.bmv2_json, [bytes([1, 2, 3, 4])]) == [bytes([5, 4])]
+
+
+def test_parameters_of_constructors_are_known_at_compile_time(tmp_path: Path) -> None:
+    program = compiled(
+        tmp_path,
+        types=TYPES + "struct settings_t { bit<8> a; bit<32> n; }",
+        headers="h_t h; k_t[3] k;",
+        declarations="""
+        parser Start(packet_in packet, out h_t h)(bit<32> n, bit<8> v) {
+            value_set<bit<8>>(n) vs;
+            state start { packet.extract(h); transition select(h.a) {
+                vs: accept; v + 1: one; v &&& 0xF0: accept; default: accept; } }
+            state one { h.b = v; transition accept; }
+        }
+        control Use(inout h_t h, inout k_t[3] k)(settings_t c, tuple<int, bit<8>> t, bit<8> y) {
+            action set(bit<8> z) { h.c[15:8] = z; }
+            table first { key = { h.a: exact; } actions = { set; NoAction; }
+                default_action = NoAction; size = c.n + 1;
+                const entries = { c.a: set(c.a + 1); c.a + 1: set(y); } }
+            table second { key = { h.a: ternary; } actions = { set; NoAction; }
+                default_action = NoAction; size = (bit<32>)c.a;
+                entries = { priority = (y): t[1]: set(t[1]); priority = 7: 0 &&& 0: NoAction(); } }
+            apply {
+                k.push_front(t[0]);
+                if (first.apply().miss) { second.apply(); }
+                switch (h.b) { c.a: { h.c[7:0] = 1; } c.a + 1: { h.c[7:0] = 2; } default: { } }
+            }
+        }""",
+        parser="""Start(3, 4) begin; state start { begin.apply(packet, hdr.h);
+            packet.extract(hdr.k.next); transition accept; }""",
+        locals="Use({ 4, 8 }, { 2, 9 }, 60) use;",
+        ingress="sm.egress_spec = 1; use.apply(hdr.h, hdr.k); hdr.k[1].setInvalid();",
+    )
+    assert "size: 3" in program.p4info_text.split("value_sets", 1)[1]
+    assert "size: 9" in program.p4info_text and "size: 4" in program.p4info_text
+    sent = send(program.bmv2_json, [bytes([a, b, 0, 0, 1, 2]) for a, b in ((4, 5), (5, 0), (9, 9))])
+    assert [item.hex() for item in sent] == ["040505020102", "05043c010102", "090909000102"]

@@ -335,6 +335,34 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "pop_front takes a number of at least 1, not 0",
         ),
         (
+            {"ingress": "varbit<32> v;"},
+            "not supported: a value of type varbit<32> outside of a header,",
+        ),
+        (
+            {"metadata": "varbit<32> v;"},
+            "not supported: a value of type varbit<32> outside of a header, in struct metadata_t",
+        ),
+        (
+            {
+                "locals": "table t { key = { hdr.h.a: exact; } actions = { NoAction; }"
+                " implementation = action_profile(4); const entries = { 1: NoAction(); } }",
+                "ingress": "t.apply();",
+            },
+            "not supported: entries of table 't', whose actions are in an action profile",
+        ),
+        (
+            {"ingress": "switch (hdr.h.a) { hdr.h.b: { } }"},
+            "a case must be known at compile time",
+        ),
+        (
+            {
+                "locals": "action f(bit<8> n) { switch (hdr.h.a) { n: { } } }"
+                " table t { actions = { f; } default_action = f(1); }",
+                "ingress": "t.apply();",
+            },
+            "a case must be known at compile time",
+        ),
+        (
             {
                 "locals": "action f(error e) { } table t { actions = { f; NoAction; }"
                 " default_action = NoAction; }",

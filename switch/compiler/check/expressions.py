@@ -39,6 +39,7 @@ from weft.switch.compiler.types import (
     TupleType,
     Type,
     UnknownType,
+    VarbitType,
     base_type,
     is_union,
     resolved,
@@ -138,7 +139,8 @@ class ExpressionChecker:
                 node.span, "'...' stands for a default value of unknown type here"
             )
         node.type, bare = expected, base_type(expected)
-        if scalar_width(expected) is not None and not isinstance(bare, (EnumType, ErrorType)):
+        without = (EnumType, ErrorType, VarbitType)
+        if scalar_width(expected) is not None and not isinstance(bare, without):
             node.constant = False if bare == BOOL else 0
 
     def _name(self, node: syntax.Name, scope: Scope, expected: Type | None) -> None:

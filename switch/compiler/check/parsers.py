@@ -8,6 +8,7 @@ from weft.switch.compiler.check.expressions import ExpressionChecker, Expression
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import Abandon, Span
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BitType,
@@ -90,7 +91,7 @@ def check_keyset(
             parts = [node]
     for part in parts:
         reporter.fail_if(
-            part.constant is None and not isinstance(part, (syntax.ListExpression, syntax.Name)),
+            part.constant is None and not is_static(part),
             part.span,
             "this must be known at compile time",
         )
@@ -125,8 +126,8 @@ class ParserChecker(ExpressionUser):
             node.reference.span,
             f"not supported: a value set of {element}; it can hold bit<N> or a struct of those",
         )
-        node.size = syntax.known_integer(
-            node.size.span, self.expressions.constant_integer(node.size, scope)
+        node.size = self.expressions.static_number(
+            node.size, scope, "expected a number that is known at compile time"
         )
         node.type = SetType(element)
         self.context.declare(scope, node)

@@ -8,6 +8,7 @@ from weft.switch.compiler import syntax
 from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -275,7 +276,11 @@ class StatementChecker(ExpressionUser):
             except Abandon:
                 continue
             if case.label.constant is None:
-                self.reporter.error(case.label.span, "a case must be known at compile time")
+                self.reporter.error_if(
+                    not is_static(case.label),
+                    case.label.span,
+                    "a case must be known at compile time",
+                )
             elif case.label.constant in seen:
                 self.reporter.error(
                     case.label.span, f"there are two cases for {case.label.constant}"

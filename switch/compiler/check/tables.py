@@ -10,6 +10,7 @@ from weft.switch.compiler.check.expressions import ExpressionUser
 from weft.switch.compiler.check.parsers import check_keyset
 from weft.switch.compiler.check.scope import Scope, closest
 from weft.switch.compiler.diagnostics import Abandon, Span
+from weft.switch.compiler.order import is_static
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import (
     BOOL,
@@ -112,18 +113,24 @@ class TableChecker(ExpressionUser):
                 item.value.span,
                 f"'{item.name}' must be a {' or '.join(wanted)}, not {kind}",
             )
+            self.reporter.fail_if(
+                item.name == "implementation" and node.entries,
+                node.entries[0].span if node.entries else item.span,
+                f"not supported: entries of table '{node.name}', whose actions are in an action "
+                "profile: BMv2 gets them from the control plane",
+            )
         elif item.name in ("support_timeout", "largest_priority_wins"):
             self.reporter.fail_if(
                 kind != BOOL or item.value.constant is None,
                 item.value.span,
                 f"'{item.name}' must be true or false",
             )
-        elif not isinstance(item.value.constant, int) or item.value.constant < 0:
-            is_parameter = isinstance(item.value, syntax.Name) and isinstance(
-                item.value.declaration, syntax.Parameter
-            )
+        else:
+            number = item.value.constant
+            is_known = isinstance(number, int) and number >= 0
+            later = item.name == "size" and number is None and is_static(item.value)
             self.reporter.fail_if(
-                not is_parameter or item.name != "size",
+                not (is_known or later),
                 item.value.span,
                 f"'{item.name}' must be a number known at compile time",
             )
@@ -190,8 +197,8 @@ class TableChecker(ExpressionUser):
             try:
                 entry.keyset = check_keyset(self.expressions, entry.keyset, scope, types)
                 if entry.priority is not None:
-                    entry.priority.constant = self.expressions.constant_integer(
-                        entry.priority, scope
+                    entry.priority = self.expressions.static_number(
+                        entry.priority, scope, "a priority is a number known at compile time"
                     )
                     self.reporter.error_if(
                         node.entries_are_constant,

@@ -142,7 +142,7 @@ class StatementLowering(LoweringPart):
                 condition = arithmetic.any_of(
                     self.places.equal(
                         subject,
-                        self.expressions.value(label, env),
+                        ir.Number(self.expressions.known(label, env, "a case")),
                         syntax.Binary(label.span, "==", node.subject, label),
                     )
                     for label in labels

@@ -44,6 +44,7 @@ from weft.switch.compiler.types import (
     is_flag,
     is_header,
     is_union,
+    is_varbit,
     member_types,
     resolved,
     scalar_width,
@@ -311,6 +312,8 @@ class ExpressionLowering:
         self.writer.fail_if(
             scalar_width(bare) is None, node, f"not supported: a default value of type {kind}"
         )
+        if is_varbit(bare):
+            return self.shared.storage.empty_varbit(kind)
         return ir.Truth(False) if is_flag(bare) else ir.Number(0)
 
     def in_order(self, nodes: list[syntax.Expression], env: Environment) -> list[LoweredValue]:

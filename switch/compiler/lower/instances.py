@@ -92,7 +92,7 @@ class InstanceLowering(LoweringPart):
         return self.expressions.value(argument, env)
 
     def _value_set(self, node: syntax.ValueSetDeclaration, env: Environment) -> ir.LoweredValueSet:
-        assert isinstance(node.type, SetType) and isinstance(node.size.constant, int)
+        assert isinstance(node.type, SetType)
         bare = resolved(node.type.element)
         fields = [ir.LoweredParameter("", node.type.element, scalar_width(bare) or 0)]
         if isinstance(bare, StructType):
@@ -103,14 +103,14 @@ class InstanceLowering(LoweringPart):
                 for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
             ]
         model = ir.LoweredValueSet(
-            full_name(env.path, node), node.annotations, node.span, node.size.constant, fields
-        )
+            full_name(env.path, node), node.annotations, node.span, self._size(node.size, env, 0),
+            fields,
+        )  # fmt: skip
         model.order = self.shared.order(node, env)
         self.shared.program.value_sets.append(model)
         return model
 
-    def _size(self, target: Target, env: Environment, least: int = 1) -> int:
-        node = target.argument("size")
+    def _size(self, node: syntax.Expression, env: Environment, least: int = 1) -> int:
         size = self.expressions.known(node, env, "the size")
         self.writer.fail_if(
             not least <= size < MAXIMUM_SIZE,
@@ -128,7 +128,7 @@ class InstanceLowering(LoweringPart):
         match kind.name:
             case "counter" | "direct_counter" | "meter" | "direct_meter":
                 unit = self.expressions.enum_member(target.argument("type"), env)
-                size = 0 if is_direct else self._size(target, env, 0)
+                size = 0 if is_direct else self._size(target.argument("size"), env, 0)
                 if kind.name.endswith("counter"):
                     program.counters.append(ir.LoweredCounter(*common, size, unit, is_direct))
                     return program.counters[-1]
@@ -136,7 +136,9 @@ class InstanceLowering(LoweringPart):
                 return program.meters[-1]
             case "register":
                 content = kind.arguments[0]
-                register = ir.LoweredRegister(*common, self._size(target, env), content)
+                register = ir.LoweredRegister(
+                    *common, self._size(target.argument("size"), env), content
+                )
                 self.writer.fail_if(
                     not isinstance(base_type(content), (BitType, IntType, EnumType)),
                     node,
@@ -155,7 +157,7 @@ class InstanceLowering(LoweringPart):
             if kind.name == "action_selector"
             else None
         )
-        profile = ir.ActionProfile(*common, self._size(target, env), algorithm)
+        profile = ir.ActionProfile(*common, self._size(target.argument("size"), env), algorithm)
         program.profiles.append(profile)
         return profile
 

@@ -16,6 +16,7 @@ from weft.switch.compiler.types import (
     StructType,
     TupleType,
     Type,
+    VarbitType,
     header_fields,
     is_header_stack,
     is_signed,
@@ -234,6 +235,7 @@ class Storage:
         self._type_names = {"scalars_0"}
         self._names = {SCALARS}
         self._fields: set[str] = set()
+        self._empty: HeaderPlace | None = None
         self.uneven: list[tuple[StructType, int]] = []
         """The headers that are not of whole bytes, which BMv2 cannot have, with their sizes in
         bits."""
@@ -292,6 +294,13 @@ class Storage:
         self.program.headers.append(ir.HeaderInstance(own, self.header_type(kind)))
         return HeaderPlace(own, kind)
 
+    def empty_varbit(self, kind: Type) -> FieldPlace:
+        """Return a varbit of no bits: the field of a header that is never valid."""
+        if self._empty is None:
+            fields: dict[str, Type] = {"bits": VarbitType(8)}
+            self._empty = self.header("empty", StructType("empty_t", "header", (), fields))
+        return FieldPlace(self._empty.name, "bits", kind)
+
     def allocate(self, name: str, kind: Type) -> Place:
         """Return a place for a value of any type that can be stored; raises KeyError if it
         cannot."""
@@ -311,6 +320,8 @@ class Storage:
                 )
             case _ if scalar_width(bare) is None:
                 raise KeyError(str(bare))
+            case VarbitType():  # BMv2 has it in headers alone
+                raise KeyError(f"{bare} outside of a header,")
         return self.scalar(name, kind)
 
     def _stack(self, name: str, kind: StackType) -> StackPlace:

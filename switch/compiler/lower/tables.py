@@ -128,8 +128,12 @@ class TableLowering(LoweringPart):
         ]
         self._default_action(node, table, env)
         self._properties(node, table, env)
+        written = [
+            None if entry.priority is None else self.expressions.known(entry.priority, env)
+            for entry in node.entries
+        ]
         for entry, priority in zip(
-            node.entries, priorities(node, self.shared.reporter), strict=True
+            node.entries, priorities(node, written, self.shared.reporter), strict=True
         ):
             arguments = self._arguments(entry.action, env)
             keys = self._entry_keys(entry, node, env)
@@ -142,8 +146,8 @@ class TableLowering(LoweringPart):
         smallest_wins = not largest_priority_wins(node)
         table.entries.sort(key=lambda item: item.priority if smallest_wins else -item.priority)
         ranks = annotated_ranks(node, self.parse_number)
-        for written, rank in zip(table.entries, ranks, strict=False):
-            written.rank = rank
+        for lowered, rank in zip(table.entries, ranks, strict=False):
+            lowered.rank = rank
         if ranks:
             table.entries.sort(key=lambda item: item.rank or 0)
         table.entries_constant = node.entries_are_constant
@@ -363,25 +367,27 @@ class TableLowering(LoweringPart):
         raise self.writer.fail(item, f"this cannot be matched by a key of kind {kind}")
 
 
-def priorities(node: syntax.TableDeclaration, reporter: Reporter) -> list[int]:
-    """Return the entries' priorities as written. A larger one wins, unless the table says
-    otherwise."""
+def priorities(
+    node: syntax.TableDeclaration, written: list[int | None], reporter: Reporter
+) -> list[int]:
+    """Return the entries' priorities, given those that are written. A larger one wins, unless the
+    table says otherwise."""
     largest = largest_priority_wins(node)
     delta = _property(node, "priority_delta", 1)
-    if node.entries_are_constant or all(entry.priority is None for entry in node.entries):
+    if node.entries_are_constant or all(item is None for item in written):
         count = len(node.entries)
         order = range(count - 1, -1, -1) if largest else range(count)
         return [1 + position * delta for position in order]
     reporter.error_if(
-        node.entries[0].priority is None,
+        written[0] is None,
         node.entries[0].span,
         "if any entry has a priority, the first one must have one",
     )
     result: list[int] = []
     current = 1
-    for index, entry in enumerate(node.entries):
-        if entry.priority is not None and isinstance(entry.priority.constant, int):
-            current = entry.priority.constant
+    for index, (entry, given) in enumerate(zip(node.entries, written, strict=True)):
+        if given is not None:
+            current = given
         elif index:
             current += -delta if largest else delta
         reporter.error_if(
