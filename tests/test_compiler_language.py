@@ -272,6 +272,32 @@ def test_types_may_share_their_names_with_variables(tmp_path: Path) -> None:
     assert compiled(tmp_path, declarations="").bmv2_json
 
 
+def test_actions_tables_and_loops_variables_may_have_names_of_types(tmp_path: Path) -> None:
+    result = document(
+        tmp_path,
+        declarations="header act_t { bit<8> a; } struct tab_t { bit<8> a; } struct var_t { }",
+        locals="""action act_t(bit<8> q) { hdr.h.a = q; }
+            table tab_t { actions = { act_t; } default_action = act_t(4); }""",
+        ingress="tab_t.apply(); for (bit<8> var_t in 1 .. 3) { hdr.h.b = hdr.h.b + var_t; }",
+    )
+    assert result["pipelines"][0]["tables"][0]["name"] == "I.tab_t"
+
+
+def test_a_type_may_be_declared_in_a_typedef(tmp_path: Path) -> None:
+    result = document(
+        tmp_path,
+        types="""header h_t { bit<8> a; } typedef struct s_t { bit<8> a; } other_s_t;
+            typedef header g_t { bit<8> a; bit<8> b; } other_g_t;
+            typedef enum e_t { one, two } other_e_t;
+            typedef enum bit<8> v_t { three = 3 } other_v_t;""",
+        metadata="other_s_t s; s_t t; bit<8> a;",
+        headers="h_t h; other_g_t g;",
+        ingress="""other_e_t e = other_e_t.two; meta.s.a = other_v_t.three; meta.t = meta.s;
+            other_g_t g = { 1, 2 }; hdr.g = g; bit<8> a = 1; if (e == e_t.one) { hdr.h.a = a; }""",
+    )
+    assert result["deparsers"][0]["order"] == ["h", "g"]
+
+
 def test_angle_brackets_compare_or_enclose_types(tmp_path: Path) -> None:
     result = document(
         tmp_path,

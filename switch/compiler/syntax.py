@@ -716,7 +716,7 @@ class Typedef(Declaration):
     """A type gets another name by ``typedef``, and a new type is made of it by ``type`` (sections
     "typedef" and "Introducing new types")."""
 
-    reference: TypeReference | Struct
+    reference: TypeReference | Struct | Enum | SerializableEnum
     is_new_type: bool
 
 
@@ -788,6 +788,7 @@ class TableDeclaration(Declaration):
     entries_are_constant: bool
     properties: dict[str, Property]
     has_actions: bool = field(default=False, init=False)
+    default_action_first: bool = field(default=False, init=False)  # before the list of actions
     repeated: list[tuple[str, Span]] = field(default_factory=list, init=False)  # properties
     default_action: ActionReference | None = field(default=None, init=False)  # checker
     no_action: ActionDeclaration | None = field(

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Callable
 from contextlib import suppress
 
-from weft.switch.compiler import syntax
+from weft.switch.compiler import constants, syntax
 from weft.switch.compiler.check.calls import CallChecker
 from weft.switch.compiler.check.expressions import ExpressionChecker
 from weft.switch.compiler.check.parsers import ParserChecker
@@ -23,6 +23,7 @@ from weft.switch.compiler.types import (
     Bindings,
     BitType,
     BlockTypeType,
+    BoolType,
     CallableType,
     EnumType,
     ExternType,
@@ -33,8 +34,12 @@ from weft.switch.compiler.types import (
     StructType,
     Type,
     TypeVariable,
+    UnknownType,
     is_varbit,
 )
+
+_NEW_TYPE_BASES = (BitType, IntType, BoolType, SerializableEnumType, NewType, UnknownType)
+"""What ``type`` takes (specification, section "Type nesting rules")."""
 
 
 class Checker:
@@ -140,7 +145,14 @@ class Checker:
         kind = SerializableEnumType(node.name, underlying, members, node)
         inner = Scope(scope)
         for name, span, value in node.members:
-            checked = self.expressions.check(value, inner, underlying)
+            written = self.expressions.check(value, inner)
+            number = written.constant
+            self.reporter.fail_if(
+                isinstance(number, int) and constants.wrap(number, underlying) != number,
+                value.span,
+                f"{number} does not fit in {underlying}",
+            )
+            checked = self.expressions.coercer.coerce(written, underlying)
             earlier = syntax.Constant(span, [], name, span, node.reference, checked)
             earlier.type, inner.symbols[name] = underlying, earlier
             if not isinstance(checked.constant, int):
@@ -150,12 +162,19 @@ class Checker:
         self.context.declare(scope, node, TypeEntry(kind, node))
 
     def _typedef(self, node: syntax.Typedef, scope: Scope) -> None:
-        kind = (
-            self._struct(node.reference, scope)
-            if isinstance(node.reference, syntax.Struct)
-            else self.expressions.types.resolve(node.reference, scope)
-        )
+        if isinstance(node.reference, syntax.Declaration):
+            self._methods[type(node.reference)](node.reference, scope)
+            declared = scope.symbols[node.reference.name]
+            assert isinstance(declared, TypeEntry)
+            kind = declared.type
+        else:
+            kind = self.expressions.types.resolve(node.reference, scope)
         if node.is_new_type:
+            self.reporter.fail_if(
+                not isinstance(kind, _NEW_TYPE_BASES),
+                node.reference.span,
+                f"'type' makes a new type of bit<N>, int<N>, bool or such a type, not of {kind}",
+            )
             kind = NewType(node.name, kind, node)
         self.context.declare(scope, node, TypeEntry(kind, node))
 
@@ -178,6 +197,11 @@ class Checker:
             item.type = self.expressions.types.resolve(item.reference, scope)
             types.append(item.type)
             if item.default is not None:
+                self.reporter.error_if(
+                    item.direction in ("out", "inout"),
+                    item.default.span,
+                    f"an '{item.direction}' parameter cannot have a default value",
+                )
                 item.default = self.expressions.check(item.default, scope, item.type)
             self.reporter.error_if(
                 item.direction
@@ -259,7 +283,9 @@ class Checker:
         self.calls.declare(node, node.parameters, types, VOID, [])
         node.type = CallableType("action", node.name)
         self.context.declare(scope, node)
+        self.calls.checked_action = node
         self._body(node.body, inner, "action", VOID)
+        self.calls.checked_action = None
 
     def _function(self, node: syntax.Function, scope: Scope) -> None:
         if node.prototype.type_parameters:
@@ -332,6 +358,10 @@ class Checker:
         )
         types = self.parameters(node.parameters, scope)
         constructor = self.parameters(node.constructor_parameters, scope)
+        for parameter in node.constructor_parameters:
+            self.reporter.error_if(
+                parameter.direction, parameter.span, "a parameter of a constructor has no direction"
+            )
         self.calls.declare(node, node.parameters, types, VOID, [])
         # The constructor's signature is kept under the list of its parameters.
         self.calls.declare(

@@ -369,6 +369,7 @@ def _table(c: Children) -> syntax.TableDeclaration:
             case Actions():
                 table.actions += item
                 table.has_actions = True
+                table.default_action_first = "default_action" in given
             case Entries():
                 table.entries += item
                 table.entries_are_constant = item.constant

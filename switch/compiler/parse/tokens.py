@@ -170,8 +170,14 @@ class _Sorter:
         self.pending: dict[str, bool] = {}  # for the scope of the next brace block
         self.angles: list[int] = []  # depth of parentheses at each open type-argument bracket
         self.parentheses = 0
-        self.declares_typedef = False
+        self.typedef_depth = 0  # how many scopes there are where a typedef has begun
         self.declares_enum = False
+
+    @property
+    def declares_typedef(self) -> bool:
+        """Return whether a name followed by a semicolon here is that of a typedef, not of a field
+        of a struct in it."""
+        return self.typedef_depth == len(self.scopes)
 
     def is_type(self, name: str) -> bool:
         scopes = (self.pending, *reversed(self.scopes))
@@ -195,7 +201,9 @@ class _Sorter:
                     self.angles.clear()
                 case "SEMICOLON" if not self.parentheses:
                     self.pending = {}
-                    self.declares_typedef = self.declares_enum = False
+                    if self.declares_typedef:
+                        self.typedef_depth = 0
+                    self.declares_enum = False
                     self.angles.clear()
                 case "LEFT_PARENTHESIS":
                     self.parentheses += 1
@@ -213,7 +221,7 @@ class _Sorter:
                 case "ENUM":
                     self.declares_enum = True
                 case "TYPEDEF":
-                    self.declares_typedef = True
+                    self.typedef_depth = len(self.scopes)
 
     # Type arguments
 
@@ -317,13 +325,17 @@ class _Sorter:
             self.declare_parameters(index + 2)
         if not self.is_type(token.text):
             return
+        if before in ("ACTION", "TABLE"):
+            self.scopes[-1][token.text] = False
+            return
         # An instance or a stack may follow a bracket; a cast has nothing but a value behind it.
         follows_type = before in _AFTER_TYPES or (
             before in ("RIGHT_PARENTHESIS", "RIGHT_BRACKET") and after == "SEMICOLON"
         )
-        ends = after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN")
+        ends = after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN", "IN")
         if follows_type and ends and not self.declares_typedef:
-            # A variable, field or parameter that has the name of a type hides the type.
+            # A variable, field or parameter that has the name of a type hides the type, as actions
+            # and tables do.
             (self.pending if self.parentheses else self.scopes[-1])[token.text] = False
         else:
             token.kind = "TYPE_NAME"
@@ -346,7 +358,7 @@ class _Sorter:
                 token.kind = "LIST"
             case "type" if self.begins_type(index, before):
                 token.kind = "TYPE"
-                self.declares_typedef = True
+                self.typedef_depth = len(self.scopes)
             case _:
                 return False
         return True
