@@ -362,6 +362,75 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             },
             "a case must be known at compile time",
         ),
+        ({"declarations": "enum bit<8> e_t { A = 256 }"}, "256 does not fit in bit<8>"),
+        ({"declarations": "enum int<8> e_t { A = 128 }"}, "128 does not fit in int<8>"),
+        *(
+            (
+                {"declarations": f"enum e_t {{ A }} type {base} own_t;"},
+                f"'type' makes a new type of bit<N>, int<N>, bool or such a type, not of {name}",
+            )
+            for base, name in (
+                ("h_t", "header h_t"),
+                ("varbit<8>", "varbit<8>"),
+                ("int", "int"),
+                ("error", "error"),
+                ("tuple<bit<8>>", "tuple<bit<8>>"),
+                ("e_t", "e_t"),
+            )
+        ),
+        (
+            {"declarations": "control C()(in bit<8> x) { apply { } }"},
+            "a parameter of a constructor has no direction",
+        ),
+        (
+            {"declarations": "void f(in bit<8> x, out bit<8> y = 4) { y = x; }"},
+            "an 'out' parameter cannot have a default value",
+        ),
+        (
+            {
+                "declarations": "control C(in bit<8> x, bit<8> y) { apply { } }",
+                "locals": "C() c;",
+                "ingress": "c.apply(1, 2); c.apply(1, hdr.h.a);",
+            },
+            "'y' of 'C' has no direction: its value must be known at compile time",
+        ),
+        (
+            {
+                "declarations": "control C()(bit<8> x) { apply { } }",
+                "locals": "C(meta.x) c;",
+                "ingress": "c.apply();",
+            },
+            "'x' of 'C' has no direction: its value must be known at compile time",
+        ),
+        (
+            {"locals": "table t { default_action = NoAction; actions = { NoAction; } }"},
+            "the default action must stand behind the table's actions",
+        ),
+        (
+            {
+                "types": 'header h_t { bit<8> a; } @controller_header("packet_in") header i_t {'
+                ' bit<8> x; } @controller_header("packet_in") header j_t { bit<8> x; }'
+            },
+            'two headers are @controller_header("packet_in")',
+        ),
+        (
+            {"parser": "state start { error e = packet.lookahead<error>(); transition accept; }"},
+            "error has no size in a packet, so it cannot be looked ahead at",
+        ),
+        ({"locals": "action f() { f(); }", "ingress": "f();"}, "action 'f' calls itself"),
+        (
+            {
+                "locals": '@name("x") table t { actions = { NoAction; } }'
+                ' @name("x") table u { actions = { NoAction; } }',
+                "ingress": "t.apply(); u.apply(); hdr.h.a = 1;",
+            },
+            "two tables have the name 'I.x' (the first at line",
+        ),
+        (
+            {"ingress": "register<bit<8>>(2) r; r.write(0, 1);"},
+            "syntax error at '(': expected '.', '[', a name or a type; an instance is declared in a"
+            " control or parser, before its code",
+        ),
         (
             {
                 "locals": "action f(error e) { } table t { actions = { f; NoAction; }"
@@ -517,6 +586,11 @@ def test_a_malformed_annotation_is_an_error(tmp_path: Path, annotation: str) -> 
     text = program(locals=f"{annotation} action f() {{ }}", ingress="f();")
     (found,) = errors(tmp_path, text)
     assert "takes one string in round brackets, like @" in found
+
+
+def test_a_name_is_not_empty(tmp_path: Path) -> None:
+    found = errors_of(tmp_path, locals='@name("") action f() { }', ingress="f();")
+    assert found == ["@name takes a name, not an empty string"]
 
 
 @pytest.mark.parametrize("annotation", ['@id("x")', "@id", "@id(1, 2)", "@id[1]"])

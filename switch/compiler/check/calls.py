@@ -41,7 +41,9 @@ from weft.switch.compiler.types import (
 )
 
 _SIZES = ("minSizeInBits", "minSizeInBytes", "maxSizeInBits", "maxSizeInBytes")
-_WITH_STATIC_PARAMETERS = ("function", "extern_function", "extern_method")
+_WITH_STATIC_PARAMETERS = (
+    "function", "extern_function", "extern_method", "control", "parser", "constructor",
+)  # fmt: skip
 
 
 @dataclass
@@ -61,6 +63,8 @@ class CallChecker(ExpressionUser):
 
     specialize: Callable[[syntax.Function, Bindings], syntax.Function]
     signatures: dict[int, _Signature] = field(default_factory=dict, init=False)
+    checked_action: syntax.ActionDeclaration | None = field(default=None, init=False)
+    """The action whose body is being checked."""
 
     def declare(
         self, node: syntax.SyntaxNode, parameters: list[syntax.Parameter], types: list[Type],
@@ -105,6 +109,9 @@ class CallChecker(ExpressionUser):
                 if callee.name == "static_assert":
                     self._static_assert(node)
             case syntax.ActionDeclaration():
+                self.reporter.fail_if(
+                    symbol is self.checked_action, node.span, f"action '{callee.name}' calls itself"
+                )
                 node.target = self._bind(node, Target("action", callee.name, symbol), scope, None)
             case _:
                 raise self.reporter.fail(callee.span, f"'{callee.name}' cannot be called")

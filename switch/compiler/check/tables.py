@@ -139,6 +139,11 @@ class TableChecker(ExpressionUser):
         item = node.properties.get("default_action")
         if item is None:
             return
+        self.reporter.error_if(
+            node.default_action_first,
+            item.span,
+            "the default action must stand behind the table's actions",
+        )
         value = item.value
         match value:
             case syntax.Name():

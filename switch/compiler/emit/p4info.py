@@ -86,7 +86,6 @@ class InfoEmitter:
                 *(choice.action for table in self.user_tables for choice in table.actions),
                 *self.program.called_actions,
             ],
-            "table": self.tables,
             **self.objects,
         }
         for kind, objects in kinds.items():
@@ -397,6 +396,10 @@ class InfoEmitter:
                 '@controller_header takes the header\'s name: "packet_in" or "packet_out"',
             )
             return
+        known = [item.preamble.name for item in self.info.controller_packet_metadata]
+        self.reporter.error_if(
+            name in known, annotation.span, f'two headers are @controller_header("{name}")'
+        )
         message.preamble.id = self.identifiers.of("controller_header", local_name(header))
         message.preamble.name = message.preamble.alias = name
         self.described(message.preamble, header.annotations)

@@ -23,6 +23,8 @@ from weft.switch.compiler.lower.storage import (
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import (
     BitType,
+    EnumType,
+    ErrorType,
     StructType,
     Type,
     is_header,
@@ -403,6 +405,10 @@ class ExternLowering(LoweringPart):
 
     def _ahead(self, kind: Type, offset: int, call: _ExternCall) -> LoweredValue:
         bare = resolved(kind)
+        call.fail_if(
+            isinstance(bare, (EnumType, ErrorType)),
+            f"{kind} has no size in a packet, so it cannot be looked ahead at",
+        )
         if (width := scalar_width(kind)) is not None and not is_varbit(bare):
             return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
         if not isinstance(bare, StructType) or size_in_bits(bare) is None:

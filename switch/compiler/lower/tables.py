@@ -8,7 +8,7 @@ from itertools import count
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.annotations import find, has_annotation, local_name, string_of
 from weft.switch.compiler.describe import source_text
-from weft.switch.compiler.diagnostics import Reporter
+from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.lower.calls import CallLowering
 from weft.switch.compiler.lower.expressions import LoweringPart
 from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
@@ -33,6 +33,7 @@ class TableLowering(LoweringPart):
     tables: dict[tuple[int, int], ir.LoweredTable] = field(default_factory=dict, init=False)
     actions: dict[tuple[int, ...], ir.LoweredAction] = field(default_factory=dict, init=False)
     key_places: dict[int, FieldPlace] = field(default_factory=dict, init=False)
+    names: dict[str, Span] = field(default_factory=dict, init=False)
     anonymous: Iterator[int] = field(default_factory=count, init=False)
     """The numbers of the objects that tables make for themselves."""
 
@@ -119,6 +120,13 @@ class TableLowering(LoweringPart):
 
     def _table(self, node: syntax.TableDeclaration, env: Environment) -> ir.LoweredTable:
         table = ir.LoweredTable(full_name(env.path, node), node.annotations, node.span)
+        first = self.names.setdefault(table.name, node.name_span)
+        self.writer.fail_if(
+            first != node.name_span,
+            node,
+            f"two tables have the name '{table.name}' (the first at line {first.line}); @name must "
+            "tell apart",
+        )
         table.order = self.shared.order(node, env)
         table.hidden = has_annotation(node.annotations, "hidden")
         table.keys = [self._key(key, env) for key in node.keys]
@@ -295,7 +303,7 @@ class TableLowering(LoweringPart):
                 "default_action" in node.properties,
                 node.name_span,
                 f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
-                "action profile gets it from the control plane",
+                "action profile has none",
                 "ignore",
             )
             model.tables.append(table.name)

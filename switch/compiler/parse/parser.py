@@ -124,10 +124,12 @@ def _describe(raw: RawToken) -> str:
     return f"type '{raw.text}'" if raw.kind == "TYPE_NAME" else f"'{raw.text}'"
 
 
-def _syntax_error(raw: RawToken, expected: set[str]) -> str:
+def _syntax_error(raw: RawToken, before: RawToken, expected: set[str]) -> str:
     message = f"syntax error at {_describe(raw)}: expected {_expectation(expected)}"
     if raw.kind == "IDENTIFIER" and "TYPE_NAME" in expected and "IDENTIFIER" not in expected:
         message += f" ('{raw.text}' is not the name of a type)"
+    if raw.kind == "LEFT_PARENTHESIS" and before.kind in ("TYPE_NAME", "TYPE_GREATER"):
+        message += "; an instance is declared in a control or parser, before its code"
     return message
 
 
@@ -138,10 +140,10 @@ def _parse(tokens: list[RawToken], start: str, reporter: Reporter) -> Any:
         token = problem.token
         expected = _accepted(problem)
         if isinstance(token, SourceToken):
-            message = _syntax_error(token.raw, expected)
-            before = tokens[max(0, tokens.index(token.raw) - 1)].span
-            if "SEMICOLON" in expected and before.end_line < token.raw.span.line:
-                message += f"; is a ';' missing at the end of line {before.end_line}?"
+            before = tokens[max(0, tokens.index(token.raw) - 1)]
+            message = _syntax_error(token.raw, before, expected)
+            if "SEMICOLON" in expected and before.span.end_line < token.raw.span.line:
+                message += f"; is a ';' missing at the end of line {before.span.end_line}?"
             reporter.error(token.raw.span, message)
         else:
             last = tokens[-1].span if tokens else NOWHERE
@@ -185,6 +187,11 @@ def _check_annotation(token: RawToken, reporter: Reporter) -> None:
         token.text == "id" and (token.bracket != "(" or kinds != ["INTEGER"]),
         token.span,
         "@id takes one number in round brackets, like @id(1)",
+    )
+    reporter.error_if(
+        token.text == "name" and [item.text for item in token.body] == ['""'],
+        token.span,
+        "@name takes a name, not an empty string",
     )
     reporter.error_if(
         token.text in _OF_ONE_STRING and (token.bracket != "(" or kinds != ["STRING_LITERAL"]),
