@@ -320,3 +320,46 @@ def test_parameters_of_constructors_are_known_at_compile_time(tmp_path: Path) ->
     assert "size: 9" in program.p4info_text and "size: 4" in program.p4info_text
     sent = send(program.bmv2_json, [bytes([a, b, 0, 0, 1, 2]) for a, b in ((4, 5), (5, 0), (9, 9))])
     assert [item.hex() for item in sent] == ["040505020102", "05043c010102", "090909000102"]
+
+
+@pytest.mark.parametrize(
+    ("state", "frame", "expected"),
+    [
+        ("packet.extract(hdr.u[1].m); packet.extract(hdr.u[0].n);", "00 1122 33", "00 33 1122"),
+        (
+            "packet.extract(hdr.s.next); packet.extract(hdr.s.next); hdr.s.push_front(1);"
+            " hdr.s[0] = { 0xAA }; hdr.h.a = (bit<8>)hdr.s.lastIndex;",
+            "00 11 22",
+            "02 AA 11 22",
+        ),
+        (
+            "packet.extract(hdr.s.next); packet.extract(hdr.s.next); hdr.s.pop_front(1);"
+            " packet.extract(hdr.s.next); hdr.h.a = (bit<8>)hdr.s.lastIndex;",
+            "00 11 22 33",
+            "01 22 33",
+        ),
+        (
+            "packet.extract(hdr.u.next.n); packet.extract(hdr.u.next.m); hdr.u.pop_front(1);",
+            "00 11 2233",
+            "00 2233",
+        ),
+        (
+            "tuple<bit<8>, bit<16>> t = packet.lookahead<tuple<bit<8>, bit<16>>>();"
+            " hdr.h.a = t[0] + t[1][7:0];",
+            "00 11 2233",
+            "44 11 2233",
+        ),
+    ],
+)
+def test_stacks_and_tuples_in_parsers(
+    tmp_path: Path, state: str, frame: str, expected: str
+) -> None:
+    program = compiled(
+        tmp_path,
+        types="""header h_t { bit<8> a; } header m_t { bit<16> a; }
+            header_union u_t { h_t n; m_t m; }""",
+        headers="h_t h; u_t[2] u; h_t[3] s;",
+        parser=f"state start {{ packet.extract(hdr.h); {state} transition accept; }}",
+        ingress="sm.egress_spec = 1;",
+    )
+    assert send(program.bmv2_json, [bytes.fromhex(frame)]) == [bytes.fromhex(expected)]

@@ -452,13 +452,6 @@ def test_a_wrong_statement_is_explained(tmp_path: Path, ingress: str, message: s
             "header v_t has two varbit fields, 'v' and this",
         ),
         (
-            {
-                "headers": "h_t h; h_t[2] s;",
-                "parser": "state start { hdr.s.pop_front(1); transition accept; }",
-            },
-            "'pop_front' cannot be called in a parser",
-        ),
-        (
             {"ingress": "clone(CloneType.E2E, 1);"},
             "'clone' with CloneType.E2E can only be called in egress",
         ),

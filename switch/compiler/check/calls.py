@@ -259,9 +259,6 @@ class CallChecker(ExpressionUser):
         )
         if len(node.arguments) != 1 or node.arguments[0].value is None:
             raise self.reporter.fail(node.span, f"{name} takes one argument, a number")
-        self.reporter.fail_if(
-            self.expressions.members.in_parser, node.span, f"'{name}' cannot be called in a parser"
-        )
         self.expressions.members.check_writable(callee.base)
         count = self.expressions.static_number(
             node.arguments[0].value, scope, f"{name} takes a number known at compile time"

@@ -26,9 +26,11 @@ from weft.switch.compiler.types import (
     EnumType,
     ErrorType,
     StructType,
+    TupleType,
     Type,
     is_header,
     is_varbit,
+    member_types,
     resolved,
     scalar_width,
     size_in_bits,
@@ -376,12 +378,6 @@ class ExternLowering(LoweringPart):
         """Return the header to extract to, as an operand."""
         match place:
             case HeaderPlace():
-                unions = {item.name for item in self.program.unions if place.name in item.members}
-                stacks = [item for item in self.program.stacks if item.of_unions]
-                call.fail_if(
-                    any(unions.intersection(stack.elements) for stack in stacks),
-                    "not supported: extract to a given element of a stack of unions",
-                )
                 return ir.Reference("regular", place.name)
             case NextPlace() if not place.last:
                 if place.member:
@@ -411,10 +407,10 @@ class ExternLowering(LoweringPart):
         )
         if (width := scalar_width(kind)) is not None and not is_varbit(bare):
             return self.places.copied(ir.Lookahead(offset, width), kind, call.node)
-        if not isinstance(bare, StructType) or size_in_bits(bare) is None:
+        if not isinstance(bare, (StructType, TupleType)) or size_in_bits(bare) is None:
             raise call.fail(f"not supported: lookahead of {kind}")
         members: dict[str, LoweredValue] = {}
-        for name, item in bare.fields.items():
+        for name, item in member_types(bare).items():
             members[name] = self._ahead(item, offset, call)
             offset += size_in_bits(item) or 0
         return Composite(kind, members)
