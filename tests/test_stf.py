@@ -114,6 +114,26 @@ def test_length_counts_only_where_it_is_asked_for() -> None:
     assert "is too short: 10 bytes, expected are at least 11" in shorter
 
 
+def test_an_entry_that_matches_anything_is_removed_by_its_priority() -> None:
+    report = run(
+        "add by_range 5 send(port:3)\npacket 0 0400001400000000\nexpect 3 04000014\n"
+        "del by_range 5\npacket 0 0400001400000000\nexpect 0 04000014\n"
+    )
+    assert [failure.lines() for failure in report.failures] == []
+    assert report.warnings == []
+
+
+def test_of_a_long_path_the_ends_are_shown() -> None:
+    path = "\n".join(f"step {number}" for number in range(5000))
+    outputs = [Output(1, b"\0", SendPacket(NOWHERE, 0, b"\0"), path)]
+    (failure,) = compare_port(1, [Expect(NOWHERE, 1, "01", exact=False)], outputs)
+    shown = failure.lines()
+    assert len(shown) < 220
+    assert "  step 0" in shown
+    assert "  ... 4800 more lines, which --trace shows ..." in shown
+    assert shown[-1] == "  step 4999"
+
+
 def test_what_is_missing_and_what_is_unexpected_is_found_in_order() -> None:
     text = (
         "add exact kind:1 send(port:1)\n"

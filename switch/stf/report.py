@@ -16,6 +16,8 @@ from weft.switch.stf.statements import Expect, SendPacket, TextPlace
 BYTES_PER_ROW = 16
 ROWS_AROUND = 1
 """How many rows of a frame are shown before and after the one that differs."""
+MOST_PATH_LINES = 200
+"""The most lines of a packet's path that a failure shows: of a longer one, the ends."""
 MOST_ALIGNED = 1000
 """The most frames at a port that are aligned; of more, each is held against the expectation in the
 same place."""
@@ -63,6 +65,15 @@ def _spaced(digits: str) -> str:
     return " ".join(digits[at : at + 2] for at in range(0, len(digits), 2))
 
 
+def _shortened(path: list[str]) -> list[str]:
+    """Return the lines of a path, or its ends if there are too many."""
+    left_out = len(path) - MOST_PATH_LINES
+    if left_out <= 0:
+        return path
+    half = MOST_PATH_LINES // 2
+    return [*path[:half], f"... {left_out} more lines, which --trace shows ...", *path[-half:]]
+
+
 @dataclass(frozen=True)
 class StfFailure:
     """A failure is an expectation that does not hold. ``kind``: differs, missing, unexpected,
@@ -91,7 +102,7 @@ class StfFailure:
             ]
             if len(digits) > 128:
                 lines.append(f"  ...   {len(self.frame)} bytes")
-        lines += [f"  {line}" for line in self.path.splitlines()]
+        lines += [f"  {line}" for line in _shortened(self.path.splitlines())]
         return lines
 
     def to_dict(self) -> dict[str, Any]:
