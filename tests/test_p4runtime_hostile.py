@@ -158,6 +158,18 @@ def test_a_p4info_of_another_program_is_refused(
             configs.set_config(target[1], request)
 
 
+def test_a_p4info_without_a_table_that_only_clients_fill_is_refused(
+    target: tuple[Dataplane, Device], every_entity: Files
+) -> None:
+    request = config_request(every_entity)
+    names = [table.preamble.name for table in request.config.p4info.tables]
+    position = names.index("TheIngress.exact_table")
+    del request.config.p4info.tables[position]
+    what = r"the BMv2 JSON has table TheIngress\.exact_table, the P4Info does not"
+    with pytest.raises(Exception, match=f"not of one program: {what}; compile both"):
+        configs.set_config(target[1], request)
+
+
 def with_foreign(files: Files, kind: str, count: int) -> Any:
     request = config_request(files)
     for number in range(count):

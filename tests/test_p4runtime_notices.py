@@ -435,6 +435,8 @@ def test_value_sets(bench: Bench) -> None:
         (MODIFY, "value_set_entry { value_set_id: @kinds members {} }", "INVALID_ARGUMENT"),
     ):
         assert bench.refused(kind, text)[0] == code, text
+    empty = bench.refused(MODIFY, "value_set_entry { value_set_id: @kinds members {} }")[1]
+    assert "key field 1: missing" in empty
 
 
 def test_registers_of_signed_and_wide_numbers(bench: Bench) -> None:

@@ -265,6 +265,22 @@ def test_a_wildcard_read_gives_all_tables(client: BareClient) -> None:
     assert len(tables) == 2  # exact_table and const_table
 
 
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    [
+        ("priority: 4", "priority"),
+        (r'match { field_id: 4 exact { value: "\x09" } }', "match"),
+        ("action {}", "action"),
+        ('controller_metadata: 1 metadata: "a"', "controller_metadata or metadata"),
+    ],
+)
+def test_a_read_of_all_tables_has_no_filters(client: BareClient, filters: str, said: str) -> None:
+    with pytest.raises(Refused) as caught:
+        client.read(f"table_entry {{ {filters} }}")
+    assert f"table_id 0) has no {said}" in str(caught.value)
+    assert "INVALID_ARGUMENT" in str(caught.value)
+
+
 def test_read_errors_are_told_per_query_and_good_queries_are_answered(client: BareClient) -> None:
     with pytest.raises(Refused) as caught:
         client.read(

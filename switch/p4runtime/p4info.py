@@ -50,6 +50,8 @@ class DataPlane:
     """The widths of each table's key fields."""
     actions: Mapping[str, Sequence[Any]]
     """The widths of each action's parameters."""
+    filled_tables: set[str]
+    """The tables that only a client can fill: with a key, and without entries of the program."""
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         """Raise Refusal (INVALID_ARGUMENT) for what is not BMv2 JSON; the engine checks the
@@ -67,6 +69,12 @@ class DataPlane:
                 ]
                 for pipeline in program["pipelines"]
                 for table in pipeline["tables"]
+            }
+            self.filled_tables = {
+                table["name"]
+                for pipeline in program["pipelines"]
+                for table in pipeline["tables"]
+                if table.get("key") and not table.get("entries")
             }
             self.actions = {
                 action["name"]: [data["bitwidth"] for data in action["runtime_data"]]
@@ -202,7 +210,7 @@ class ProgramInfo:
             f"matched by {kind.value}",
             invalid,
         )
-        return MatchField(match.id, match.name, value_type, kind)
+        return MatchField(match.id, match.name or str(match.id), value_type, kind)
 
     def _table(
         self, message: Any, counters: set[int], meters: Mapping[int, MeterInfo]
@@ -328,6 +336,12 @@ def _check_program(message: Any, data_plane: DataPlane) -> None:
         _check_count(
             f"table {name}", "key fields", len(table.match_fields), len(data_plane.tables[name])
         )
+    untold = data_plane.filled_tables - {table.preamble.name for table in message.tables}
+    refuse(
+        untold,
+        f"the BMv2 JSON has table {min(untold, default='')}, the P4Info does not",
+        _not_of_one_program,
+    )
     for action in message.actions:
         name = action.preamble.name
         if name in data_plane.actions:

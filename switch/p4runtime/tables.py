@@ -271,12 +271,18 @@ def _decode_one_shot(
 # -- reading -------------------------------------------------------------------------------------
 
 
+_FILTERS = ("match", "priority", "controller_metadata", "metadata")
+
+
 def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
     """Yield the entries that a ``TableEntry`` query selects; a field with its default selects
     all."""
+    used = [name for name in _FILTERS if getattr(query, name)] + (
+        ["action"] if query.HasField("action") else []
+    )
     refuse(
-        not query.table_id and query.match,
-        "a query of all tables (table_id 0) has no match",
+        not query.table_id and used,
+        f"a query of all tables (table_id 0) has no {' or '.join(used)}",
         invalid,
     )
     for table in device.info.tables.chosen(query.table_id):
