@@ -284,8 +284,14 @@ class CallLowering(LoweringPart):
         self.writer.fail_if(
             count < 1, argument, f"{target.name} takes a number of at least 1, not {count}"
         )
-        operation = "push" if target.name == "push_front" else "pop"
-        self.writer.do(operation, ir.Reference(stack_kind(stack), stack.name), ir.Number(count))
+        is_push = target.name == "push_front"
+        kind = stack_kind(stack)
+        self.writer.do(
+            "push" if is_push else "pop", ir.Reference(kind, stack.name), ir.Number(count)
+        )
+        if kind == "header_union_stack":  # in BMv2 what leaves at one end comes back at the other
+            for element in stack.elements[:count] if is_push else stack.elements[-count:]:
+                self.places.invalidate(element)
 
     def leave(self, node: syntax.Return, env: Environment) -> None:
         """Lower ``return``."""
