@@ -176,6 +176,23 @@ def test_links_carry_what_theory_says() -> None:
             assert size_bytes == pytest.approx(model[tier], rel=0.03), (each.algorithm, tier)
 
 
+@pytest.mark.parametrize("devices", [2, 4])
+@pytest.mark.parametrize("strategy", ["broadcast", "multicast"])
+def test_slow_copies_inside_a_host_are_not_hidden_by_the_link(devices: int, strategy: str) -> None:
+    """They begin with the first block that comes, and all but that is hidden by the link at most,
+    which carries the slice once, for however many devices."""
+    elements = 65536
+    network_ns = elements * 4 * 8e9 / 1e8
+    copying_ns = network_ns * (devices - 1)  # as fast as a link of 100 Mbit/s
+    scenario = simulated(
+        one_to_many=f"1x{devices}", shape=str(elements), hosts_per_leaf=2, local_factor=1.0,
+        strategies=(strategy,),
+    )  # fmt: skip
+    (found,) = run(scenario).runs
+    assert found.completion_ns is not None
+    assert copying_ns <= found.completion_ns <= copying_ns + 0.1 * network_ns
+
+
 def test_loss_and_other_paths() -> None:
     results = run(
         simulated(

@@ -103,22 +103,30 @@ class Flows:
         events = transfer.after if after is None else after
         return self.builder.flow(transfer.source, host, size_bytes, events, place=place)
 
-    def copied(
-        self, host: int, size_bytes: int, after: Sequence[Event], pipelined_bytes: int = 0
-    ) -> tuple[Event, ...]:
-        """Add the copying of bytes between a host's devices, and return its end.
-
-        Args:
-            pipelined_bytes: how many of the bytes can be copied only when the last block is there,
-                where the others are copied while they come.
-        """
+    def copied(self, host: int, size_bytes: int, after: Sequence[Event]) -> tuple[Event, ...]:
+        """Add the copying of bytes between a host's devices, and return its end."""
         if not size_bytes:
             return tuple(after)
-        copying_ns = self._copying_ns(size_bytes)
-        if pipelined_bytes:
-            # Copying begins with the first block, and ends no earlier than with the last.
-            coming_ns = size_bytes * 8 * 10**9 // self.rate_bps
-            copying_ns = max(self._copying_ns(pipelined_bytes), copying_ns - coming_ns)
+        return ((self.builder.wait(host, self._copying_ns(size_bytes), after), DONE),)
+
+    def copied_as_it_comes(
+        self, host: int, slice_bytes: int, copies: int, after: Sequence[Event]
+    ) -> tuple[Event, ...]:
+        """Add the copying of a slice to so many more of a host's devices, block by block while it
+        comes over the link, and return its end.
+
+        Args:
+            after: that the whole slice is there.
+        """
+        if not copies:
+            return tuple(after)
+        # Copying begins with the first block, and ends no earlier than with the last.
+        block_bytes = min(self.block_bytes, slice_bytes)
+        coming_ns = (slice_bytes - block_bytes) * 8 * 10**9 // self.rate_bps
+        copying_ns = max(
+            self._copying_ns(copies * block_bytes),
+            self._copying_ns(copies * slice_bytes) - coming_ns,
+        )
         return ((self.builder.wait(host, copying_ns, after), DONE),)
 
     def _copying_ns(self, size_bytes: int) -> int:

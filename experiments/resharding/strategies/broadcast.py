@@ -54,14 +54,12 @@ def shared(
 ) -> dict[int, tuple[Event, ...]]:
     """Add the copying inside each host of a slice that comes once, block by block, and return its
     end by host."""
-    last_bytes = min(flows.block_bytes, transfer.size_bytes)
     return {
-        need.host: flows.copied(
-            need.host, (need.devices - 1) * transfer.size_bytes, received[need.host],
-            (need.devices - 1) * last_bytes,
+        need.host: flows.copied_as_it_comes(
+            need.host, transfer.size_bytes, need.devices - 1, received[need.host]
         )
         for need in transfer.needs
-    }  # fmt: skip
+    }
 
 
 STRATEGIES = (Broadcast(),)
