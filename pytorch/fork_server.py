@@ -43,7 +43,7 @@ class Program(msgspec.Struct, frozen=True):
     folder: str
     """Where it runs."""
     names: str
-    """The folder with the ``hosts`` and ``resolv.conf`` that it sees in ``/etc``."""
+    """The folder with the ``hosts`` that it sees in ``/etc``."""
 
 
 class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -197,10 +197,8 @@ def _enter(program: Program, files: list[int]) -> None:
     call("entering a host's mounts", libc.setns(mounts, _CLONE_NEWNS))
     call("mounts of its own", libc.unshare(_CLONE_NEWNS))
     call("private mounts", libc.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
-    for name in ("hosts", "resolv.conf"):
-        source, target = f"{program.names}/{name}", f"/etc/{name}"
-        if Path(target).exists():
-            libc.mount(source.encode(), target.encode(), None, _MS_BIND, None)
+    if Path("/etc/hosts").exists():
+        libc.mount(f"{program.names}/hosts".encode(), b"/etc/hosts", None, _MS_BIND, None)
     for each in (*files, null):
         os.close(each)
     os.chdir(program.folder)

@@ -365,6 +365,20 @@ def test_nodes_see_the_processes_of_their_run_and_no_others() -> None:
         world.check_alive()
 
 
+def test_hosts_ask_no_name_server_and_the_machine_keeps_its_own() -> None:
+    """One that could not be reached would let every program that looks an address up wait."""
+    own = Path("/etc/resolv.conf")
+    before = own.read_text() if own.exists() else None
+    look_up = [sys.executable, "-c", "import socket; socket.getfqdn('10.9.8.7')"]
+    with quiet_world(single(2)) as world:
+        host = world.network["h0"]
+        assert host.cmd("cat /etc/resolv.conf").replace("\r", "") == ""
+        started = time.monotonic()
+        assert host.popen(look_up).wait() == 0
+        assert time.monotonic() - started < 4.0
+    assert (own.read_text() if own.exists() else None) == before
+
+
 def test_a_dead_init_is_named_and_takes_everything_along() -> None:
     with quiet_world(single(2)) as world:
         sleeper = left_running(world, "h0", "env -i setsid sleep 1000")

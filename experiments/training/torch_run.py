@@ -259,11 +259,9 @@ class _Program:
         return str(path)
 
     def _write_hosts(self, management: Management, path: Path) -> None:
-        """Write the names of hosts for the programs: there is no name server in their network, and
-        to ask for one takes many seconds."""
+        """Write the names of hosts for the programs: there is no name server in their network."""
         with suppress(OSError):
             path.write_text(Path("/etc/hosts").read_text() + "\n")
-        path.with_name("resolv.conf").write_text("")
         with path.open("a") as file:
             for host in self._hosts:
                 managed = management.address(host.rank)

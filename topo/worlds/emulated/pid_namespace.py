@@ -23,9 +23,13 @@ from weft.topo.worlds.emulated.namespaces import check_call, libc
 _CLONE_NEWPID = 0x20000000
 _OWN = "/proc/thread-self/ns/pid"
 
-_INIT = ("unshare", "--mount-proc", "bash", "-c", "echo ready; read -r")
-"""The init's program. It has a /proc of the namespace for those who enter its mount namespace; it
-reaps, as bash does, processes that have lost their parent; and it ends with its standard input."""
+_NO_NAME_SERVER = "mount --bind /dev/null /etc/resolv.conf 2>/dev/null"
+"""A run's commands know of no name server. No host could reach the machine's: each program that
+looks a name or an address up, as Python's http.server does, would wait many seconds for it."""
+_INIT = ("unshare", "--mount-proc", "bash", "-c", f"{_NO_NAME_SERVER}; echo ready; read -r")
+"""The init's program. Those who enter its mount namespace have a /proc of the PID namespace, and no
+name server; it reaps, as bash does, processes that have lost their parent; and it ends with its
+standard input."""
 
 END_DEADLINE_S = 60.0
 STATUS_DEADLINE_S = 5.0
