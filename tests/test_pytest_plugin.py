@@ -107,6 +107,8 @@ def test_of_no_port(bridge):
 """
 )
 NETS = """
+from pathlib import Path
+
 import weft
 
 KEPT = []
@@ -121,6 +123,25 @@ def test_one(weft_net):
 def test_other(weft_net):
     assert weft_net(weft.leaf_spine(2, 1, 1), keep="module") is KEPT[0]
     assert weft_net(weft.leaf_spine(2, 1, 1)) is not KEPT[0]
+
+
+def test_two_of_a_test(weft_net, weft_switch):
+    assert weft_net(weft.single(2)) is not weft_net(weft.single(2))
+    one, other = weft_switch("bridge.p4"), weft_switch("bridge.p4")
+    one.table("mac").insert({"dst": 1}, "forward", port=2)
+    assert not list(other.table("mac"))
+
+
+def test_programs_of_one_name(weft_switch, tmp_path, monkeypatch):
+    program = Path("bridge.p4").resolve()
+    one = weft_switch("bridge.p4", keep="module")
+    assert weft_switch(program, keep="module").net is one.net
+    (tmp_path / "bridge.p4").write_text(program.read_text().replace(" mac", " other"))
+    monkeypatch.chdir(tmp_path)
+    moved = weft_switch("bridge.p4", keep="module")
+    assert moved.table("other") is not None and moved.net is not one.net
+    Path("bridge.p4").write_text(program.read_text())
+    assert weft_switch("bridge.p4", keep="module").table("mac") is not None
 
 
 def test_a_wrong_one(weft_net):
@@ -181,7 +202,7 @@ def test_a_test_that_fails_shows_what_differs_and_the_packets_way(
 
 def test_networks_are_kept_for_as_long_as_is_asked(pytester: pytest.Pytester) -> None:
     result = run(pytester, NETS)
-    result.assert_outcomes(passed=2, failed=1)
+    result.assert_outcomes(passed=4, failed=1)
     result.stdout.fnmatch_lines(["*keep='ever': test, module, session are possible"])
 
 

@@ -13,8 +13,11 @@ runs the same tests on real interfaces, and ``--weft-bmv2`` on BMv2; both need r
 fails shows the way of its last packet through the program.
 """
 
-from collections.abc import Callable, Iterator
+import hashlib
+import os
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -87,18 +90,38 @@ def _made(request: pytest.FixtureRequest, network: Any, keep: str, options: Any)
     if keep not in KEEPS:
         pytest.fail(f"keep={keep!r}: {', '.join(KEEPS)} are possible", pytrace=False)
     chosen = _options(request.config, options)
-    module = request.node.getparent(pytest.Module)
-    place = {"test": request.node, "module": module, "session": request.session}[keep]
-    kept = place.stash.setdefault(_KEPT, {})
-    program = chosen.get("program")
-    key = (network, repr({**chosen, "program": program}))
-    if key not in kept:
+
+    def new() -> "Net":
         with _told():
             net = up(network, **chosen)
-        kept[key] = _enter(request, net, keep)
+        return _enter(request, net, keep)
+
+    if keep == "test":
+        return new()
+    place: Any = request.session
+    if keep == "module":
+        place = request.node.getparent(pytest.Module)
+    kept = place.stash.setdefault(_KEPT, {})
+    key = (_identity(network), repr({name: _identity(each) for name, each in chosen.items()}))
+    if key not in kept:
+        kept[key] = new()
         place.addfinalizer(lambda: kept.pop(key))
     found: Net = kept[key]
     return found
+
+
+def _identity(value: Any) -> Any:
+    """Return what two values have in common that mean the same: of a path, where the file is and
+    what it holds now; of any other value, the value itself."""
+    if isinstance(value, Mapping):
+        return {name: _identity(each) for name, each in value.items()}
+    if not isinstance(value, str | os.PathLike):
+        return value
+    try:
+        content = Path(value).read_bytes()
+    except (OSError, ValueError):  # no path, or of no file, as `weft.up` will say
+        return value
+    return (os.path.realpath(value), hashlib.sha256(content).hexdigest())
 
 
 @pytest.fixture
@@ -107,7 +130,7 @@ def weft_net(request: pytest.FixtureRequest) -> "Callable[..., Net]":
 
     It takes the arguments of `weft.up`, and ``keep``: ``"test"`` (the default), ``"module"`` or
     ``"session"``, at whose end the network is taken down. A network that is kept is the same for
-    all tests that ask for the same one.
+    all that ask for the same one, with programs that are the same files and still hold the same.
     """
 
     def make(network: Any, *, keep: str = "test", **options: Any) -> "Net":
