@@ -120,7 +120,7 @@ def test_p4info_beside_a_program_is_not_passed_over_when_it_cannot_be_read(tmp_p
     ("options", "message"),
     [
         ({"loss": "1%"}, "loss '1%' is not a number"),
-        ({"algorithms": "ring"}, "algorithms 'ring' is not a tuple"),
+        ({"algorithms": "ring"}, "algorithms 'ring' is no sequence: give a list or a tuple"),
     ],
 )
 def test_options_of_another_type_are_an_input_error(options: Any, message: str) -> None:

@@ -5,8 +5,8 @@ from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
+from weft.base.arguments import texts, whole, wholes
 from weft.base.errors import refuse
-from weft.experiments.resharding.arguments import texts, whole, wholes
 
 MOST_DEVICES = 1 << 16
 """The most devices of a mesh."""

@@ -10,9 +10,9 @@ import numpy as np
 
 from weft.agents.collectives.dtypes import dtype_of
 from weft.agents.collectives.tensors import Box
+from weft.base.arguments import items, text, whole, wholes
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.experiments.resharding.arguments import items, text, whole, wholes
 from weft.experiments.resharding.balancers import balanced
 from weft.experiments.resharding.bounds import lower_bound
 from weft.experiments.resharding.jobs import Choice, job_of, times

@@ -4,12 +4,15 @@ also fill in defaults.
 Each function takes what is asked and returns it with what follows from it, or raises `InputError`.
 """
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, get_type_hints
-
-import msgspec
+from functools import cache, partial
+from types import UnionType
+from typing import Any, get_args, get_type_hints
 
 from weft.agents.collectives.names import ALGORITHMS, FLOWS
+from weft.base.arguments import items, number, text, texts, truth, wholes
+from weft.base.arguments import whole as whole_number
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.fused.names import FUSED_OPERATORS
@@ -55,18 +58,50 @@ from weft.experiments.scenario.workload_checks import (
     model_defaults,
 )
 from weft.topo.fabric_program import fabric_macros
+from weft.topo.faults import Fault
 from weft.topo.switch_kinds import RATE_BPS, check_kind
 
 
-def check_types(asked: Asked) -> None:
-    """Raise `InputError` for the first value that is not of its field's type, if there is one."""
+def _faults(name: str, value: object) -> tuple[Fault, ...]:
+    found = items(name, value, "faults", "(Fault.parse('leaf0-spine1:loss=0.1'),)")
+    for fault in found:
+        refuse(
+            not isinstance(fault, Fault),
+            f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
+            "by Fault.parse('leaf0-spine1:loss=0.1')",
+        )
+    return found
+
+
+_READERS: Mapping[Any, Callable[[str, object], Any]] = {
+    bool: truth,
+    int: partial(whole_number, example="4"),
+    float: partial(number, example="0.5"),
+    str: partial(text, example="'h0'"),
+    tuple[int, ...]: partial(wholes, example="(1, 2)"),
+    tuple[str, ...]: partial(texts, example="('one', 'other')"),
+    tuple[Fault, ...]: _faults,
+}
+"""By the type of a field, what returns a value as the field holds it, or raises `InputError`."""
+
+
+@cache
+def _readers() -> dict[str, tuple[Callable[[str, object], Any], bool]]:
+    """Return by field how it is read, and whether it may be None."""
+    found = {}
     for field, hint in get_type_hints(Asked).items():
+        kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
+        found[field] = (_READERS[kinds[0]], type(None) in kinds)
+    return found
+
+
+def with_types(asked: Asked) -> Asked:
+    """Check that every value is of its field's type; a list will do where a tuple is meant."""
+    values: dict[str, Any] = {}
+    for field, (read, optional) in _readers().items():
         value = getattr(asked, field)
-        try:
-            msgspec.convert(value, hint)
-        except msgspec.ValidationError:
-            kind = hint.__name__ if type(hint) is type else hint
-            raise InputError(f"{field} {shown(value)} is of a wrong type: it is {kind}") from None
+        values[field] = None if optional and value is None else read(field, value)
+    return Asked(**values)
 
 
 def check_choices(asked: Asked) -> None:
@@ -93,10 +128,6 @@ def check_ranges(asked: Asked) -> None:
 
 def with_algorithms(asked: Asked) -> Asked:
     """Check the algorithms, or fill in the first two of the collective."""
-    refuse(
-        not isinstance(asked.algorithms, tuple),
-        f"algorithms {shown(asked.algorithms)} is not a tuple: write algorithms=('ring',)",
-    )
     asked = with_strategies(asked)
     if not asked.algorithms:
         flows = asked.collective == FLOWS

@@ -1,13 +1,12 @@
 """Resolution of what is asked into what is run: everything is checked, and what was left out is
 filled in."""
 
-from weft.base.errors import WeftError, refuse
-from weft.base.units import parse_probability, shown
+from weft.base.errors import refuse
+from weft.base.units import parse_probability
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
-from weft.topo.faults import Fault
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.emulated.outages import check_emulated
@@ -16,17 +15,8 @@ from weft.topo.worlds.emulated.outages import check_emulated
 def resolve(asked: Asked) -> Asked:
     """Return what is asked, with all defaults filled in. Raises `InputError` for what makes no
     sense."""
-    try:
-        return _resolved(asked)
-    except WeftError:
-        raise
-    except Exception:
-        checks.check_types(asked)
-        raise
-
-
-def _resolved(asked: Asked) -> Asked:
     checks.check_choices(asked)
+    asked = checks.with_types(asked)
     asked = checks.with_notice(asked)
     asked = checks.with_algorithms(asked)
     checks.check_ranges(asked)
@@ -48,20 +38,7 @@ def _resolved(asked: Asked) -> Asked:
 
 
 def _check_faults(asked: Asked, network: Topology) -> None:
-    refuse(
-        not isinstance(asked.faults, tuple),
-        f"faults {shown(asked.faults)} is not a tuple: write faults=(Fault.parse('...'),)",
-    )
-    refuse(
-        not isinstance(asked.loss, (int, float)),
-        f"loss {shown(asked.loss)} is not a number: write loss=0.01 for 1 %",
-    )
     for fault in asked.faults:
-        refuse(
-            not isinstance(fault, Fault),
-            f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
-            "by Fault.parse('leaf0-spine1:loss=0.1')",
-        )
         fault.check(network)
         if asked.world == "emulated":
             check_emulated(fault)

@@ -5,9 +5,10 @@ is plain data that never changes; `Scenario.network` returns the network that it
 """
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from weft.base.errors import InputError, did_you_mean
 from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.pipeline.names import PIPELINE
 from weft.experiments.resharding.names import RESHARD
@@ -37,6 +38,19 @@ def title_of(collective: str) -> str:
     return titles.get(collective, collective.title())
 
 
+def _check_field(name: str) -> None:
+    """Raise InputError unless a scenario has a field of this name."""
+    known = [each.name for each in fields(Asked)]
+    if name in known:
+        return
+    row = OPTIONS.get(name.replace("_", "-"))
+    instead = f" (option {row.name} is field {row.field!r})" if row else did_you_mean(name, known)
+    raise InputError(
+        f"a scenario has no field {name!r}{instead}; its fields are those of "
+        "weft.experiments.scenario.asked.Asked: see help(weft.Scenario)"
+    )
+
+
 @dataclass(frozen=True, init=False)
 class Scenario(Asked):
     """Hold what is to be run; it is made of what is asked, by the names of the fields of `Asked`.
@@ -48,6 +62,8 @@ class Scenario(Asked):
     if not TYPE_CHECKING:  # to a type checker its arguments are those of Asked
 
         def __init__(self, *args: Any, **asked: Any) -> None:
+            for name in asked:
+                _check_field(name)
             super().__init__(**vars(resolve(Asked(*args, **asked))))
 
     def network(self) -> Topology:

@@ -1,7 +1,8 @@
-"""Arguments of meshes, tensors and plans, as people give them from Python: a list will do where a
-tuple is meant, and what is of no such type is refused by its name."""
+"""Arguments as people give them from Python: a list will do where a tuple is meant, and what is of
+no such type is refused by its name."""
 
 from collections.abc import Iterable, Mapping, Set
+from numbers import Real
 from operator import index
 from typing import Any
 
@@ -15,6 +16,20 @@ def whole(name: str, value: object, example: str) -> int:
     if found is None:
         raise InputError(f"{name} {shown(value)} is no whole number: give one, like {example}")
     return found
+
+
+def number(name: str, value: object, example: str) -> float:
+    """Return a number, also one of numpy's. Raises `InputError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} {shown(value)} is not a number: give one, like {example}")
+    return value if isinstance(value, int) else float(value)
+
+
+def truth(name: str, value: object) -> bool:
+    """Return True or False. Raises `InputError` for anything else."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name} {shown(value)} is neither True nor False: give one of them")
+    return value
 
 
 def wholes(name: str, value: object, example: str) -> tuple[int, ...]:
