@@ -174,7 +174,7 @@ def test_an_option_of_the_command_line_replaces_its_sweep(tmp_path: Path) -> Non
         ("sizes = [1, 2]", {"size": "4"}, [(4, ())]),
         ("size = 1", {"sizes": "4,8"}, [(1 << 20, (4, 8))]),
         ("sweep.sizes = [[1], [2]]", {"size": "4"}, [(4, ())]),
-        ("sizes = [1, 2]\nsweep.size = [4, 8]", {}, [(4, ()), (8, ())]),
+        ("sizes = [1, 2]\n[[part]]\nsweep.size = [4, 8]", {}, [(4, ()), (8, ())]),
         ("sizes = [1, 2]\n[[part]]\nsize = 4", {}, [(4, ())]),
         ("sweep.size = [1, 2]\n[[part]]\nsizes = [4, 8]", {}, [(1 << 20, (4, 8))]),
     ],
@@ -225,6 +225,15 @@ def test_algorithms_can_be_swept_and_are_no_column(tmp_path: Path) -> None:
         ("[[part]]\n[[part]]\nleafs = 2", ["part 2: unknown key 'leafs'", "'leaves'"]),
         ("[[part]]\n[[part.part]]\n", ["part 1: unknown key 'part'"]),
         ("[[part]]\nsweep = 1", ["part 1: sweep is 1"]),
+        (
+            "seeds = '1..3'\n[sweep]\nseed = [1, 2]",
+            ["'seeds' is set and 'seed' swept, which say the same thing twice: keep one of them"],
+        ),
+        ("size = 1\n[sweep]\nsizes = ['1,2']", ["'size' is set and 'sizes' swept"]),
+        (
+            "[[part]]\ncase = 1\nsweep.one-to-many = ['1x2']",
+            ["part 1: 'case' is set and 'one-to-many' swept"],
+        ),
         ("[[part]]\nsize = 1\nsweep.size = [1]", ["part 1: 'size' is both set and swept"]),
         ("[[part]]\nsweep.sise = [1]", ["part 1: sweep: unknown key 'sise'"]),
         (

@@ -18,6 +18,7 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.plots.spec import PlotSpec, read_plots
 from weft.experiments.scenario.options import (
+    OPTIONS,
     by_key,
     field_of,
     from_options,
@@ -246,6 +247,11 @@ def _keys(table: Options, place: str) -> tuple[Options, Options]:
             name in keys,
             f"{place}: {name!r} is both set and swept: keep one of them",
         )
+        for other in (each for each in OPTIONS[name].instead_of if each in keys):
+            raise InputError(
+                f"{place}: {other!r} is set and {name!r} swept, which say the same thing twice: "
+                "keep one of them"
+            )
     return keys, swept
 
 
