@@ -174,6 +174,14 @@ def test_it_is_right_whatever_is_asked(
         assert sum(one.dropped for one in results.runs) > 0
 
 
+def test_a_rank_by_itself_has_its_data() -> None:
+    alone = Scenario(
+        "fsdp-interleave", world="simulated", topology="single", hosts_per_leaf=1, model="",
+        size_bytes=1000, layers=2,
+    )  # fmt: skip
+    assert run(alone).verified
+
+
 def test_multicast_has_other_roots_than_the_sums_where_there_are_any() -> None:
     for spines, groups in ((1, 1), (2, 1), (3, 2)):
         scenario = interleaved(leaves=2, hosts_per_leaf=3, spines=spines)

@@ -71,7 +71,8 @@ def _interleaved(scenario: Scenario, algorithm: str, seed: int) -> OperationConf
         multicast = Pace(
             gather.shard_sizes, gather.ranks, min(gather.chunk_bytes or 0, gather.mtu), 0
         ).received_bytes
-        first = replace(first, beside_bytes=step_bound_bytes(scenario, algorithm) - multicast)
+        beside = step_bound_bytes(scenario, algorithm) - multicast  # a rank by itself sends nothing
+        first = replace(first, beside_bytes=max(0, beside))
     return OperationConfig(
         first,
         seed,
