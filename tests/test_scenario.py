@@ -119,6 +119,10 @@ BY_SWITCHES: dict[str, object] = {"collective": "allreduce", "algorithm": "switc
         ({"topology": "fat-tree", "k": 66, "tiers": 2}, ["k 66", "64"]),
         ({"leaves": 500, "hosts-per-leaf": 200}, ["100000 hosts", "8192"]),
         ({"collective": "broadcast", "chains": 2}, ["chains 2 means nothing", "leave chains out"]),
+        *(
+            ({"collective": name, "at-once": 2}, [f"at-once 2 means nothing for {name}", "leave"])
+            for name in ("reshard", "pipeline", "fused")
+        ),
         ({"algorithm": "ring", "chains": 2}, ["chains 2 means nothing for allgather by ring"]),
         ({"collective": "broadcast", "sizes": "1,2"}, ["sizes (1, 2) means nothing", "use size"]),
         ({"collective": "broadcast", "root": 8}, ["root 8", "0 to 7"]),

@@ -1152,8 +1152,8 @@ class Asked:
         "How many of them run at the same time.",
         group=OPERATION,
         between=(1, MAX_AT_ONCE),
-        heeded=lambda asked: asked.collective != FSDP,
-        who="two layers' are under way at a time",
+        heeded=lambda asked: asked.collective not in (FSDP, *GRAPHS),
+        who="it has layers, or flows, whose order says how many are under way at a time",
     )
     loss: float = option(
         0.0, PROBABILITY, "Loss probability of every link and direction: 0.01 or 1%.", group=FAULTS
