@@ -226,6 +226,14 @@ def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
         "repeat 3 is for experiments": lambda: net.allgather(repeat=3),
         "one at a time": lambda: net.allgather(algorithm=["ring", "multicast"]),
         "algorithm 'rong'": lambda: net.allgather(algorithm="rong"),
+        "allreduce by optcast: its 4 servers need hosts of their own, and the network has": (
+            lambda: net.allreduce(algorithm="optcast")
+        ),
+        "link leaf0-spine0: rate 0 is out of range: from 100 kbit/s to the link's own, 100 Mbit/s": (
+            lambda: net.link("leaf0", "spine0").set_rate(0)
+        ),
+        "rate 2 is out of range": lambda: net.link("leaf0", "spine0").set_rate(2),
+        "rate '1Gbit' is out": lambda: net.link("leaf0", "spine0").set_rate("1Gbit"),
         "is at the rate of its interface": lambda: net.link("h0", "leaf0").set_rate("10Mbit"),
     }
     if net.world == "emulated":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.signals import signals_held
-from weft.base.units import parse_rate, shown
+from weft.base.units import format_rate, parse_rate, shown
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
@@ -22,6 +22,7 @@ from weft.experiments.runs.capacity import check_capacity, check_hosts, check_wa
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
 from weft.experiments.runs.operate import Testbed, operate
 from weft.experiments.runs.simulation import simulate
+from weft.experiments.scenario.choices import RATES_BPS
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
@@ -596,9 +597,15 @@ class LinkHandle:
         self._net.set_link(*self.ends, up=True)
 
     def set_rate(self, rate: str | int) -> None:
-        """Let both directions go on at another rate: ``"10Mbit"``, or bit/s. Links between switches
-        can do that, with the built-in switch."""
-        rate_bps = parse_rate(rate)
+        """Let both directions go on at another rate: ``"10Mbit"``, or bit/s, at most the link's
+        own. Links between switches can do that, with the built-in switch."""
+        rate_bps, most = parse_rate(rate), self._link.rate_bps
+        least = min(RATES_BPS[0], most)
+        refuse(
+            not least <= rate_bps <= most,
+            f"link {self.name}: rate {shown(rate)} is out of range: from {format_rate(least)} to "
+            f"the link's own, {format_rate(most)}; fail() lets it carry nothing",
+        )
         switches = {switch.name for switch in self._net.topology.switches}
         refuse(
             not set(self.ends) <= switches,

@@ -72,6 +72,7 @@ from weft.experiments.scenario.choices import (
     NOTICE_AFTER_NS,
     NOTICES,
     PLACEMENTS,
+    RATES_BPS,
     RECOVERY,
     REDUCED_DTYPE,
     REORDER_PACKETS,
@@ -450,7 +451,7 @@ class Asked:
         name="rate",
         otherwise=f"{RATE.write(RATE_BPS['weft'])}; "
         f"{RATE.write(RATE_BPS['bmv2'])} with --switch bmv2",
-        between=(100_000, 100_000_000_000),
+        between=RATES_BPS,
         network=True,
     )
     """Bits a second of Ethernet frames without FCS; 0: the default of the switch
