@@ -229,7 +229,7 @@ def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
         "allreduce by optcast: its 4 servers need hosts of their own, and the network has": (
             lambda: net.allreduce(algorithm="optcast")
         ),
-        "link leaf0-spine0: rate 0 is out of range: from 100 kbit/s to the link's own, 100 Mbit/s": (
+        "rate 0 is out of range: from 100 kbit/s to the link's own, 100 Mbit/s": (
             lambda: net.link("leaf0", "spine0").set_rate(0)
         ),
         "rate 2 is out of range": lambda: net.link("leaf0", "spine0").set_rate(2),

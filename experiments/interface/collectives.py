@@ -70,6 +70,13 @@ def scenario_on(
             "the one that is up: say it to weft.up, or leave it out",
         )
     refuse(
+        scenario.dedicated_servers,
+        f"{collective} by {' and '.join(scenario.algorithms)}: its {scenario.servers} servers need "
+        "hosts of their own, and the network has hosts for ranks alone: let ranks' hosts serve "
+        "(server_placement='ranks'), or say which hosts are ranks, and how many of the others "
+        "serve (servers=1, hosts='h0,h1')",
+    )
+    refuse(
         scenario.network() != network,
         f"network {network.describe()}: it is not as "
         f"{listed(map('weft.{}'.format, SHAPES), 'or')} makes it; make a network of your own with "
