@@ -98,7 +98,10 @@ SWITCH = {"collective": "allreduce", "algorithms": ("switch",)}
         ("reorder_packets", {"recovery": "selective"}), ("reorder_packets", {"paths": "spray"}),
         ("slots", SWITCH), ("values", SWITCH), ("values", {**SWITCH, "switch": "bmv2"}),
         ("dtype", {}), ("dtype", {"collective": "allreduce"}),
-        ("notice_after_ns", {"notice": "late"}),
+        (
+            "notice_after_ns",
+            {"notice": "late", "faults": (Fault.parse("leaf0-spine1:fail,at=1ms"),)},
+        ),
     ],
 )  # fmt: skip
 def test_the_default_that_help_shows_is_what_is_filled_in(

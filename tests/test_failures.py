@@ -324,6 +324,11 @@ def test_at_the_end_everything_is_as_it_was() -> None:
     [
         ({"notice": "soon"}, "notice 'soon' is unknown"),
         ({"notice_after_ns": 5}, "means nothing for notice never"),
+        ({"notice": "late"}, "notice late means nothing where no link between switches fails"),
+        (
+            {"notice": "at-once", "faults": (Fault.parse("h0-leaf0:fail,at=1ms"),)},
+            "notice at-once means nothing where no link between switches fails",
+        ),
         ({"notice": "late", "notice_after_ns": 0}, "notice-after 0 is out of range"),
         (
             {"faults": (Fault.parse(f"{LINK}:slow,rate=0.5"),), "switch": "bmv2"},
@@ -339,6 +344,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], words: str) -> 
 
 
 def test_a_late_notice_is_100_ms_late_unless_it_is_said() -> None:
-    assert Scenario(notice="late").notice_delay_ns == 100 * MS
-    assert Scenario(notice="at-once").notice_delay_ns == 0
+    faults = (Fault.parse(f"{LINK}:fail,at=1ms"),)
+    assert Scenario(notice="late", faults=faults).notice_delay_ns == 100 * MS
+    assert Scenario(notice="at-once", faults=faults).notice_delay_ns == 0
     assert Scenario().notice_delay_ns is None

@@ -38,14 +38,17 @@ def with_transport(asked: Asked) -> Asked:
         plain = not scheme.marks and asked.collective not in MARKED_COLLECTIVES
         without = plain or (never_marks and scheme.entropy == "fixed")
         congestion = "window" if without else "dctcp"
-    reorder_packets = asked.reorder_packets
-    if reorder_packets is None:
-        reorder_packets = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
+    usual_packets = SPRAYED_REORDER_PACKETS if scheme.reorders else REORDER_PACKETS
     asked = replace(
         asked,
         congestion=congestion,
         recovery=asked.recovery or ("selective" if scheme.reorders else "go-back-n"),
-        reorder_packets=reorder_packets,
+        reorder_packets=usual_packets if asked.reorder_packets is None else asked.reorder_packets,
+    )
+    refuse(
+        asked.recovery != "selective" and asked.reorder_packets != usual_packets,
+        f"reorder {asked.reorder_packets} means nothing for recovery {asked.recovery}: it is for "
+        "selective; leave it out, or say recovery 'selective'",
     )
     refuse(
         scheme.entropy != "fixed" and asked.congestion != "dctcp",
@@ -68,9 +71,14 @@ def with_transport(asked: Asked) -> Asked:
 
 def with_marking(asked: Asked, network: Topology) -> Asked:
     """Fill in from which queue on switches mark, unless the scenario asks for something."""
-    if asked.ecn_threshold_packets is not None:
-        return asked
     marks = asked.congestion == "dctcp"
+    if asked.ecn_threshold_packets is not None:
+        refuse(
+            asked.ecn_threshold_packets and not marks,
+            f"ecn-threshold {asked.ecn_threshold_packets} means nothing for congestion "
+            f"{asked.congestion}, which goes by no marks: leave it out, or say congestion 'dctcp'",
+        )
+        return asked
     packets = Marking.of(network, asked.mtu).threshold_packets if marks else 0
     return replace(asked, ecn_threshold_packets=packets)
 

@@ -7,6 +7,8 @@ from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.requests import check_requests
 from weft.experiments.scenario.shape import network_of, placement_of
+from weft.topo.faults.outages import Outage
+from weft.topo.faults.schedule import links_of
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import check_kind, require
 from weft.topo.worlds.emulated.outages import check_emulated
@@ -44,6 +46,12 @@ def _check_faults(asked: Asked, network: Topology) -> None:
             check_emulated(fault)
             if fault.needs:
                 require(check_kind(asked.switch), fault.needs)
+    outages = [fault for fault in asked.faults if isinstance(fault, Outage)]
+    refuse(
+        asked.notice != Asked.notice and not any(links_of(each, network) for each in outages),
+        f"notice {asked.notice} means nothing where no link between switches fails: name one, like "
+        "--fault leaf0-spine1:fail,at=1ms, or leave notice out",
+    )
 
 
 def _check_world(asked: Asked, network: Topology) -> None:
