@@ -1,12 +1,13 @@
 """Arguments as people give them from Python: a list will do where a tuple is meant, and what is of
 no such type is refused by its name."""
 
+import os
 from collections.abc import Iterable, Mapping, Set
 from numbers import Real
 from operator import index
 from typing import Any
 
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 
 
@@ -23,6 +24,14 @@ def number(name: str, value: object, example: str) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} {shown(value)} is not a number: give one, like {example}")
     return value if isinstance(value, int) else float(value)
+
+
+def seconds(name: str, value: object, most_s: float) -> float:
+    """Return a number of seconds from 0 on. Raises `InputError` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise InputError(f"{name} {shown(value)} is no number of seconds, like 0.5")
+    refuse(not 0 <= value <= most_s, f"{name} {value:g} s: 0 to {most_s:g} are possible")
+    return float(value)
 
 
 def truth(name: str, value: object) -> bool:
@@ -63,6 +72,14 @@ def text(name: str, value: object, example: str) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} {shown(value)} is no text: give one, like {example}")
     return value
+
+
+def path(name: str, value: object, example: str) -> str:
+    """Return a path as a text. Raises `InputError` for what is neither a text nor a path."""
+    found = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(found, str):
+        raise InputError(f"{name} {shown(value)} is no path: give one, like {example}")
+    return found
 
 
 def items(name: str, value: object, what: str, example: str) -> tuple[Any, ...]:

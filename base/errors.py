@@ -43,9 +43,10 @@ def refuse(condition: object, message: str, error: Callable[[str], Exception] = 
         raise error(message)
 
 
-def did_you_mean(name: str, known: Collection[str]) -> str:
-    """Return `` (did you mean NAME?)``, of the known name that is nearest; empty if none is."""
+def did_you_mean(name: object, known: Collection[str]) -> str:
+    """Return `` (did you mean NAME?)``, of the known name that is nearest; empty if none is, and
+    for what is no text."""
     from difflib import get_close_matches  # nothing but a wrong name waits for it
 
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name, known, n=1) if isinstance(name, str) else []
     return f" (did you mean {near[0]}?)" if near else ""

@@ -117,6 +117,13 @@ def test_fabric_links_may_have_a_rate_of_their_own() -> None:
         (lambda: leaf_spine(rate_bps=0), "rate 0 bit/s"),
         (lambda: leaf_spine(fabric_rate_bps=-5), "rate -5 bit/s"),
         (lambda: leaf_spine(delay_ns=-1), "delay -1 ns"),
+        (lambda: leaf_spine(delay_ns=10**10), "delay 10000000000 ns: a delay is 0 to 1 s"),
+        (lambda: leaf_spine("a", 1, 1), "leaves 'a' is no whole number"),  # type: ignore[arg-type]
+        (lambda: leaf_spine(1.5, 1, 1), "leaves 1.5 is no whole number"),  # type: ignore[arg-type]
+        (lambda: leaf_spine(rate_bps="x"), "link rate in bit/s 'x'"),  # type: ignore[arg-type]
+        (lambda: single(hosts=[1]), r"hosts \[1\] is no whole number"),  # type: ignore[arg-type]
+        (lambda: single(hosts=True), "hosts True is no whole number"),
+        (lambda: fat_tree("4"), "k '4' is no whole number"),  # type: ignore[arg-type]
         (lambda: leaf_spine(queue_bytes=0), "queue bound 0 bytes"),
         (lambda: single(0), "0 hosts"),
         (lambda: single(254), "at most 253"),
@@ -140,6 +147,9 @@ def test_impossible_networks_are_refused_with_the_value_and_the_limit(
         (lambda network: network.select("leaf0>spin1"), "leaf0>spine1"),
         (lambda network: network.host("leaf0"), "no host 'leaf0'.*h0, h1"),
         (lambda network: network.host(9), "no rank 9: the ranks are 0 to 3"),
+        (lambda network: network.host(1.5), "no host 1.5 in this topology"),
+        (lambda network: network.host([]), r"no host \[\]"),
+        (lambda network: network.direction(3, 4), "no node 4"),
         (lambda network: network.switch("h0"), "no switch 'h0'"),
         (lambda network: network.node("lef0"), "did you mean leaf0"),
         (lambda network: network.direction("h0", "h1"), "h0 is linked to leaf0"),

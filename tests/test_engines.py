@@ -301,6 +301,7 @@ def test_as_many_processes_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
             r"there is no engine 'dusk' \(did you mean dask\?\); say local, local:N",
         ),
         ("", "there is no engine ''; say local"),
+        (3, "on 3 is no text: give one, like 'local:8'"),
         ("local:0", "--on local:0: write local, or local:N for 1 to 1024 processes"),
         ("local:x", "--on local:x: write local"),
         ("local://a:1", "write local"),
@@ -313,7 +314,7 @@ def test_as_many_processes_as_fit(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ray://host:0", "--on ray://host:0: port 0 is out of range"),
     ],
 )
-def test_a_place_that_is_none_is_said_with_what_there_is(on: str, message: str) -> None:
+def test_a_place_that_is_none_is_said_with_what_there_is(on: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         place_of(on)
 

@@ -221,6 +221,9 @@ def mistakes(net: weft.Net) -> dict[str, Callable[[], object]]:
         "a frame of 100000 bytes": lambda: h0.send(bytes(100_000)),
         "sniff: 'x' is no number of seconds": lambda: h0.sniff(timeout="x"),  # type: ignore[arg-type]
         "sniff: -1 s": lambda: h0.sniff(timeout=-1),
+        "sniff: count 'x'": lambda: h0.sniff(count="x"),  # type: ignore[arg-type]
+        "no host 1.5 in": lambda: net.host(1.5),  # type: ignore[arg-type]
+        "trace: packets 'x'": lambda: net.trace("leaf0", "x").__enter__(),  # type: ignore[arg-type]
         "unknown key 'sise'. Did you mean 'size'?": lambda: net.allgather(sise=1),
         "leaves 4 needs another network": lambda: net.allgather(leaves=4),
         "repeat 3 is for experiments": lambda: net.allgather(repeat=3),
@@ -375,6 +378,8 @@ def test_several_networks_are_up_at_once_in_virtual_time() -> None:
         ({"mtu": 1000}, "mtu 1000"),
         ({"links": "rope"}, "links 'rope'"),
         ({"program": "no/such.p4"}, "no/such.p4"),
+        ({"program": 3}, "program of leaf0 3 is no path"),
+        ({"program": {3: "x.p4"}}, "no switch 3 in this topology"),
         ({"program": {"leaf7": "x.p4"}}, "no switch 'leaf7'"),
         (
             {"network": weft.leaf_spine(64, 2, 100), "world": "emulated"},
@@ -417,6 +422,12 @@ class TestEmulated:
                 h0.run("sh -c", "echo no >&2; exit 3", check=True)
             with pytest.raises(RunError, match=r"'sleep 60' took longer than 0\.1 s"):
                 h0.run("sleep 60", timeout=0.1)
+            with pytest.raises(InputError, match="timeout 'x' is no number of seconds"):
+                h0.run("true", timeout="x")  # type: ignore[arg-type]
+            with pytest.raises(InputError, match="timeout -1 s: 0 to 86400 are possible"):
+                h0.run("true", timeout=-1)
+            with pytest.raises(InputError, match="input 3 is no text"):
+                h0.run("cat", input=3)  # type: ignore[arg-type]
             with pytest.raises(InputError, match="there is no such program"):
                 h0.run("no-such-program")
             with pytest.raises(InputError, match="has no words"):

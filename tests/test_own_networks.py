@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -287,6 +288,41 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
 def test_graphs_that_are_no_networks_are_refused(graph: Any, words: str) -> None:
     with pytest.raises(InputError, match=words):
         weft.from_networkx(graph)
+
+
+def test_arguments_of_other_types_are_refused_by_name() -> None:
+    network = weft.Network("lab")
+    wrong: dict[str, Callable[[], object]] = {
+        "network 3 is no text": lambda: weft.Network(3),  # type: ignore[arg-type]
+        "network 'x': rate is [1], not": lambda: weft.Network("x", rate=[1]),  # type: ignore[arg-type]
+        "host 3 is no text": lambda: network.host(3),  # type: ignore[arg-type]
+        "switch 3 is no text": lambda: network.switch(3),  # type: ignore[arg-type]
+        "switch 's': program 3 is no path": lambda: network.switch("s", 3),  # type: ignore[arg-type]
+        "network file 3 is no path": lambda: weft.read_network(3),  # type: ignore[arg-type]
+    }
+    links: dict[str, dict[str, Any]] = {
+        "ip is 5, not text": {"ip": 5}, "mac is 5, not text": {"mac": 5},
+        "gateway is 5, not text": {"gateway": 5}, "ports is [1], not": {"ports": [1]},
+        "ports.s is 'x', not a whole number": {"ports": {"s": "x"}},
+    }  # fmt: skip
+    for words, options in links.items():
+        wrong[f"network 'lab': link 'h'-'s': {words}"] = partial(network.link, "h", "s", **options)
+    for words, mistake in wrong.items():
+        with pytest.raises(InputError) as raised:
+            mistake()
+        assert words in str(raised.value)
+
+
+def test_a_delay_is_a_second_at_most() -> None:
+    network = weft.Network("lab", delay="1s")
+    network.host("h")
+    network.switch("s")
+    network.link("h", "s")
+    assert network.topology().links[0].delay_ns == 10**9
+    network.switch("t")
+    network.link("s", "t", delay="3600s")
+    with pytest.raises(InputError, match=r"links\[1\] \(s-t\): link delay .*: a delay is 0 to 1 s"):
+        network.topology()
 
 
 def test_kinds_of_nodes_are_checked() -> None:

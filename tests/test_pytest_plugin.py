@@ -146,6 +146,10 @@ def test_programs_of_one_name(weft_switch, tmp_path, monkeypatch):
 
 def test_a_wrong_one(weft_net):
     weft_net(weft.single(2), keep="ever")
+
+
+def test_wrong_ports(weft_switch):
+    weft_switch("bridge.p4", ports="x")
 """
 
 
@@ -202,8 +206,13 @@ def test_a_test_that_fails_shows_what_differs_and_the_packets_way(
 
 def test_networks_are_kept_for_as_long_as_is_asked(pytester: pytest.Pytester) -> None:
     result = run(pytester, NETS)
-    result.assert_outcomes(passed=4, failed=1)
-    result.stdout.fnmatch_lines(["*keep='ever': test, module, session are possible"])
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "*keep='ever': test, module, session are possible",
+            "*hosts 'x' is no whole number: give one, like 2",
+        ]
+    )
 
 
 def test_sessions_without_such_tests_do_not_wait_for_weft(pytester: pytest.Pytester) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weft import Scenario
+from weft import Scenario, run
 from weft.base.errors import InputError
 from weft.experiments.scenario.choices import CHOICES
 
@@ -61,3 +61,9 @@ def test_lists_and_numbers_of_numpy_are_as_good_as_tuples_and_pythons() -> None:
         sizes_bytes=(8, 4), seeds=(1, 2), leaves=2, loss=0.5,
     )  # fmt: skip
     assert hash(found) and type(found.leaves) is int and type(found.loss) is float
+
+
+@pytest.mark.parametrize("what", [3, "allgather", None])
+def test_what_is_no_scenario_is_not_run(what: Any) -> None:
+    with pytest.raises(InputError, match="there is nothing to run in it: give a weft.Scenario"):
+        run(what)

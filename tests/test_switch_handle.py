@@ -197,7 +197,7 @@ def test_cells_are_read_and_written(own: SwitchHandle) -> None:
     assert police[1] is None
 
 
-def wrong(own: SwitchHandle) -> dict[str, Any]:
+def wrong(own: Any) -> dict[str, Any]:
     table, bound = own.table("filter"), own.table("bound")
     return {
         "no table 'filtre' (did you mean filter?)": lambda: own.table("filtre"),
@@ -216,6 +216,13 @@ def wrong(own: SwitchHandle) -> dict[str, Any]:
         "parameters go with an action": lambda: bound.insert({"kind": 1}, member=1, port=1),
         "is there twice": lambda: bound.insert({"kind": 1, "hdr.h.kind": 2}, "send", port=1),
         "the numbers are 1 to 65535": lambda: own.groups.insert(0, [1]),
+        "no table 3; it has": lambda: own.table(3),
+        "no register 3; it has": lambda: own.register(3),
+        "'x' does not say what key fields match": lambda: table.insert("x", "send"),
+        "3 does not say what key fields match": lambda: table.delete(3),
+        "priority 'x' is no whole": lambda: table.insert({"kind": 1}, "send", priority="x", port=1),
+        "group 11: ports ['x']: 'x' is no whole": lambda: own.groups.insert(11, ports=["x"]),
+        "group 11: ports 3 is no sequence": lambda: own.groups.insert(11, 3),
         "has one twice": lambda: own.groups.insert(1, [1, 1]),
         "does not fit 24 bits": lambda: own.register("seen").__setitem__(0, 1 << 24),
     }

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from weft.base.arguments import whole
 from weft.base.errors import refuse
 from weft.topo.network import (
     DEFAULT_DELAY_NS,
@@ -165,6 +166,8 @@ def fat_tree(
     k/2 leaves and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts; aggregation switch j of
     every pod is linked to cores j*k/2 to (j+1)*k/2 - 1.
     """
+    whole("k", k, "4")
+    whole("tiers", tiers, "3")
     refuse(
         k < 2 or k % 2,
         f"fat tree of {k}-port switches: k has to be even and at least 2",
@@ -204,6 +207,7 @@ def _two_tiers(
 
 
 def _at_least_one(what: str, number: int) -> None:
+    whole(what, number, "2")
     refuse(
         number < 1,
         f"{number} {what}: at least 1 is needed",

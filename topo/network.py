@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, get_args
 
+from weft.base.arguments import whole
 from weft.base.errors import InputError, refuse
+from weft.base.units import format_duration
 
 Tier = Literal["leaf", "spine", "agg", "core", "own"]
 """A leaf has hosts; a spine tops two tiers; aggregation and core top a fat tree's three. Switches
@@ -44,6 +46,8 @@ SUBNET_BITS = 24
 MAX_HOSTS_PER_LEAF = 253
 """A leaf's /24 without its network, gateway (.254) and broadcast addresses."""
 
+MAX_DELAY_NS = 10**9
+"""The longest delay of a link."""
 MAX_PORTS = 509
 """v1model's port numbers have 9 bits; 0 is unused, 510 is the CPU port, 511 means drop."""
 
@@ -289,14 +293,14 @@ class Topology:
             if not 0 <= key < len(self.hosts):
                 raise InputError(f"no rank {key}: the ranks are 0 to {len(self.hosts) - 1}")
             return self.hosts[key]
-        node = self.nodes.get(key)
+        node = self.nodes.get(key) if isinstance(key, str) else None
         if not isinstance(node, Host):
             raise InputError(_unknown("host", key, [host.name for host in self.hosts]))
         return node
 
     def switch(self, name: str) -> Switch:
         """Return the switch of that name; raise InputError if there is none."""
-        node = self.nodes.get(name)
+        node = self.nodes.get(name) if isinstance(name, str) else None
         if not isinstance(node, Switch):
             raise InputError(_unknown("switch", name, [switch.name for switch in self.switches]))
         return node
@@ -444,13 +448,16 @@ def slowest_bps(topology: Topology) -> int:
 
 def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
     """Raise InputError unless a link could have these figures."""
+    whole("link rate in bit/s", rate_bps, "100_000_000")
+    whole("link delay in ns", delay_ns, "1000")
+    whole("queue bound in bytes", queue_bytes, str(DEFAULT_QUEUE_BYTES))
     refuse(
         rate_bps <= 0,
         f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit",
     )
     refuse(
-        delay_ns < 0,
-        f"link delay {delay_ns} ns: a delay is 0 or more",
+        not 0 <= delay_ns <= MAX_DELAY_NS,
+        f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}",
     )
     refuse(
         queue_bytes < 1,
@@ -480,8 +487,8 @@ def _some(names: Iterable[str], limit: int = 8) -> str:
     return ", ".join(known[:limit]) + more
 
 
-def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
+def _unknown(kind: str, name: object, known: Iterable[str]) -> str:
     names = list(known)
-    near = difflib.get_close_matches(name, names, n=4, cutoff=0.6)
+    near = difflib.get_close_matches(str(name), names, n=4, cutoff=0.6)
     hint = f"did you mean {' or '.join(near)}?" if near else f"there are {_some(names)}"
     return f"no {kind} {name!r} in this topology; {hint}"

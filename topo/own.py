@@ -30,6 +30,8 @@ from typing import Any
 import msgspec
 
 from weft.base import documents
+from weft.base.arguments import path as path_of
+from weft.base.arguments import text
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size, shown
 from weft.topo.network import (
@@ -113,12 +115,16 @@ class Network:
         delay: Figure | None = None,
         queue: Figure | None = None,
     ) -> None:
-        self._document = NetworkDocument(name, defaults=Figures(rate, delay, queue))
+        what = f"network {shown(name)}"
+        figures = {"rate": rate, "delay": delay, "queue": queue}
+        self._document = NetworkDocument(
+            text("network", name, "'lab'"), defaults=documents.typed(Figures, figures, what)
+        )
 
     def host(self, name: str) -> str:
         """Add a host, and return its name. Hosts are ranks in the order in which they are added;
         a host has an interface for each of its links."""
-        self._document.hosts.append(name)
+        self._document.hosts.append(text("host", name, "'h0'"))
         return name
 
     def switch(self, name: str, program: "str | Path | None" = None) -> str:
@@ -129,9 +135,11 @@ class Network:
                 that are written to it, and its hosts find each other by ARP. Without one it runs
                 the fabric's program.
         """
-        self._document.switches.append(name)
+        text("switch", name, "'left'")
         if program is not None:
-            self._document.programs[name] = str(Path(program).absolute())
+            own = path_of(f"switch {name!r}: program", program, "'mine.p4'")
+            self._document.programs[name] = str(Path(own).absolute())
+        self._document.switches.append(name)
         return name
 
     def link(
@@ -158,9 +166,14 @@ class Network:
             mac: the MAC address of the host's interface.
             gateway: the address by which the host sends to others.
         """
-        self._document.links.append(
-            LinkDocument(rate, delay, queue, (one, other), dict(ports or {}), ip, mac, gateway)
-        )
+        given: dict[str, object] = {
+            "ends": [one, other], "rate": rate, "delay": delay, "queue": queue, "ip": ip,
+            "mac": mac, "gateway": gateway,
+        }  # fmt: skip
+        if ports is not None:
+            given["ports"] = dict(ports) if isinstance(ports, Mapping) else ports
+        what = f"network {self._document.name!r}: link {shown(one)}-{shown(other)}"
+        self._document.links.append(documents.typed(LinkDocument, given, what))
 
     def topology(self) -> Topology:
         """Return the network. Raises InputError, which names what is wrong, and where."""
@@ -169,7 +182,7 @@ class Network:
 
 def read_network(path: str | Path) -> Topology:
     """Return the network of a TOML file. Raises InputError, which names the file and the place."""
-    file = Path(path)
+    file = Path(path_of("network file", path, "'lab.toml'"))
     what = f"network file {str(path)!r}"
     found = documents.opened(file, MOST_BYTES, what, "TOML")
     document = documents.typed(NetworkDocument, found, what)

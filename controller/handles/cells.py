@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from weft.base.arguments import wholes
 from weft.base.errors import refuse
 from weft.base.units import shown
 from weft.controller.entities import PlannedMulticast
@@ -168,8 +169,9 @@ class GroupsHandle:
             isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= MAX_GROUP,
             f"{self._switch.name}: group {shown(group)}: the numbers are 1 to {MAX_GROUP}",
         )
+        numbers = wholes(f"{self._switch.name}: group {group}: ports", ports, "[1, 2]")
         refuse(
-            len(set(ports)) != len(ports),
-            f"{self._switch.name}: group {group}: ports {shown(list(ports))} has one twice",
+            len(set(numbers)) != len(numbers),
+            f"{self._switch.name}: group {group}: ports {shown([*numbers])} has one twice",
         )
-        return PlannedMulticast(group, tuple(sorted(ports)))
+        return PlannedMulticast(group, tuple(sorted(numbers)))

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from weft.base.arguments import whole
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, shown
 from weft.controller.entities import DefaultAction, entry
@@ -131,6 +132,7 @@ class TableHandle:
 
     def delete(self, match: Match, *, priority: int = 0) -> None:
         """Delete an entry that the script has inserted."""
+        self._check_match(match)
         keys = self._keys(match)
         gone = entry(self.name, keys, MemberTarget(0), self._priority(priority, match))
         self._switch.write(Update("delete", self._switch.written(gone)))
@@ -189,6 +191,7 @@ class TableHandle:
         idle_timeout: float,
         params: Mapping[str, Any],
     ) -> None:
+        self._check_match(match)
         idle_ns = self._idle_ns(idle_timeout, match)
         keys, priority = self._keys(match), self._priority(priority, match)
         targets = [name for name, given in
@@ -240,6 +243,13 @@ class TableHandle:
         idle_ns: int = round(seconds * 1e9)
         return idle_ns
 
+    def _check_match(self, match: Any) -> None:
+        refuse(
+            not isinstance(match, Mapping),
+            f"{self._switch.name}, table {self.name}: {shown(match)} does not say what key fields "
+            f"match: give their values by name, like {{{next(iter(self.keys), 'FIELD')!r}: 1}}",
+        )
+
     def _where(self, match: Match) -> str:
         return f"{self._switch.name}, entry {shown(dict(match))} of {self.name}"
 
@@ -271,6 +281,7 @@ class TableHandle:
         return {name: key for name, key in keys.items() if key is not None}
 
     def _priority(self, priority: int, match: Match) -> int:
+        priority = whole(f"{self._where(match)}: priority", priority, "1")
         ranked = any(
             field.match_type in (_KINDS.TERNARY, _KINDS.RANGE, _KINDS.OPTIONAL)
             for field in self._info.match_fields

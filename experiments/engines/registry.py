@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 
+from weft.base.arguments import text
 from weft.base.entry_points import brought
 from weft.base.errors import did_you_mean, refuse
 from weft.experiments.engines.dask import Dask
@@ -41,6 +42,7 @@ def engines() -> Mapping[str, Engine]:
 def place_of(on: str) -> Place:
     """Return what ``--on`` says. Raises InputError for an engine or a form that there is not, and
     MachineError for an engine that is not installed."""
+    on = text("on", on, "'local:8'")
     name = on.replace("+", ":", 1).partition(":")[0]
     forms = ", ".join(form for engine in engines().values() for form in engine.forms)
     hint = did_you_mean(name, engines())

@@ -9,12 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from weft.base.arguments import seconds, text
 from weft.base.children import how_it_ended
 from weft.base.errors import RunError, refuse
 
 END_S = 5.0
 """How long a command that is told to end may take before it is killed."""
 SHOWN_CHARACTERS = 2000
+MOST_TIMEOUT_S = 24 * 3600.0
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,10 @@ class Running:
 
         Raises RunError, and kills it, if that takes longer than ``timeout`` seconds.
         """
+        if timeout is not None:
+            timeout = seconds("timeout", timeout, MOST_TIMEOUT_S)
+        if input is not None:
+            input = text("input", input, "'yes'")
         try:
             output, errors = self.process.communicate(input, timeout)
         except subprocess.TimeoutExpired:

@@ -8,13 +8,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+from weft.base import arguments as given
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.signals import signals_held
 from weft.base.units import format_rate, parse_rate, shown
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
-from weft.experiments.interface.commands import Completed, Running, words_of
+from weft.experiments.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared, slowed
@@ -41,8 +42,6 @@ if TYPE_CHECKING:
 WorldName = Literal["emulated", "simulated"]
 Program = str | os.PathLike[str]
 """The path of a P4_16 source."""
-
-MOST_TIMEOUT_S = 24 * 3600.0
 
 
 class Backend(Protocol):
@@ -180,7 +179,11 @@ class Net:
             return network
         if not isinstance(program, Mapping):
             program = dict.fromkeys((switch.name for switch in network.switches), program)
-        return with_programs(network, {name: os.fspath(path) for name, path in program.items()})
+        paths = {
+            name: given.path(f"program of {name}", one, "'router.p4'")
+            for name, one in program.items()
+        }
+        return with_programs(network, paths)
 
     def __enter__(self) -> "Net":
         """Bring the network up."""
@@ -247,7 +250,7 @@ class Net:
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass; InputError in the emulated world, where it goes by itself."""
-        self.backend.advance(_seconds("advance", seconds))
+        self.backend.advance(given.seconds("advance:", seconds, MOST_TIMEOUT_S))
 
     def __getitem__(self, name: str) -> Any:
         """Return the `HostHandle` or `SwitchHandle` of a name."""
@@ -330,7 +333,7 @@ class Net:
         """
         self.topology.switch(switch)
         self.controller  # noqa: B018 - raises unless the network is up
-        self.backend.start_trace(switch, packets)
+        self.backend.start_trace(switch, given.whole("trace: packets", packets, "100"))
         trace = PacketTrace()
         try:
             yield trace
@@ -450,12 +453,12 @@ class Net:
             algorithms={name: text for name, text in asked.items() if text},
             backend=backend,
             ranks=ranks,
-            limit_s=_seconds("torch_run: timeout", timeout),
+            limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
         )
         return torch_run(
-            self, os.fspath(script), [*map(str, arguments)], options, output=output, errors=errors,
-            folder=None if folder is None else Path(folder),
+            self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
+            output=output, errors=errors, folder=None if folder is None else Path(folder),
         )  # fmt: skip
 
 
@@ -517,7 +520,10 @@ class HostHandle:
             timeout: after so many seconds it is killed, and RunError raised.
             input: what it reads.
         """
-        done = self.start(*command).wait(timeout, input or "")
+        if timeout is not None:
+            given.seconds("timeout", timeout, MOST_TIMEOUT_S)
+        input = "" if input is None else given.text("input", input, "'yes'")
+        done = self.start(*command).wait(timeout, input)
         return done.check() if check else done
 
     def send(self, packet: "Packet | bytes", count: int = 1) -> None:
@@ -554,7 +560,7 @@ class InterfaceHandle:
         world it leaves, and time stands still until `sniff` or `Net.advance`."""
         self._net.controller  # noqa: B018 - raises unless the network is up
         frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
-        for _ in range(count):
+        for _ in range(given.whole("send: count", count, "1")):
             self._net.backend.send(self._station, frame)
 
     def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
@@ -566,7 +572,9 @@ class InterfaceHandle:
         `send` or `sniff` on.
         """
         self._net.controller  # noqa: B018 - raises unless the network is up
-        found = self._net.backend.sniff(self._station, _seconds("sniff", timeout), count)
+        timeout_s = given.seconds("sniff:", timeout, MOST_TIMEOUT_S)
+        count = given.whole("sniff: count", count, "1")
+        found = self._net.backend.sniff(self._station, timeout_s, count)
         return [packet_of(frame, time_s) for time_s, frame in found]
 
     def __repr__(self) -> str:
@@ -623,16 +631,6 @@ class LinkHandle:
 
     def __repr__(self) -> str:
         return f"<link {self.name}, {'up' if self.up else 'down'}>"
-
-
-def _seconds(what: str, seconds: Any) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
-        raise InputError(f"{what}: {shown(seconds)} is no number of seconds, like 0.5")
-    refuse(
-        not 0 <= seconds <= MOST_TIMEOUT_S,
-        f"{what}: {seconds:g} s: 0 to {MOST_TIMEOUT_S:g} are possible",
-    )
-    return float(seconds)
 
 
 def _unseen(_fraction: float) -> None:

@@ -155,7 +155,9 @@ def weft_switch(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Switc
         from weft.experiments.interface.switch_test import SwitchUnderTest
         from weft.topo.clos import single
 
-        net = _made(request, single(ports), keep, {"program": program, **options})
+        with _told():
+            network = single(ports)
+        net = _made(request, network, keep, {"program": program, **options})
         switches.append(SwitchUnderTest(net))
         return switches[-1]
 

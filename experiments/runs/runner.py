@@ -16,6 +16,7 @@ from typing import Any
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
+from weft.base.units import shown
 from weft.experiments.engines.collect import run_by
 from weft.experiments.engines.engine import Need, Workers
 from weft.experiments.engines.registry import Place, place_of
@@ -119,7 +120,14 @@ def run_to_folder(
 
 
 def _experiment(what: Scenario | Experiment) -> Experiment:
-    return Experiment.of(what) if isinstance(what, Scenario) else what
+    if isinstance(what, Scenario):
+        return Experiment.of(what)
+    refuse(
+        not isinstance(what, Experiment),
+        f"run {shown(what)}: there is nothing to run in it: give a weft.Scenario, like "
+        "weft.Scenario('allgather')",
+    )
+    return what
 
 
 def _asks_for(experiment: Experiment, option: str) -> bool:

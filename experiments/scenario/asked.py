@@ -130,7 +130,7 @@ from weft.experiments.workloads.workload import Workload, described_workloads, w
 from weft.topo.fabric_program import AGGREGATION_VALUES, BMV2_AGGREGATION_VALUES
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.interfaces import LINK_KINDS
-from weft.topo.network import MAX_HOSTS_PER_LEAF, MAX_PORTS
+from weft.topo.network import MAX_DELAY_NS, MAX_HOSTS_PER_LEAF, MAX_PORTS
 from weft.topo.switch_kinds import RATE_BPS
 
 if TYPE_CHECKING:  # it takes numpy, which help and messages go without
@@ -1196,7 +1196,7 @@ class Asked:
         "Propagation delay of every link; of the built-in switch alone.",
         group=NETWORK,
         name="delay",
-        between=(0, 10**9),
+        between=(0, MAX_DELAY_NS),
         network=True,
     )
     queue_bytes: int = option(
