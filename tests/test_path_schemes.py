@@ -37,6 +37,8 @@ def test_every_scheme_is_one_that_the_controller_and_the_transport_know(name: st
         ({"paths": "ethreal"}, ["paths 'ethreal'", "did you mean ethereal", "ecmp-N"]),
         ({"paths": "ecmp-1"}, ["ecmp-1", "ecmp-2 to ecmp-32"]),
         ({"paths": "ecmp-33"}, ["ecmp-33", "ecmp-2 to ecmp-32"]),
+        ({"paths": "ecmp-99999"}, ["99999 pieces", "ecmp-2 to ecmp-32"]),
+        ({"paths": f"ecmp-{'9' * 5000}"}, ["is unknown", "N pieces a flow, 2 to 32"]),
         ({"paths": "ecmp-x"}, ["'ecmp-x' is unknown"]),
         ({"congestion": "cubic"}, ["congestion 'cubic'", "dctcp"]),
         ({"recovery": "sack"}, ["recovery 'sack'", "selective"]),

@@ -26,12 +26,12 @@ def scheme_of(name: str) -> PathScheme:
     """Return the scheme of a name. Raises `InputError` for an unknown one."""
     if name in SCHEMES.names():
         return _checked(SCHEMES.get(name), name)
-    pieces = re.fullmatch(r"(.+)-([0-9]{1,4})", name)
+    pieces = re.fullmatch(r"(.+)-([0-9]{1,20})", name)
     if pieces is None or f"{pieces[1]}-N" not in scheme_names():
-        hint = did_you_mean(name, scheme_names())
+        hint = did_you_mean(name, [each for each in scheme_names() if not each.endswith("-N")])
         raise InputError(
             f"paths {name!r} is unknown{hint}: choose from {', '.join(scheme_names())} "
-            "(N pieces a flow)"
+            f"(N pieces a flow, 2 to {MAX_LANES})"
         )
     lanes = int(pieces[2])
     refuse(
