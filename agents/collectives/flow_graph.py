@@ -292,9 +292,10 @@ class FlowGraph:
             not np.isin(table.event, (DONE, RECEIVED)).all(),
             "flows: a dependency on an event that is none",
         )
-        wait = (table.source == table.destination)[table.cause]
+        wait = table.source == table.destination
         refuse(
-            (wait & (table.event == RECEIVED)).any(), "flows: a wait is not received: it is done"
+            (wait[table.cause] & (table.event == RECEIVED)).any(),
+            "flows: a wait is not received: it is done",
         )
         found = np.bincount(table.waiting, minlength=tasks)
         for task in np.flatnonzero((table.needed < 0) | (table.needed > found))[:1]:
@@ -303,10 +304,11 @@ class FlowGraph:
             )
         never = [task for task, time in enumerate(self.least_ns(0)) if time is None]
         if never:
+            flows = [task for task in never if not wait[task]] or never
             raise InputError(
-                f"{len(never)} flows wait for each other, so that none of them begins; the first "
-                f"is number {never[0]}, from rank {self.source[never[0]]} to rank "
-                f"{self.destination[never[0]]}"
+                f"{len(flows)} flows wait for each other, so that none of them begins; the first "
+                f"is number {flows[0]}, from rank {self.source[flows[0]]} to rank "
+                f"{self.destination[flows[0]]}"
             )
 
     @cached_property
