@@ -129,6 +129,26 @@ def test_the_command_writes_a_table(results: Results, tmp_path: Path) -> None:
     assert (tmp_path / "links.csv").read_text() == csv_of(results.rows("links"))
 
 
+@pytest.mark.parametrize("table", ["flows", "stages", "workgroups"])
+def test_a_table_without_rows_has_a_line_of_names(
+    results: Results, tmp_path: Path, table: str
+) -> None:
+    results.write(tmp_path)
+    shown = start(*WEFT, "export", ".", "--table", table, cwd=tmp_path)
+    (names,) = csv.reader(io.StringIO(shown.stdout))
+    assert names[:6] == ["run", "collective", "algorithm", "repetition", "seed", "size"]
+    assert len(names) >= 11
+
+
+def test_nothing_is_written_where_pyarrow_is_lacking(results: Results, tmp_path: Path) -> None:
+    results.write(tmp_path)
+    (tmp_path / "pyarrow.py").write_text("raise ImportError('none here')")  # found before others
+    files = ("--csv", "a.csv", "--parquet", "a.parquet")
+    done = start(*WEFT, "export", ".", *files, cwd=tmp_path)
+    assert done.returncode and "pip install pyarrow" in done.stderr
+    assert not (tmp_path / "a.csv").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

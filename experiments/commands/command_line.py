@@ -272,17 +272,20 @@ def export(
     """Write results as a flat table, for spreadsheets and data frames."""
     from weft.base import files
     from weft.experiments.results.results import Results
-    from weft.experiments.results.rows import csv_of, parquet_of
+    from weft.experiments.results.rows import columns_of, csv_of, parquet_of
 
-    written = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
-    rows = Results.read(folder).rows(table)
-    for file, form in written:
-        if file is not None:
-            with files.told_as_input(f"table {str(file)!r} cannot be written"):
-                files.write_whole(file, form(rows))
-            print(file.resolve())
-    if all(file is None for file, _ in written):
-        print(csv_of(rows), end="")
+    asked = (output_file(csv), csv_of), (output_file(parquet), parquet_of)
+    results = Results.read(folder)
+    rows = results.rows(table)
+    columns = columns_of(results.swept, table)
+    # All forms are made before the first is written: pyarrow may be lacking.
+    made = [(file, form(rows, columns)) for file, form in asked if file is not None]
+    for file, content in made:
+        with files.told_as_input(f"table {str(file)!r} cannot be written"):
+            files.write_whole(file, content)
+        print(file.resolve())
+    if not made:
+        print(csv_of(rows, columns), end="")
 
 
 @app.command()

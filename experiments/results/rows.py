@@ -20,6 +20,17 @@ if TYPE_CHECKING:
 Run: TypeAlias = Any
 """A `weft.experiments.results.results.Run`; that module makes tables by this one."""
 Row: TypeAlias = dict[str, Any]
+NAMES = ("run", "collective", "algorithm", "repetition", "seed")
+"""The columns that name a row's run, before those of swept options."""
+_COLUMNS = {
+    "flows": (
+        "flow", "source", "destination", "size_bytes", "begun_ns", "received_ns",
+        "acknowledged_ns",
+    ),
+    "stages": ("rank", "stage", "kind", "microbatch", "chunk", "begin_ns", "end_ns"),
+    "workgroups": ("rank", "workgroup", "what", "begin_ns", "end_ns"),
+}  # fmt: skip
+"""The columns of tables that not every run has rows for, behind those that name the run."""
 
 
 def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> list[Row]:
@@ -45,11 +56,17 @@ def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> l
     return [{column: row.get(column) for column in columns} for row in rows]
 
 
-def csv_of(rows: list[Row]) -> str:
-    """Return rows as CSV (RFC 4180, but with single line feeds), with a line of names; empty cells
-    are what is not known."""
+def columns_of(swept: Sequence[str], table: str) -> list[str]:
+    """Return the names of the columns of a table for which no run has rows."""
+    return [*NAMES, *_options_of(swept), *_COLUMNS.get(table, ())]
+
+
+def csv_of(rows: list[Row], columns: Sequence[str] = ()) -> str:
+    """Return rows as CSV (RFC 4180, but with single line feeds), with a line of names, which are
+    ``columns`` where there are no rows; empty cells are what is not known."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]) if rows else [], lineterminator="\n")
+    names = list(rows[0]) if rows else columns
+    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()
@@ -65,33 +82,37 @@ def frame_of(rows: list[Row]) -> "pandas.DataFrame":
     return pandas.DataFrame(rows).convert_dtypes()
 
 
-def parquet_of(rows: list[Row]) -> bytes:
-    """Return rows as a Parquet file. Raises MachineError where pyarrow is not installed."""
+def parquet_of(rows: list[Row], columns: Sequence[str] = ()) -> bytes:
+    """Return rows as a Parquet file, with columns as `csv_of` has them. Raises MachineError where
+    pyarrow is not installed."""
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
         raise MachineError(f"Parquet files need pyarrow ({error}): pip install pyarrow") from None
     file = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), file)
+    empty = pyarrow.table({column: [] for column in columns})
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows) if rows else empty, file)
     return file.getvalue()
 
 
 def _named(swept: Sequence[str], number: int, run: Run) -> Row:
     """Return what tells a run from the others."""
     scenario = run.scenario
+    found = (number, scenario["collective"], run.algorithm, run.repetition, scenario["seed"])
     return {
-        "run": number,
-        "collective": scenario["collective"],
-        "algorithm": run.algorithm,
-        "repetition": run.repetition,
-        "seed": scenario["seed"],
+        **dict(zip(NAMES, found, strict=True)),
         **{
-            option.replace("-", "_"): _cell(value_of(option, scenario))
-            for option in swept
-            if option not in ("collective", "algorithm", "seed", "seeds")
+            column: _cell(value_of(option, scenario))
+            for column, option in _options_of(swept).items()
         },
     }
+
+
+def _options_of(swept: Sequence[str]) -> dict[str, str]:
+    """Return by column the swept options that have columns of their own."""
+    own = (option for option in swept if option not in (*NAMES, "seeds"))
+    return {option.replace("-", "_"): option for option in own}
 
 
 def _cell(value: Any) -> Any:
@@ -157,7 +178,7 @@ def _link_rows(run: Run) -> Iterator[Row]:
 def _flow_rows(run: Run) -> Iterator[Row]:
     if run.flows is None:
         return
-    names = ("source", "destination", "size_bytes", "begun_ns", "received_ns", "acknowledged_ns")
+    _, *names = _COLUMNS["flows"]
     columns = [getattr(run.flows, name) for name in names]
     for number, values in enumerate(zip(*columns, strict=True)):
         yield {"flow": number, **dict(zip(names, values, strict=True))}
@@ -166,7 +187,7 @@ def _flow_rows(run: Run) -> Iterator[Row]:
 def _stage_rows(run: Run) -> Iterator[Row]:
     if run.step is None:
         return
-    names = ("rank", "stage", "kind", "microbatch", "chunk", "begin_ns", "end_ns")
+    names = _COLUMNS["stages"]
     columns = [getattr(run.step, name) for name in names]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
@@ -175,7 +196,7 @@ def _stage_rows(run: Run) -> Iterator[Row]:
 def _workgroup_rows(run: Run) -> Iterator[Row]:
     if run.fused is None:
         return
-    names = ("rank", "workgroup", "what", "begin_ns", "end_ns")
+    names = _COLUMNS["workgroups"]
     columns = [getattr(run.fused, name) for name in names]
     for values in zip(*columns, strict=True):
         yield dict(zip(names, values, strict=True))
