@@ -130,6 +130,9 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
             ("source nothing.txt", "No such file"),
             ("source commands.txt", "'foo': there is no such command"),
             ("trace leaf0 0", "N is 1 to"),
+            ("trace leaf0 -1", "N is 1 to"),
+            ("trace leaf0 1.5 h0 true", "N is 1 to"),
+            ("trace leaf0 pong", "trace leaf0 pong: there is no command 'pong' (see help)"),
             ("tables", "tables: it is tables SWITCH"),
         ):
             answer = prompt.ask(wrong)

@@ -23,6 +23,7 @@ from weft.topo.worlds.emulated.world import EmulatedWorld
 
 TRACED_PACKETS = 5
 MOST_PACKETS = 1_000_000
+_NUMBER = re.compile(r"[+-]?[0-9.]{1,20}")
 TRACE_S = 10.0
 TRACE_STEP_S = 0.2
 
@@ -101,8 +102,17 @@ class Prompt(CommandLine):
         name, *rest = self._words(line, "trace SWITCH [N] [COMMAND]", 1, None)
         self._running.choose([name])
         packets = TRACED_PACKETS
-        if rest and rest[0].isdecimal() and not 0 < (packets := int(rest.pop(0))) <= MOST_PACKETS:
-            raise InputError(f"trace {line}: N is 1 to {MOST_PACKETS} packets")
+        if rest and _NUMBER.fullmatch(rest[0]):
+            packets = int(number) if (number := rest.pop(0)).isdecimal() else 0
+            refuse(
+                not 0 < packets <= MOST_PACKETS,
+                f"trace {line}: N is 1 to {MOST_PACKETS} packets",
+            )
+        refuse(
+            rest and rest[0] not in self.mn and not hasattr(self, f"do_{rest[0]}"),
+            f"trace {line}: there is no command {' '.join(rest[:1])!r} (see help), nor such a node "
+            "(see nodes)",
+        )
         world = self._world
         self._say(f"making the traced form of the program of {name} (once for each program) ...")
         world.start_trace(name, packets)
