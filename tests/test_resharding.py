@@ -288,6 +288,14 @@ def test_each_tensor_may_have_a_type_of_its_own() -> None:
             {"case": 1, "strategies": ("broadcast",), "algorithms": ("multicast",)},
             "name strategies and balances, or algorithms, but not both",
         ),
+        (
+            {"case": 1, "dtype": "foo"},
+            "dtype 'foo' is unknown: choose from .*float64, bool, complex64",
+        ),
+        ({"source": "1x1:R", "destination": "1x1:R", "shape": "\u0663,5"}, "shape .* is none"),
+        ({"one_to_many": "\u0661x2"}, "one-to-many .* is no mesh"),
+        ({"source": "1x\u0661:R", "destination": "1x1:R", "shape": "4"}, "is no mesh with a"),
+        ({"source": "\u0661x1:R", "destination": "1x1:R", "shape": "4"}, "is the host of no rank"),
         ({"case": 1, "local_factor": 0.0}, "local-factor 0: from 0.01"),
         (
             {"source": "1x1:R", "destination": "1x1:R", "shape": str(10**20)},

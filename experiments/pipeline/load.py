@@ -90,7 +90,7 @@ def training(options: PipelineOptions) -> Training:
 def _mesh_of(options: PipelineOptions, model: Model) -> tuple[int, int]:
     if not options.stage_mesh:
         return model.hosts, model.devices
-    found = re.fullmatch(r"([1-9]\d{0,3})x([1-9]\d{0,3})", options.stage_mesh)
+    found = re.fullmatch(r"([1-9][0-9]{0,3})x([1-9][0-9]{0,3})", options.stage_mesh)
     if found is None:
         raise InputError(
             f"stage-mesh {shown(options.stage_mesh)} is no mesh: write hosts x devices of a stage, "

@@ -20,8 +20,8 @@ MOST_BYTES = 1 << 40
 """The largest tensor."""
 BLOCKS = 64
 """The largest slice is passed on in so many blocks, as far as these are small."""
-_MESH = re.compile(r"(?P<hosts>[^:/]+)x(?P<devices>\d+)(?:/(?P<dims>[^:]+))?")
-_DIMENSION = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<size>\d+)")
+_MESH = re.compile(r"(?P<hosts>[^:/]+)x(?P<devices>[0-9]+)(?:/(?P<dims>[^:]+))?")
+_DIMENSION = re.compile(r"(?:(?P<name>[A-Za-z_]\w*)=)?(?P<size>[0-9]+)")
 
 
 def case_of(options: ReshardingOptions) -> Resharding:
@@ -57,7 +57,7 @@ def _case(options: ReshardingOptions) -> Case:
     if options.case is not None:
         known = case(options.case, full=options.full)
         return replace(known, shape=shapes[0]) if shapes else known
-    found = re.fullmatch(r"(\d+)x(\d+)", options.one_to_many)
+    found = re.fullmatch(r"([0-9]+)x([0-9]+)", options.one_to_many)
     if found is None:
         raise InputError(
             f"one-to-many {shown(options.one_to_many)} is no mesh: write hosts x devices, like 4x2"
@@ -104,12 +104,17 @@ def _dtypes(text: str, tensors: int, why: str) -> list[str]:
     return dtypes if len(dtypes) == tensors else dtypes * tensors
 
 
+def _is_count(text: str) -> bool:
+    """Return whether a text is a whole number, in ASCII digits."""
+    return text.isascii() and text.strip().isdecimal()
+
+
 def _shapes(text: str) -> list[tuple[int, ...]]:
     shapes = []
     for each in text.split(";"):
         sizes = each.split(",")
         refuse(
-            not all(size.strip().isdecimal() and int(size) > 0 for size in sizes),
+            not all(_is_count(size) and int(size) > 0 for size in sizes),
             f"shape {shown(text)} is none: write sizes of dimensions, 1 at least, with commas, "
             "like 3072,1024,170",
         )
@@ -134,7 +139,7 @@ def _mesh(name: str, text: str, known: tuple[str, ...], first: int) -> tuple[Mes
 
 
 def _hosts(name: str, text: str, hosts: str, known: tuple[str, ...], first: int) -> tuple[int, ...]:
-    if hosts.strip().isdecimal():
+    if _is_count(hosts):
         count = int(hosts)
         refuse(not count, f"{name} {shown(text)}: a mesh has one host at least")
         refuse(

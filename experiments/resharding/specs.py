@@ -19,8 +19,8 @@ from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.resharding.meshes import Mesh
 
-_ALPA = re.compile(r"(?:R|S\d+)+")
-_LETTER = re.compile(r"R|S\d+")
+_ALPA = re.compile(r"(?:R|S[0-9]+)+")
+_LETTER = re.compile(r"R|S[0-9]+")
 _INDEX = re.compile(r"-?[0-9]{1,9}")
 _PLACEMENT = re.compile(r"(?P<kind>[A-Za-z_]+)\s*(?:\(\s*(?P<what>[^()]*?)\s*\))?")
 

@@ -39,6 +39,7 @@ from weft.experiments.scenario.choices import (
     PLACED,
     REDUCED_DTYPE,
     SLOTS,
+    TENSOR_DTYPES,
     TOPOLOGIES,
     choose,
     flag,
@@ -115,7 +116,8 @@ def check_choices(asked: Asked) -> None:
             and not fits
             and not (name == "topology" and asked.graph)
         ):
-            choose(name, value, row.choices)
+            more = TENSOR_DTYPES if name == "dtype" and asked.collective == RESHARD else ()
+            choose(name, value, (*row.choices, *more))
 
 
 def check_ranges(asked: Asked) -> None:

@@ -271,11 +271,11 @@ def _check_ports(interfaces: Sequence[tuple[int, str]], cpu_port: int | None) ->
 
 
 def _address(text: str) -> str:
-    host, colon, port = text.rpartition(":")
+    host, _, port = text.rpartition(":")
     if text.startswith("unix:") and len(text) > 5:
         return text
     refuse(
-        not colon or not host or not port.isdecimal() or int(port) > 65535,
+        not host or not (port.isascii() and port.isdecimal()) or int(port) > 65535,
         f"--grpc-server-addr {text!r}: write HOST:PORT, like 127.0.0.1:50051, or unix:PATH",
     )
     return text
