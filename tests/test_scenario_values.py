@@ -65,5 +65,5 @@ def test_lists_and_numbers_of_numpy_are_as_good_as_tuples_and_pythons() -> None:
 
 @pytest.mark.parametrize("what", [3, "allgather", None])
 def test_what_is_no_scenario_is_not_run(what: Any) -> None:
-    with pytest.raises(InputError, match="there is nothing to run in it: give a weft.Scenario"):
+    with pytest.raises(InputError, match="there is nothing to run in it: give a weft"):
         run(what)
