@@ -6,15 +6,13 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
-from zlib import crc32
 
 import numpy as np
 
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import Array
-from weft.agents.collectives.mailbox import Bytes, Mailbox, NotPassed
-from weft.agents.collectives.names import REDUCING, ROOTED
+from weft.agents.collectives.mailbox import Bytes, GivenUp, Mailbox, NotPassed
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.symmetric import SymmetricMemory
 from weft.agents.datagrams import ipv4
@@ -34,7 +32,7 @@ from weft.pytorch.messages import (
     Settings,
 )
 
-CALL_BYTES = 128
+CALL_BYTES = 192
 CALL_TAG = -(1 << 31)
 """The size and the tag of the messages by which ranks compare what they call."""
 FUSED_TAG = CALL_TAG + 1
@@ -55,9 +53,18 @@ Introduction = dict[str, dict[str, list[int]]]
 
 @dataclass
 class _Asked:
+    call: str
     request: Request
     buffer: Array
     output: Array | None
+    done: Done
+
+
+@dataclass
+class _Agreed:
+    """A collective that consists of messages, or of nothing: the ranks compare what they call."""
+
+    call: str
     done: Done
 
 
@@ -78,23 +85,6 @@ class _Running:
     error: str = ""
     agrees: bool = False
     """Whether the rank before this one calls the same."""
-
-
-def call_of(request: Request) -> str:
-    """Return what must be the same on all ranks of a collective."""
-    counts = request.counts
-    if isinstance(counts, tuple):
-        counted = f"{sum(counts)} in parts {crc32(str(counts).encode()):08x}"
-    else:
-        counted = str(counts)
-    text = f"{request.collective} of {counted} {request.dtype}"
-    if request.collective in REDUCING:
-        text += f" by {request.op}"
-    if request.collective in ROOTED:
-        text += f" with root {request.root}"
-    if request.flows is not None:
-        text += f" of {len(request.flows.source)} flows"
-    return f"{text} ({request.algorithm})"
 
 
 class Network:
@@ -323,9 +313,9 @@ class Group:
         """What fused operators use; it is made when the first one is called."""
         self._told: Callable[[Event], None] = lambda event: None
         """Who hears of the fused call that runs."""
-        self._fused = 0
-        """How many calls of fused operators were begun."""
-        self._waiting: deque[_Asked | _Fused] = deque()
+        self._besides = 0
+        """How many collectives were begun that the agent has no part in."""
+        self._waiting: deque[_Asked | _Agreed | _Fused] = deque()
         """Collectives for which there is no room yet, and what comes behind them."""
         self._running: dict[int, _Running] = {}
         self._most = NO_LIMIT
@@ -387,24 +377,40 @@ class Group:
         except (KeyError, IndexError) as error:
             raise InputError(f"group {self.name}: a rank did not name {own}: {error}") from error
 
-    def collective(self, request: Request, buffer: Array, output: Array | None, done: Done) -> None:
+    def collective(
+        self, call: str, request: Request, buffer: Array, output: Array | None, done: Done
+    ) -> None:
         """Begin a collective when those before it have left room for it. All ranks ask for the same
         in the same order.
 
         Args:
+            call: what must be the same on all ranks, in words.
             request: its number is set here.
             buffer, output: as `HostAgent.start` has them; they belong to it until it is done.
         """
 
+        self._ask(_Asked(call, request, buffer, output, done))
+
+    def agree(self, call: str, done: Done) -> None:
+        """Take part in a collective that consists of messages, or of nothing; it has its place in
+        the order of all others.
+
+        Args:
+            call: what must be the same on all ranks, in words.
+            done: called once the rank before this one was seen to call the same.
+        """
+        self._ask(_Agreed(call, done))
+
+    def _ask(self, asked: _Asked | _Agreed) -> None:
         def begin() -> None:
             if self.begun >= self._most:
                 self.fail(self._most_why)
-                done(self._most_why, -1)
+                asked.done(self._most_why, -1)
                 return
-            self._waiting.append(_Asked(request, buffer, output, done))
+            self._waiting.append(asked)
             self._start()
 
-        self._post(begin, done)
+        self._post(begin, asked.done)
 
     def send(self, peer: int, tag: int, memory: Bytes, done: Done) -> None:
         """Send a message to a rank of the group."""
@@ -521,6 +527,9 @@ class Group:
                 self.fail(error)
             self._ended(event.number, error)
         while (mail := self._mailbox.next_event()) is not None:
+            if isinstance(mail, GivenUp):
+                self.fail(mail.reason)
+                continue
             done = self._messages.pop(mail.key)
             if isinstance(mail, NotPassed):
                 done(mail.error, -1)
@@ -579,8 +588,8 @@ class Group:
 
     @property
     def begun(self) -> int:
-        """Return how many collectives have been asked for, fused ones included."""
-        return self._next_number + self._fused + len(self._waiting)
+        """Return how many collectives have been asked for, of all kinds."""
+        return self._next_number + self._besides + len(self._waiting)
 
     @property
     def sending(self) -> bool:
@@ -612,15 +621,18 @@ class Group:
     def _start(self) -> None:
         while self._waiting and self._agent.has_room(self._next_number):
             asked = self._waiting.popleft()
-            if isinstance(asked, _Fused):
-                self._fused += 1
-                self._compare(asked.text, lambda: None)
-                asked.begin()
+            if not isinstance(asked, _Asked):
+                self._besides += 1
+                if isinstance(asked, _Fused):
+                    self._compare(asked.text, lambda error: None)
+                    asked.begin()
+                else:
+                    self._compare(asked.call, partial(_tell, asked.done))
                 continue
             number = self._next_number
-            self._running[number] = _Running(asked.done, call_of(asked.request))
+            self._running[number] = _Running(asked.done, asked.call)
             self._next_number += 1
-            self._compare(self._running[number].call, partial(self._agrees, number))
+            self._compare(asked.call, partial(self._agrees, number))
             try:
                 self._agent.start(
                     replace(asked.request, number=number),
@@ -644,18 +656,23 @@ class Group:
             del self._running[number]
             running.done(error or ("" if running.agrees else self.failure), -1)
 
-    def _agrees(self, number: int) -> None:
+    def _agrees(self, number: int, error: str) -> None:
         """Take note that the rank before this one calls the same as collective of a number."""
-        if number in self._running:
+        if number in self._running and not error:
             self._running[number].agrees = True
             if self._running[number].has_ended:
                 self._ended(number, "")
 
-    def _compare(self, call: str, agrees: Callable[[], None]) -> None:
+    def _compare(self, call: str, compared: Callable[[str], None]) -> None:
         """Compare a collective with what the rank before this one calls in its place, and let the
-        rank behind this one do so, too: all around, all call the same."""
+        rank behind this one do so, too: all around, all call the same. Who sees a
+        difference tells all others.
+
+        Args:
+            compared: told an empty text if the two are the same, and why not otherwise.
+        """
         if self.size == 1:
-            agrees()
+            compared("")
             return
         number = self.begun - len(self._waiting) - 1
         own = np.zeros(CALL_BYTES, np.uint8)
@@ -665,19 +682,22 @@ class Group:
         before, behind = (self.rank - 1) % self.size, (self.rank + 1) % self.size
 
         def told(error: str, _source: int) -> None:
-            if error or self.failure:
-                return
-            if not np.array_equal(own, theirs):
+            if not error and not self.failure and not np.array_equal(own, theirs):
                 said = theirs.tobytes().rstrip(b"\0").decode(errors="replace")
-                why = (
+                error = (
                     f"the ranks do not call the same: as collective {number} of the group, rank "
                     f"{self.rank} calls {text.decode(errors='replace')}, and rank {before} {said}"
                 )
-                self._exchange_of_all().disagree(why)  # ranks may wait for this one there
-                self.fail(why)
-                return
-            agrees()
+                self._exchange_of_all().disagree(error)  # ranks may wait for this one there
+                self._mailbox.disagree(error)
+            if error:
+                self.fail(error)
+            compared(error or self.failure)
 
         now_ns = time.monotonic_ns()
         self._mailbox.receive_from(self._key(told), before, CALL_TAG, theirs, now_ns)
         self._mailbox.send_to(self._key(lambda *_: None), behind, CALL_TAG, own, now_ns)
+
+
+def _tell(done: Done, error: str) -> None:
+    done(error, -1)

@@ -17,6 +17,7 @@ from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import torch
@@ -27,6 +28,7 @@ from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError, RunError
 from weft.pytorch import tensors as memory_of
+from weft.pytorch.calls import call_of, call_of_flows
 from weft.pytorch.choices import Choices
 from weft.pytorch.errors import refuse
 from weft.pytorch.groups import Group
@@ -191,7 +193,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         size = memory_of.size_bytes(tensor)
         algorithm = self._choices.algorithm("broadcast", size)
         work, begun = self._begin("broadcast", tensors, tensors, opts)
-        if self._is_trivial(work, begun, algorithm, size):
+        call = call_of("broadcast", tensors, root=root, algorithm=algorithm)
+        if self._is_trivial(call, work, begun, algorithm, size):
             return work
         buffer, scratch = self._usable(tensor, reads=True)
 
@@ -201,7 +204,7 @@ class WeftProcessGroup(dist.ProcessGroup):
                 self._shared.pool.give(buffer)
 
         request = self._request("broadcast", algorithm, size, opts, root=root)
-        self._collective(request, buffer, None, work, begun, size, finish)
+        self._collective(call, request, buffer, None, work, begun, size, finish)
         return work
 
     def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
@@ -293,16 +296,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Give each rank a part of the tensor, and get its part for this one. Without sizes all
         parts are equal."""
         what = "all_to_all_single"
-        if not (output_split_sizes or input_split_sizes):
-            return self._alltoall_equal(output, input, opts)
-        parts = [
-            _split(f"{what}: the {which}", tensor, sizes, self._size)
-            for which, tensor, sizes in (
-                ("output", output, output_split_sizes), ("input", input, input_split_sizes),
-            )
-        ]  # fmt: skip
-        return self._exchange(what, dict(enumerate(parts[0])), dict(enumerate(parts[1])),
-                              [output], opts)  # fmt: skip
+        comes = _split(f"{what}: the output", output, output_split_sizes, self._size)
+        goes = _split(f"{what}: the input", input, input_split_sizes, self._size)
+        return self._exchange(what, dict(enumerate(comes)), dict(enumerate(goes)), [output], opts)
 
     alltoall_base = all_to_all_single
 
@@ -337,7 +333,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             f"gather: {len(outputs)} outputs for {self._size} ranks",
         )
         return self._exchange(
-            "gather", dict(enumerate(outputs)), {root: tensor}, list(outputs), opts
+            "gather", dict(enumerate(outputs)), {root: tensor}, list(outputs), opts, root
         )
 
     def gather_single(
@@ -361,7 +357,9 @@ class WeftProcessGroup(dist.ProcessGroup):
             self._rank == root and len(inputs) != self._size,
             f"scatter: {len(inputs)} inputs for {self._size} ranks",
         )
-        return self._exchange("scatter", {root: output}, dict(enumerate(inputs)), [output], opts)
+        return self._exchange(
+            "scatter", {root: output}, dict(enumerate(inputs)), [output], opts, root
+        )
 
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
         """Reduce a tensor of all ranks; the root gets the result."""
@@ -370,11 +368,11 @@ class WeftProcessGroup(dist.ProcessGroup):
     def barrier(self, opts: Any = None) -> WeftWork:
         """Wait for all ranks."""
         work, begun = self._begin("barrier", [], [], opts)
-        if self._is_trivial(work, begun, "", BARRIER_BYTES):
+        if self._is_trivial("barrier", work, begun, "", BARRIER_BYTES):
             return work
         buffer = np.zeros(self._size * BARRIER_BYTES, np.uint8)
         request = self._request("allgather", "recursive-doubling", BARRIER_BYTES, opts)
-        self._collective(request, buffer, None, work, begun, 0, lambda: None)
+        self._collective("barrier", request, buffer, None, work, begun, 0, lambda: None)
         return work
 
     def monitored_barrier(
@@ -481,11 +479,19 @@ class WeftProcessGroup(dist.ProcessGroup):
             timeout_ns=int(self._timeout_of(opts).total_seconds() * 1e9),
         )  # fmt: skip
 
-    def _is_trivial(self, work: WeftWork, begun: int, algorithm: str, size: int) -> bool:
-        """Return whether there is nothing to be done, and end the work then."""
-        if self._size > 1 and size:
+    def _is_trivial(self, call: str, work: WeftWork, begun: int, algorithm: str, size: int) -> bool:
+        """Return whether there is nothing to be moved, and let the work end then: at once in a
+        group of one rank, and else when the ranks were seen to call the same."""
+        if self._size == 1:
+            self._end(work, algorithm, begun, size, "")
+            return True
+        if size:
             return False
-        self._end(work, algorithm, begun, size, "")
+
+        def done(error: str, _source: int) -> None:
+            self._later(lambda: self._end(work, algorithm, begun, size, error))
+
+        self._group.agree(call, done)
         return True
 
     def _note(self, work: WeftWork, algorithm: str, begun: int, size: int, error: str) -> None:
@@ -502,6 +508,7 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def _collective(
         self,
+        call: str,
         request: Request,
         buffer: Any,
         output: Any,
@@ -524,7 +531,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, _source: int) -> None:
             self._later(lambda: ended(error))
 
-        (group or self._group).collective(request, buffer, output, done)
+        (group or self._group).collective(call, request, buffer, output, done)
 
     def _later(self, work: Callable[[], None]) -> None:
         try:
@@ -577,8 +584,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         name, op, factor = self._reduction(what, dtype, opts)
         total = sum(map(memory_of.size_bytes, tensors))
         algorithm = self._choices.algorithm("allreduce", total, name, op)
-        if not total or (self._size == 1 and factor is None):
-            self._end(work, algorithm, begun, total, "")
+        call = call_of(what, tensors, op=op, algorithm=algorithm)
+        plain = not total or factor is None
+        if plain and self._is_trivial(call, work, begun, algorithm, total):
             return work
         pool = self._shared.pool
         buffer = pool.take(total)
@@ -597,7 +605,7 @@ class WeftProcessGroup(dist.ProcessGroup):
 
         given, result = memory_of.typed(buffer, name), memory_of.typed(output, name)
         request = self._request("allreduce", algorithm, given.size, opts, name, op)
-        self._collective(request, given, result, work, begun, total, finish)
+        self._collective(call, request, given, result, work, begun, total, finish)
         return work
 
     def _allgather(
@@ -622,8 +630,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         )
         total = sum(sizes)
         algorithm = algorithm or self._choices.algorithm("allgather", total)
-        if not total:
-            self._end(work, algorithm, begun, own, "")
+        call = call_of(what, [each for one in outputs for each in one], algorithm=algorithm)
+        if not total and self._is_trivial(call, work, begun, algorithm, total):
             return work
         buffer = self._shared.pool.take(total)
         ends = np.cumsum([0, *sizes])
@@ -641,7 +649,7 @@ class WeftProcessGroup(dist.ProcessGroup):
 
         counts = sizes[0] if len(set(sizes)) == 1 else tuple(sizes)
         request = self._request("allgather", algorithm, counts, opts)
-        self._collective(request, buffer, None, work, begun, own, finish)
+        self._collective(call, request, buffer, None, work, begun, own, finish)
         return work
 
     def _gather_single(
@@ -652,6 +660,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         opts: Any,
     ) -> WeftWork:
         for output, tensor in zip(outputs, inputs, strict=True):
+            self._one_dtype(what, [output, tensor])
             refuse(
                 memory_of.size_bytes(output) != self._size * memory_of.size_bytes(tensor),
                 f"{what}: an output of {output.numel()} elements of {output.dtype} for inputs of "
@@ -687,7 +696,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             memory_of.read(tensor, buffer[self._rank * own :][:own])
         if self._size == 1 and scratch:
             memory_of.write(output, buffer)
-        if self._is_trivial(work, begun, algorithm, own):
+        call = call_of(what, [tensor], algorithm=algorithm)
+        if self._is_trivial(call, work, begun, algorithm, own):
             return work
 
         def finish() -> None:
@@ -696,7 +706,7 @@ class WeftProcessGroup(dist.ProcessGroup):
                 self._shared.pool.give(buffer)
 
         request = self._request("allgather", algorithm, own, opts)
-        self._collective(request, buffer, None, work, begun, own, finish)
+        self._collective(call, request, buffer, None, work, begun, own, finish)
         return work
 
     def _reduce_scatter(
@@ -720,8 +730,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         )
         total = sum(sizes)
         algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
-        if not total:
-            self._end(work, algorithm, begun, total, "")
+        call = call_of(what, flat, op=op, algorithm=algorithm)
+        if not total and self._is_trivial(call, work, begun, algorithm, total):
             return work
         pool = self._shared.pool
         direct = len(flat) == 1 and memory_of.is_plain(flat[0]) and factor is None
@@ -751,8 +761,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             opts, name, op,
         )  # fmt: skip
         self._collective(
-            request, memory_of.typed(buffer, name), memory_of.typed(result, name), work, begun,
-            total, finish,
+            call, request, memory_of.typed(buffer, name), memory_of.typed(result, name), work,
+            begun, total, finish,
         )  # fmt: skip
         return work
 
@@ -784,8 +794,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         name, op, factor = self._reduction(what, dtype, opts)
         total = memory_of.size_bytes(tensor)
         algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
-        if not total:
-            self._end(work, algorithm, begun, total, "")
+        call = call_of(what, [tensor], op=op, algorithm=algorithm)
+        if not total and self._is_trivial(call, work, begun, algorithm, total):
             return work
         pool = self._shared.pool
         buffer = memory_of.bytes_of(tensor)
@@ -807,7 +817,8 @@ class WeftProcessGroup(dist.ProcessGroup):
 
         typed = memory_of.typed(result, name)
         request = self._request("reduce-scatter", algorithm, typed.size, opts, name, op)
-        self._collective(request, memory_of.typed(buffer, name), typed, work, begun, total, finish)
+        given = memory_of.typed(buffer, name)
+        self._collective(call, request, given, typed, work, begun, total, finish)
         return work
 
     def check_multicasts(self) -> None:
@@ -843,13 +854,14 @@ class WeftProcessGroup(dist.ProcessGroup):
         """
         work, begun = self._begin(what, [tensor], [tensor], None)
         size = memory_of.size_bytes(tensor)
-        if self._is_trivial(work, begun, algorithm, size):
+        call = call_of(what, [tensor], op="sum", algorithm=algorithm)
+        if self._is_trivial(call, work, begun, algorithm, size):
             return work
         name = memory_of.NAMES[tensor.dtype]
         output = memory_of.typed(memory_of.bytes_of(tensor), name)
         given = output.copy()
         request = self._request("allreduce", algorithm, given.size, None, name, "sum")
-        self._collective(request, given, output, work, begun, size, lambda: None)
+        self._collective(call, request, given, output, work, begun, size, lambda: None)
         return work
 
     def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
@@ -858,10 +870,11 @@ class WeftProcessGroup(dist.ProcessGroup):
         work, begun = self._begin("reduce", tensors, tensors, opts)
         name, op, factor = self._reduction("reduce", tensor.dtype, opts)
         total, root = memory_of.size_bytes(tensor), self._root("reduce", opts)
-        tag = self._next_tag()
         algorithm = self._choices.algorithm("reduce-scatter", total, name, op)
-        if not total or (self._size == 1 and factor is None):
-            self._end(work, algorithm, begun, total, "")
+        call = call_of("reduce", tensors, op=op, root=root, algorithm=algorithm)
+        tag = self._next_tag(call)
+        plain = not total or factor is None
+        if plain and self._is_trivial(call, work, begun, algorithm, total):
             return work
         buffer = np.empty(total, np.uint8)
         memory_of.read(tensor, buffer)
@@ -890,7 +903,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         request = self._request(
             "reduce-scatter", algorithm, counts if more else each, opts, name, op
         )
-        self._group.collective(request, given, memory_of.typed(own, name), reduced)
+        self._group.collective(call, request, given, memory_of.typed(own, name), reduced)
         return work
 
     def _finish_reduce(
@@ -901,44 +914,12 @@ class WeftProcessGroup(dist.ProcessGroup):
             memory_of.write(tensor, gathered)
         self._end(work, algorithm, begun, memory_of.size_bytes(tensor), error)
 
-    def _alltoall_equal(self, output: torch.Tensor, tensor: torch.Tensor, opts: Any) -> WeftWork:
-        what = "all_to_all_single"
-        work, begun = self._begin(what, [tensor], [output], opts)
-        total = memory_of.size_bytes(tensor)
-        refuse(
-            total != memory_of.size_bytes(output),
-            f"{what}: {total} bytes go in and {memory_of.size_bytes(output)} come out; without "
-            "sizes of parts they are equal",
-        )
-        refuse(
-            bool(tensor.shape) and tensor.shape[0] % self._size,
-            f"{what}: a tensor of shape {tuple(tensor.shape)} has no equal parts for {self._size} "
-            "ranks; give the sizes of the parts",
-        )
-        if not total:
-            self._end(work, "direct", begun, total, "")
-            return work
-        pool = self._shared.pool
-        buffer = pool.take(total)
-        memory_of.read(tensor, buffer)
-        plain = memory_of.is_plain(output)
-        result = memory_of.bytes_of(output) if plain else pool.take(total)
-
-        def finish() -> None:
-            pool.give(buffer)
-            if not plain:
-                memory_of.write(output, result)
-                pool.give(result)
-
-        request = self._request("alltoall", "direct", total, opts)
-        self._collective(request, buffer, result, work, begun, total, finish)
-        return work
-
-    def _next_tag(self) -> int:
+    def _next_tag(self, call: str) -> int:
         """Return the tag of the messages of the next collective that consists of some: those of
-        programs are not negative."""
+        programs are not negative. What is called is in it, so that nobody takes the messages of
+        another collective for its own."""
         self._messages += 1
-        return -1 - (self._messages & MOST_TAG - 1)
+        return -1 - ((self._messages & 0x3FFF) << 16 | crc32(call.encode()) & 0xFFFF)
 
     def _exchange(
         self,
@@ -947,10 +928,12 @@ class WeftProcessGroup(dist.ProcessGroup):
         goes: dict[int, torch.Tensor],
         result: Sequence[torch.Tensor],
         opts: Any,
+        root: int | None = None,
     ) -> WeftWork:
         """Do a collective by messages: what goes to each rank and comes from it. Both ends know
-        the sizes, and empty messages are none."""
-        tag = self._next_tag()
+        the sizes, and empty messages are none. Ranks compare all but the sizes, which differ."""
+        tensors = [*goes.values(), *comes.values()]
+        self._one_dtype(what, tensors)
         work, begun = self._begin(what, list(goes.values()), result, opts)
         size = sum(map(memory_of.size_bytes, goes.values()))
         own_in, own_out = goes.pop(self._rank, None), comes.pop(self._rank, None)
@@ -964,6 +947,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             memory = np.empty(memory_of.size_bytes(own_in), np.uint8)
             memory_of.read(own_in, memory)
             copies.append((own_out, memory))
+        call = call_of(what, tensors, counts=False, root=root)
+        tag = self._next_tag(call)
         sent = {peer: each for peer, each in goes.items() if each.numel()}
         received = {peer: each for peer, each in comes.items() if each.numel()}
 
@@ -976,6 +961,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         waits = Countdown(
             len(sent) + len(received) + 1, lambda error: self._later(lambda: finish(error))
         )
+        self._group.agree(call, lambda error, _: waits.one(error))
         sending = []
         for peer, tensor in sent.items():  # read before anything is written
             memory = np.empty(memory_of.size_bytes(tensor), np.uint8)
@@ -991,7 +977,6 @@ class WeftProcessGroup(dist.ProcessGroup):
             self._group.receive(peer, tag, memory, lambda error, _: waits.one(error))
         for peer, memory in sending:
             self._group.send(peer, tag, memory, lambda error, _: waits.one(error))
-        waits.one("")
         return work
 
     def carry_flows(self, what: str, request: Request, data: Bytes, result: Bytes) -> WeftWork:
@@ -1021,8 +1006,9 @@ class WeftProcessGroup(dist.ProcessGroup):
             timeout_ns=int(self._timeout.total_seconds() * 1e9),
         )
         self._collective(
-            asked, data, result, work, begun, len(data), lambda: None, self._of_flows[subsets]
-        )
+            call_of_flows(what, request), asked, data, result, work, begun, len(data),
+            lambda: None, self._of_flows[subsets],
+        )  # fmt: skip
         return work
 
     def _check_peer(self, what: str, peer: int, tag: int) -> None:
@@ -1066,9 +1052,17 @@ def _parts(tensor: torch.Tensor, size: int) -> list[torch.Tensor]:
 
 def _split(what: str, tensor: torch.Tensor, sizes: Sequence[int], size: int) -> list[torch.Tensor]:
     """Return parts of a tensor along its first dimension; equal ones if no sizes are given."""
-    rows = int(tensor.shape[0]) if tensor.dim() else 1
+    refuse(
+        not tensor.dim(),
+        f"{what} has no dimension; give it a first one that {size}, the number of ranks, divides",
+    )
+    rows = int(tensor.shape[0])
     if not sizes:
-        refuse(rows % size, f"{what} has {rows} rows, no equal parts for {size} ranks")
+        refuse(
+            rows % size,
+            f"{what} has shape {tuple(tensor.shape)}: {rows} rows are no equal parts for {size} "
+            "ranks; give the sizes of the parts",
+        )
         sizes = [rows // size] * size
     refuse(
         len(sizes) != size or sum(sizes) != rows,

@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.memory_network import Faults, MemoryNetwork, NetworkTimeout
 
-from weft.agents.collectives.mailbox import KEPT_NS, MAGIC, Mailbox, NotPassed, Passed
+from weft.agents.collectives.mailbox import (
+    KEPT_NS,
+    MAGIC,
+    GivenUp,
+    Mailbox,
+    NotPassed,
+    Passed,
+)
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import TransportOptions
 
@@ -38,13 +45,18 @@ class Mailboxes:
             )
         self.network = MemoryNetwork(self.boxes, faults=faults)
         self.events: list[dict[int, Passed | NotPassed]] = [{} for _ in self.boxes]
+        self.given_up: dict[int, str] = {}
+        """What ranks have heard of a peer that gives up."""
 
     def settle(self, wanted: int, timeout_ns: int = 20_000_000_000) -> None:
         """Run until so many events have come."""
 
         def done() -> bool:
-            for events, box in zip(self.events, self.boxes, strict=True):
+            for rank, (events, box) in enumerate(zip(self.events, self.boxes, strict=True)):
                 while (event := box.next_event()) is not None:
+                    if isinstance(event, GivenUp):
+                        self.given_up[rank] = event.reason
+                        continue
                     assert event.key not in events
                     events[event.key] = event
             return sum(map(len, self.events)) >= wanted
@@ -168,6 +180,33 @@ def test_what_is_given_up_fails() -> None:
     assert {event.error for event in boxes.events[0].values() if isinstance(event, NotPassed)} == {
         "the rank has had enough"
     }
+
+
+def test_who_disagrees_lets_all_peers_give_up_even_those_that_do_not_wait_for_it() -> None:
+    boxes = Mailboxes(3)
+    boxes.receive(0, 1, 1, 0, np.zeros(8, np.uint8))
+    boxes.receive(1, 2, 0, 0, np.zeros(8, np.uint8))
+    boxes.boxes[2].disagree("the ranks do not call the same")
+    boxes.settle(2)
+    assert boxes.given_up == dict.fromkeys((0, 1), "the ranks do not call the same")
+    for rank, key in ((0, 1), (1, 2)):
+        assert boxes.events[rank][key] == NotPassed(key, "the ranks do not call the same")
+
+
+def test_long_messages_to_a_rank_that_begins_nothing_more_fail() -> None:
+    """But for those of what it has begun before, whose tags are negative."""
+    boxes = Mailboxes(2)
+    memory = np.zeros(5000, np.uint8)
+    boxes.send(0, 1, 1, 0, data_of(1, 5000))
+    boxes.send(0, 2, 1, -1, data_of(2, 5000))
+    boxes.boxes[0].silent(1, "rank 1 has come to its end")
+    boxes.send(0, 3, 1, 0, data_of(3, 5000))
+    boxes.receive(1, 4, 0, -1, memory)
+    boxes.settle(4)
+    for key in (1, 3):
+        assert boxes.events[0][key] == NotPassed(key, "rank 1 has come to its end")
+    assert boxes.events[0][2] == Passed(2, 0)
+    assert np.array_equal(memory, data_of(2, 5000))
 
 
 def test_memory_is_registered_no_longer_than_needed() -> None:

@@ -273,6 +273,120 @@ def test_ranks_that_do_not_call_the_same_are_told_who_calls_what(
         assert "call the same" in said and "calls " in said
 
 
+UNLIKE = """
+import time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group()
+rank, size = dist.get_rank(), dist.get_world_size()
+odd = rank == 1
+dtype = torch.int32 if odd else torch.float32
+some, whole = torch.ones(2, dtype=dtype), torch.ones(2 * size, dtype=dtype)
+parts = [torch.ones(2, dtype=dtype) for _ in range(size)]
+plain = [torch.ones(2) for _ in range(size)]
+
+
+def gathered(root, tensor, into, group):
+    dist.gather(tensor, into if rank == root else None, root, group=group)
+
+
+def reduced(group):
+    if odd:
+        dist.reduce_scatter_single(torch.ones(2), torch.ones(2 * size), group=group)
+    else:
+        dist.reduce(torch.ones(2 * size), 0, group=group)
+
+
+calls = {
+    "types of a broadcast": lambda g: dist.broadcast(some, 0, group=g),
+    "types of gathered vectors": lambda g: dist.all_gather_single(whole, some, group=g),
+    "types of gathered lists": lambda g: dist.all_gather(parts, some, group=g),
+    "types to all": lambda g: dist.all_to_all_single(whole.clone(), whole, group=g),
+    "types of a gather": lambda g: gathered(0, some, parts, g),
+    "types of a scatter": lambda g: dist.scatter(some, None if rank else parts, 0, group=g),
+    "no elements": lambda g: dist.all_reduce(torch.ones(0 if odd else 4), group=g),
+    "roots of a reduction": lambda g: dist.reduce(torch.ones(4), rank % 2, group=g),
+    "a reduction and a Reduce-Scatter": reduced,
+    "roots of a gather": lambda g: gathered(int(odd), torch.ones(2), plain, g),
+    "gather and barrier": lambda g: dist.barrier(g) if odd else gathered(0, some, parts, g),
+}
+for name, call in calls.items():
+    group = dist.new_group(timeout=timedelta(seconds=60))
+    begun = time.monotonic()
+    try:
+        call(group)
+        if name == "types of a gather" and rank == 3:
+            dist.barrier(group)  # it has sent its part, as has the rank before it
+        print("not noticed:", name)
+    except RuntimeError as error:
+        assert "do not call the same" in str(error) and " calls " in str(error), error
+        assert time.monotonic() - begun < 8, name
+        print("noticed:", name)
+    dist.barrier()
+for wrong in (
+    lambda: dist.all_gather_single(torch.ones(2 * size), torch.ones(2, dtype=torch.int32)),
+    lambda: dist.all_to_all_single(torch.tensor(1.0), torch.tensor(1.0)),
+):
+    try:
+        wrong()
+        print("not noticed")
+    except ValueError as error:
+        print("noticed:", error)
+# Whether sizes are given is each rank's own matter.
+given = [2] * size if odd else None
+rows = torch.arange(2.0 * size) + 100 * rank
+come = torch.zeros(2 * size)
+dist.all_to_all_single(come, rows, given, given)
+assert come.tolist() == [100.0 * r + 2 * rank + k for r in range(size) for k in range(2)], come
+"""
+
+
+def test_ranks_compare_all_that_must_be_the_same_whatever_the_collective(
+    net: Net, tmp_path: Path
+) -> None:
+    script = tmp_path / "unlike.py"
+    script.write_text(UNLIKE)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=120)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert "not noticed" not in said
+    assert said.count("noticed:") == 4 * 13
+
+
+LEAVES = """
+import time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group(timeout=timedelta(seconds=40))
+rank = dist.get_rank()
+dist.barrier()
+if rank != 1:
+    begun = time.monotonic()
+    for call in (
+        lambda: dist.send(torch.ones(20_000_000), 1),
+        lambda: dist.gather(torch.ones(4), [torch.ones(4)] * 4 if rank == 1 else None, 1),
+        lambda: dist.scatter(torch.ones(4), None if rank else [torch.ones(4)] * 4, 0),
+    ):
+        try:
+            call()
+            print("not noticed")
+        except RuntimeError as error:
+            assert "the program of rank 1 of the run has come to its end" in str(error), error
+            print("noticed")
+    assert time.monotonic() - begun < 20
+"""
+
+
+def test_nobody_sends_to_a_rank_that_has_come_to_its_end(net: Net, tmp_path: Path) -> None:
+    script = tmp_path / "leaves.py"
+    script.write_text(LEAVES)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=120)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert "not noticed" not in said
+    assert said.count("noticed") == 9
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):

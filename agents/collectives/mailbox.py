@@ -54,6 +54,8 @@ class _Kind(enum.IntEnum):
     """The message of that number does not fit what waits for it; a text says why."""
     PROBE = 5
     """Nothing: the sender waits for the receiver, and the acknowledgement says that it lives."""
+    GIVES_UP = 6
+    """The sender takes part in nothing any more; a text says why."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,13 @@ class NotPassed:
 
     key: int
     error: str
+
+
+@dataclass(frozen=True)
+class GivenUp:
+    """A peer takes part in nothing any more, and nobody else is to, either."""
+
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -101,6 +110,7 @@ class _Receive:
 class _Send:
     key: int
     peer: int
+    tag: int
     region: MemoryRegion | None
 
 
@@ -136,9 +146,9 @@ class Mailbox(EndpointAgent):
         self._lost: dict[int, str] = {}
         """Why a rank cannot be reached any more."""
         self._silent: dict[int, str] = {}
-        """Why a rank will send nothing more; what it has sent has come."""
+        """Why a rank will begin nothing more; what it has sent has come."""
         self._kept: deque[tuple[int, MemoryRegion]] = deque()
-        self._events: deque[Passed | NotPassed] = deque()
+        self._events: deque[Passed | NotPassed | GivenUp] = deque()
         self._probe_ns = 0
         self._now_ns = 0
 
@@ -163,11 +173,14 @@ class Mailbox(EndpointAgent):
         self._next_number = (number + 1) & 0xFFFFFFFF
         if len(memory) <= self._short_bytes:
             head = _HEAD.pack(MAGIC, _Kind.SHORT, tag, number, len(memory), 0, 0)
-            self._sends[number] = _Send(key, peer, None)
+            self._sends[number] = _Send(key, peer, tag, None)
             self._post(peer, head + memory.tobytes(), number)
             return
+        if tag >= 0 and peer in self._silent:
+            self._events.append(NotPassed(key, self._silent[peer]))
+            return
         region = self.endpoint.register(memory)
-        self._sends[number] = _Send(key, peer, region)
+        self._sends[number] = _Send(key, peer, tag, region)
         self._post(
             peer,
             _HEAD.pack(MAGIC, _Kind.LONG, tag, number, len(memory), region.address, region.rkey),
@@ -196,7 +209,7 @@ class Mailbox(EndpointAgent):
         self._receives.append(receive)
         self._end_hopeless()
 
-    def next_event(self) -> Passed | NotPassed | None:
+    def next_event(self) -> Passed | NotPassed | GivenUp | None:
         """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None
 
@@ -209,9 +222,23 @@ class Mailbox(EndpointAgent):
         for peer in self.members.queue_pairs:
             self._lose(peer, reason)
 
+    def disagree(self, why: str) -> None:
+        """Let the mailboxes of all peers give up, for a reason, and this one."""
+        text = why.encode()[: self._short_bytes]
+        for peer in self.members.queue_pairs.keys() - self._lost.keys():
+            self._post(peer, _HEAD.pack(MAGIC, _Kind.GIVES_UP, 0, 0, 0, 0, 0) + text)
+        self.give_up(why)
+
     def silent(self, peer: int, reason: str) -> None:
-        """Take note that a rank will send nothing more, for a reason; what it has sent has come."""
+        """Take note that a rank will begin nothing more, for a reason. What it has sent has come.
+        Nor will it get a long message, unless the tag is negative: those are parts of what it has
+        begun before."""
         self._silent[peer] = reason
+        for number, sent in list(self._sends.items()):
+            if sent.peer == peer and sent.tag >= 0 and sent.region is not None:
+                del self._sends[number]
+                self._kept.append((self._now_ns + KEPT_NS, sent.region))
+                self._events.append(NotPassed(sent.key, reason))
         self._end_hopeless()
 
     @property
@@ -291,8 +318,15 @@ class Mailbox(EndpointAgent):
             raise ProtocolError(f"a message of unknown kind {number_of_kind}") from error
         if kind is _Kind.PROBE:
             return
+        if kind is _Kind.GIVES_UP:
+            reason = rest.decode(errors="replace")
+            self._events.append(GivenUp(reason))
+            self.give_up(reason)
+            return
         if kind in (_Kind.TAKEN, _Kind.REFUSED):
             sent = self._sends.get(number)
+            if sent is None and peer in self._silent:
+                return  # it had begun to get the message, and this rank did not wait for that
             refuse(
                 sent is None or sent.peer != peer or sent.region is None,
                 f"{kind.name} of message {number}, which is not under way",
