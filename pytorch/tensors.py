@@ -39,11 +39,24 @@ def check(what: str, tensors: Sequence[torch.Tensor]) -> None:
 
 
 def bytes_of(tensor: torch.Tensor) -> Bytes:
-    """Return the memory of a contiguous tensor, uint8[bytes]; nothing is copied."""
+    """Return the memory of a contiguous tensor, uint8[bytes]; nothing is copied. It is valid as
+    long as the tensor is not resized: unlike `torch.Tensor.numpy`, it does not forbid that."""
     if tensor.numel() == 0:
         return np.empty(0, np.uint8)
-    found: Bytes = tensor.detach().reshape(-1).view(torch.uint8).numpy()
-    return found
+    return np.asarray(_Memory(tensor))
+
+
+class _Memory:
+    """The memory of a tensor, which stays as long as an array of numpy's is a view of it."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor
+        self.__array_interface__ = {
+            "data": (tensor.data_ptr(), False),
+            "shape": (size_bytes(tensor),),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
 
 def is_plain(tensor: torch.Tensor) -> bool:
