@@ -6,14 +6,14 @@ too; they are untested.
 
 Each call returns at once with a `Work`. Packets move in a thread of the process that does not hold
 Python's lock meanwhile (`weft.agents.drivers.background`); what ends is told by threads of a small
-pool, in which callbacks of futures run.
+pool. Callbacks of futures run in others (`weft.pytorch.callbacks`).
 """
 
 import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -28,6 +28,7 @@ from weft.agents.collectives.mailbox import Bytes
 from weft.agents.collectives.requests import Request
 from weft.base.errors import InputError, RunError
 from weft.pytorch import tensors as memory_of
+from weft.pytorch.callbacks import Callbacks, in_callback
 from weft.pytorch.calls import call_of, call_of_flows
 from weft.pytorch.choices import Choices
 from weft.pytorch.errors import refuse
@@ -41,6 +42,17 @@ from weft.pytorch.work import Countdown, WeftWork
 NAME = "weft"
 MOST_TAG = (1 << 31) - 1
 BARRIER_BYTES = 1
+
+
+@dataclass
+class _Lane:
+    """A communicator of a group's ranks, with its own order of collectives."""
+
+    network: Group
+    choices: Choices
+    messages: int = 0
+    """How many collectives have been done by messages."""
+
 
 _OPS: dict[Any, str] = {
     dist.ReduceOp.SUM: "sum",
@@ -82,24 +94,17 @@ class WeftProcessGroup(dist.ProcessGroup):
         self._rank = rank
         self._size = size
         self._timeout = timeout
-        self._messages = 0
-        """How many collectives have been done by messages."""
         self._store = store
         self._name = name
         self._torch_name = ""
         self._gathered: list[WeftWork] | None = None
         """What has been called since `start_coalescing`."""
-        used = {algorithm for choice in shared.choices.values() for _, algorithm in choice.steps}
+        self._callbacks = Callbacks(shared.callback_threads)
         self._meeting = Meeting(store, rank, size, name, timeout.total_seconds(), shared.network)
-        self._group, made = self._meeting.group(
-            "weft", multicast="multicast" in used, aggregation="switch" in used,
-            serves="optcast" in used,
-        )  # fmt: skip
-        self._choices = Choices(
-            shared.choices, bool(made.groups), made.job is not None, shared.notes
-        )
-        if made.note:
-            shared.notes.add(made.note)
+        self._own_lane = self._new_lane("weft")
+        self._lane_of_callbacks: _Lane | None = None
+        """By which collectives go that callbacks begin; it is made for the first of them."""
+        self._lane_lock = threading.Lock()
         # The store of a group that is gone may yet be asked by ranks that are slower.
         shared.stores.append(store)
         self._of_flows: dict[tuple[tuple[int, ...], ...], Group] = {}
@@ -116,7 +121,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     @property
     def network(self) -> Group:
         """Return the group as the network has it."""
-        return self._group
+        return self._own_lane.network
 
     @property
     def timeline(self) -> Timeline:
@@ -179,7 +184,8 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def shutdown(self) -> None:
         """Leave the group. Its trees leave the switches when all of its ranks have left."""
-        for group in (self._group, *self._of_flows.values()):
+        lanes = [lane for lane in (self._own_lane, self._lane_of_callbacks) if lane is not None]
+        for group in (*(lane.network for lane in lanes), *self._of_flows.values()):
             self._shared.network.drop_group(group)
 
     abort = shutdown
@@ -391,9 +397,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         work, _ = self._begin("coalesced operations", [], [], None)
         waits = Countdown(len(gathered) + 1, work.end)
         for each in gathered:
-            each.get_future().add_done_callback(
-                lambda _, each=each: waits.one(str(each.exception() or ""))
-            )
+            each.when_over(waits.one)
         waits.one("")
         return work
 
@@ -420,7 +424,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             else:
                 self._end(work, "", begun, size, error)
 
-        self._group.send(dst, tag, memory, done)
+        self.network.send(dst, tag, memory, done)
         if keeps:
             work.end()
         return work
@@ -436,13 +440,42 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     # -- how
 
+    def _new_lane(self, key: str) -> _Lane:
+        """Make a communicator of the group's ranks, with what the switches hold for it."""
+        shared = self._shared
+        used = {algorithm for choice in shared.choices.values() for _, algorithm in choice.steps}
+        group, made = self._meeting.group(
+            key, multicast="multicast" in used, aggregation="switch" in used,
+            serves="optcast" in used,
+        )  # fmt: skip
+        if made.note:
+            shared.notes.add(made.note)
+        choices = Choices(shared.choices, bool(made.groups), made.job is not None, shared.notes)
+        return _Lane(group, choices)
+
+    @property
+    def _lane(self) -> _Lane:
+        """Return by what a collective goes that this thread begins. Callbacks have a communicator
+        of their own, since they run beside the program: the order of what they begin among its own
+        collectives is not the same on all ranks."""
+        if not in_callback() or self._size == 1:
+            return self._own_lane
+        with self._lane_lock:
+            if self._lane_of_callbacks is None:
+                self._lane_of_callbacks = self._new_lane("weft callbacks")
+            return self._lane_of_callbacks
+
+    @property
+    def _choices(self) -> Choices:
+        return self._lane.choices
+
     def _begin(
         self, what: str, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor], opts: Any
     ) -> tuple[WeftWork, int]:
         memory_of.check(what, [*inputs, *outputs])
         work = WeftWork(
-            f"{what} on rank {self._rank} of group {self._group.name!r}",
-            self._timeout_of(opts), outputs, self._shared.timeline,
+            f"{what} on rank {self._rank} of group {self._name!r}",
+            self._timeout_of(opts), outputs, self._shared.timeline, self._callbacks,
         )  # fmt: skip
         if self._gathered is not None:
             self._gathered.append(work)
@@ -491,13 +524,14 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, _source: int) -> None:
             self._later(lambda: self._end(work, algorithm, begun, size, error))
 
-        self._group.agree(call, done)
+        self._callbacks.begun(work)
+        self._lane.network.agree(call, done)
         return True
 
     def _note(self, work: WeftWork, algorithm: str, begun: int, size: int, error: str) -> None:
         name = work.what.partition(" ")[0]
         self._shared.timeline.ended(
-            Operation(name, algorithm, self._group.name, size, begun, time.monotonic_ns(), error)
+            Operation(name, algorithm, self._name, size, begun, time.monotonic_ns(), error)
         )
 
     def _end(
@@ -531,7 +565,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, _source: int) -> None:
             self._later(lambda: ended(error))
 
-        (group or self._group).collective(call, request, buffer, output, done)
+        self._callbacks.begun(work)
+        (group or self._lane.network).collective(call, request, buffer, output, done)
 
     def _later(self, work: Callable[[], None]) -> None:
         try:
@@ -889,21 +924,24 @@ class WeftProcessGroup(dist.ProcessGroup):
             lambda: self._finish_reduce(work, tensor, gathered, root, algorithm, begun, error)
         ))  # fmt: skip
 
+        network = self._lane.network
+        self._callbacks.begun(work)
+
         def reduced(error: str, _source: int) -> None:
             if not error and self._rank == root:
                 gathered[ends[root] : ends[root + 1]] = own
             elif not error:
-                self._group.send(root, tag, own, lambda error, _: waits.one(error))
+                network.send(root, tag, own, lambda error, _: waits.one(error))
             waits.one(error)
 
         for other in range(self._size) if self._rank == root else ():
             if other != root:
                 part = gathered[ends[other] : ends[other + 1]]
-                self._group.receive(other, tag, part, lambda error, _: waits.one(error))
+                network.receive(other, tag, part, lambda error, _: waits.one(error))
         request = self._request(
             "reduce-scatter", algorithm, counts if more else each, opts, name, op
         )
-        self._group.collective(call, request, given, memory_of.typed(own, name), reduced)
+        network.collective(call, request, given, memory_of.typed(own, name), reduced)
         return work
 
     def _finish_reduce(
@@ -918,8 +956,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Return the tag of the messages of the next collective that consists of some: those of
         programs are not negative. What is called is in it, so that nobody takes the messages of
         another collective for its own."""
-        self._messages += 1
-        return -1 - ((self._messages & 0x3FFF) << 16 | crc32(call.encode()) & 0xFFFF)
+        lane = self._lane
+        lane.messages += 1
+        return -1 - ((lane.messages & 0x3FFF) << 16 | crc32(call.encode()) & 0xFFFF)
 
     def _exchange(
         self,
@@ -961,7 +1000,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         waits = Countdown(
             len(sent) + len(received) + 1, lambda error: self._later(lambda: finish(error))
         )
-        self._group.agree(call, lambda error, _: waits.one(error))
+        network = self._lane.network
+        self._callbacks.begun(work)
+        network.agree(call, lambda error, _: waits.one(error))
         sending = []
         for peer, tensor in sent.items():  # read before anything is written
             memory = np.empty(memory_of.size_bytes(tensor), np.uint8)
@@ -974,9 +1015,9 @@ class WeftProcessGroup(dist.ProcessGroup):
             )  # fmt: skip
             if not plain:
                 copies.append((tensor, memory))
-            self._group.receive(peer, tag, memory, lambda error, _: waits.one(error))
+            network.receive(peer, tag, memory, lambda error, _: waits.one(error))
         for peer, memory in sending:
-            self._group.send(peer, tag, memory, lambda error, _: waits.one(error))
+            network.send(peer, tag, memory, lambda error, _: waits.one(error))
         return work
 
     def carry_flows(self, what: str, request: Request, data: Bytes, result: Bytes) -> WeftWork:
@@ -1035,7 +1076,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, source: int) -> None:
             self._later(lambda: ended(error, source))
 
-        self._group.receive(source, tag, memory, done)
+        self.network.receive(source, tag, memory, done)
         return work
 
 

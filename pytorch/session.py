@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from weft.base.errors import InputError
+from weft.pytorch.callbacks import MOST_THREADS
 from weft.pytorch.choices import choices_of
 from weft.pytorch.groups import Network
 from weft.pytorch.messages import Settings
@@ -15,7 +16,7 @@ BUFFERED_BYTES = 64 << 20
 """The most bytes of messages that a process keeps for receives which have not come. A send beyond
 that waits for its receive."""
 FINISHERS = 8
-"""The most threads in which callbacks of futures run."""
+"""The most threads in which results are brought to where they belong."""
 
 
 class Session:
@@ -27,6 +28,7 @@ class Session:
         self.timeline = timeline
         self.choices = choices_of(settings.algorithms)
         self.finishers = ThreadPoolExecutor(FINISHERS, "weft-results")
+        self.callback_threads = ThreadPoolExecutor(MOST_THREADS, "weft-callbacks")
         self.pool = Pool()
         self.notes: set[str] = set()
         self.buffered_bytes = 0

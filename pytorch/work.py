@@ -8,6 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
+from weft.pytorch.callbacks import CallbackFuture, Callbacks
 from weft.pytorch.timeline import Timeline
 
 
@@ -18,27 +19,58 @@ class WeftWork(dist._Work):
         what: its name in messages.
         timeout: how long `wait` waits if it is not told.
         result: the tensors that it ends with.
+        timeline: takes note of waits.
+        callbacks: of its group.
     """
 
     def __init__(
-        self, what: str, timeout: timedelta, result: Sequence[torch.Tensor], timeline: Timeline
-    ) -> None:
+        self, what: str, timeout: timedelta, result: Sequence[torch.Tensor], timeline: Timeline,
+        callbacks: Callbacks,
+    ) -> None:  # fmt: skip
         super().__init__()
         self.what = what
         self._timeout_s = timeout.total_seconds()
         self._result = list(result)
         self._timeline = timeline
-        self._future: torch.futures.Future[list[torch.Tensor]] = torch.futures.Future()
+        self._callbacks = callbacks
+        self.in_order = False
+        self._future: CallbackFuture | None = None
+        self._may_tell = False
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._error = ""
         self._source = -1
+        self._over: Callable[[str], None] = lambda error: None
 
     def end(self, error: str = "", source: int = -1) -> None:
         """Say that the operation has ended, in failure if there is an error."""
         self._error, self._source = error, source
-        self._ended.set()
-        if error:
-            self._future.set_exception(RuntimeError(f"{self.what}: {error}"))
+        with self._lock:
+            self._ended.set()
+        self._over(error)
+        self._callbacks.ended(self)
+
+    def when_over(self, over: Callable[[str], None]) -> None:
+        """Call something with the error, or an empty text, as soon as the operation has ended."""
+        with self._lock:
+            has_ended = self._ended.is_set()
+            if not has_ended:
+                self._over = over
+        if has_ended:
+            over(self._error)
+
+    def has_turn(self) -> bool:
+        """Take note that the future may be told, and return whether somebody has asked for it."""
+        with self._lock:
+            self._may_tell = True
+            return self._future is not None
+
+    def tell(self) -> None:
+        """Tell the future that the operation has ended."""
+        assert self._future is not None
+        failure = self.exception()
+        if failure is not None:
+            self._future.set_exception(failure)
         else:
             self._future.set_result(self._result)
 
@@ -73,7 +105,14 @@ class WeftWork(dist._Work):
 
     def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
         """Return a future of the tensors that it ends with."""
-        return self._future
+        with self._lock:
+            is_late = self._future is None and self._may_tell
+            if self._future is None:
+                self._future = CallbackFuture(self)
+            found = self._future
+        if is_late:
+            self.tell()
+        return found
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensors that it ends with."""

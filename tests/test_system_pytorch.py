@@ -387,6 +387,57 @@ def test_nobody_sends_to_a_rank_that_has_come_to_its_end(net: Net, tmp_path: Pat
     assert said.count("noticed") == 9
 
 
+CALLBACKS = """
+import torch, torch.distributed as dist, torch.nn as nn
+from torch.distributed.algorithms.ddp_comm_hooks import powerSGD_hook as powersgd
+dist.init_process_group()
+rank, size = dist.get_rank(), dist.get_world_size()
+
+
+def again(future):
+    return dist.all_reduce(future.value()[0], async_op=True).get_future().wait()[0]
+
+
+for _ in range(4):  # the program's own collectives go on meanwhile
+    hung = []
+    for number in range(24):
+        future = dist.all_reduce(torch.full((400,), float(number)), async_op=True).get_future()
+        hung.append(future.then(again).then(lambda future: future.value() + 1))
+    dist.barrier()
+    found = [each.wait()[0].item() for each in hung]
+    assert found == [number * size**2 + 1 for number in range(24)], found
+
+torch.manual_seed(0)
+model = nn.parallel.DistributedDataParallel(
+    nn.Sequential(*[nn.Linear(64, 64) for _ in range(12)]), bucket_cap_mb=0.02
+)
+state = powersgd.PowerSGDState(None, matrix_approximation_rank=4, start_powerSGD_iter=2)
+model.register_comm_hook(state, powersgd.powerSGD_hook)
+optimizer = torch.optim.SGD(model.parameters(), 0.01)
+for _ in range(4):
+    optimizer.zero_grad()
+    model(torch.randn(8, 64) + rank).pow(2).mean().backward()
+    optimizer.step()
+own = torch.cat([each.detach().flatten() for each in model.parameters()])
+of_all = [torch.empty_like(own) for _ in range(size)]
+dist.all_gather(of_all, own)
+assert all(torch.equal(own, each) for each in of_all)
+dist.destroy_process_group()
+print("all the same")
+"""
+
+
+def test_callbacks_of_futures_begin_collectives(net: Net, tmp_path: Path) -> None:
+    """They are those of the same callback on all ranks, whatever the programs begin meanwhile."""
+    script = tmp_path / "callbacks.py"
+    script.write_text(CALLBACKS)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=200)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert said.count("all the same") == 4
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):
