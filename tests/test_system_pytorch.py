@@ -438,6 +438,27 @@ def test_callbacks_of_futures_begin_collectives(net: Net, tmp_path: Path) -> Non
     assert said.count("all the same") == 4
 
 
+INFINITE = """
+import warnings, torch, torch.distributed as dist
+warnings.simplefilter("error")
+dist.init_process_group()
+for dtype, most in ((torch.float32, 3e38), (torch.float16, 6e4), (torch.bfloat16, 3e38)):
+    for count in (4, 40_000):
+        vector = torch.full((count,), most, dtype=dtype)
+        dist.all_reduce(vector)
+        assert vector.isinf().all(), vector
+"""
+
+
+def test_sums_that_overflow_are_infinite_without_a_warning(net: Net, tmp_path: Path) -> None:
+    script = tmp_path / "infinite.py"
+    script.write_text(INFINITE)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=60, allreduce="direct")
+    assert found.status == 0, output.getvalue()
+    assert "Warning" not in output.getvalue()
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):

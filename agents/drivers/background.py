@@ -12,6 +12,8 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 
+import numpy as np
+
 from weft.agents.drivers.udp import UdpDriver
 from weft.agents.participant import AgentGroup
 from weft.agents.transport.endpoint import Endpoint
@@ -82,15 +84,20 @@ class Background:
 
     def _serve(self) -> None:
         try:
-            while self._open:
-                self.driver.run(None, wake=self._wake, until=self.agents.has_event)
-                with contextlib.suppress(BlockingIOError):
-                    os.eventfd_read(self._wake)
-                while self._posted:
-                    self._posted.popleft()()
-                self._attend()
+            # Sums that are infinite or no number are results like all others.
+            with np.errstate(all="ignore"):
+                self._serve_agents()
         except WeftError as error:
             self._failed(str(error))
         except Exception as error:
             traceback.print_exc()
             self._failed(f"{type(error).__name__}: {error}")
+
+    def _serve_agents(self) -> None:
+        while self._open:
+            self.driver.run(None, wake=self._wake, until=self.agents.has_event)
+            with contextlib.suppress(BlockingIOError):
+                os.eventfd_read(self._wake)
+            while self._posted:
+                self._posted.popleft()()
+            self._attend()
