@@ -206,9 +206,6 @@ def _enter(program: Program, files: list[int]) -> None:
 
 def _be_rank(program: Program) -> int:
     """Run a rank's program, as a process of its own would."""
-    import atexit
-    import threading
-
     import numpy as np
 
     from weft.pytorch import launch
@@ -218,12 +215,7 @@ def _be_rank(program: Program) -> int:
     random.seed()
     np.random.seed(None)
     sys.argv = ["weft.pytorch.launch", *program.command]
-    try:
-        status = launch.run()
-    finally:
-        threading._shutdown()  # type: ignore[attr-defined]  # as at the end of the interpreter
-        atexit._run_exitfuncs()
-    return status
+    return launch.run()
 
 
 if __name__ == "__main__":

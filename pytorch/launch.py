@@ -5,11 +5,13 @@ It makes the backend known to torch, records steps and losses, and runs the scri
 backend by a bare ``init_process_group()``.
 """
 
+import atexit
 import contextlib
 import functools
 import os
 import runpy
 import sys
+import threading
 import traceback
 from pathlib import Path
 from typing import Any
@@ -35,6 +37,7 @@ def run() -> int:
     timeline = Timeline(settings.rank, settings.host)
     _prepare_torch(settings, timeline)
     status = _run(arguments)
+    _end_threads()
     sys.stdout.flush()
     sys.stderr.flush()
     _finish(settings, timeline, status)
@@ -97,6 +100,13 @@ def _run(arguments: list[str]) -> int:
         _print_error(error)
         return 1
     return 0
+
+
+def _end_threads() -> None:
+    """Do what the interpreter does at its end, while the network is there: wait for threads, and
+    call what is registered with atexit."""
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
 
 
 def _print_error(error: BaseException) -> None:

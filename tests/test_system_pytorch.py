@@ -459,6 +459,40 @@ def test_sums_that_overflow_are_infinite_without_a_warning(net: Net, tmp_path: P
     assert "Warning" not in output.getvalue()
 
 
+LATE = """
+import atexit, threading, time, torch, torch.distributed as dist
+dist.init_process_group()
+
+
+def bye():
+    dist.barrier()
+    print("barrier at the exit")
+    dist.destroy_process_group()
+
+
+def go():
+    for _ in range(5):
+        time.sleep(0.1)
+        dist.all_reduce(torch.ones(4), async_op=True).get_future().then(lambda _: None).wait()
+    print("thread done")
+
+
+atexit.register(bye)
+threading.Thread(target=go).start()
+"""
+
+
+def test_threads_and_exit_functions_have_the_network_yet(net: Net, tmp_path: Path) -> None:
+    script = tmp_path / "late.py"
+    script.write_text(LATE)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=60)
+    said = output.getvalue()
+    assert found.status == 0, said
+    assert said.count("thread done") == said.count("barrier at the exit") == 4, said
+    assert "Error" not in said
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):
