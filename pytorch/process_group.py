@@ -1128,9 +1128,29 @@ def create(options: Any, _backend_options: Any = None) -> WeftProcessGroup:
         raise RuntimeError(str(error)) from error
 
 
+_CALLED = (
+    "broadcast", "allreduce", "allreduce_coalesced", "allgather", "allgather_coalesced",
+    "all_gather_single", "all_gather_single_coalesced", "_allgather_base",
+    "allgather_into_tensor_coalesced", "reduce_scatter", "reduce_scatter_single",
+    "reduce_scatter_single_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
+    "all_to_all_single", "alltoall_base", "alltoall", "gather", "gather_single", "scatter",
+    "reduce", "barrier", "monitored_barrier", "start_coalescing", "end_coalescing", "send", "recv",
+    "recv_anysource",
+)  # fmt: skip
+"""What torch calls of a group while a program runs."""
+
+
+def _keep_out_of_graphs() -> None:
+    """Let torch.compile end its graph where a group is called, and not look into what it does."""
+    methods = [*((WeftProcessGroup, name) for name in _CALLED), (WeftWork, "wait")]
+    for kind, name in methods:
+        setattr(kind, name, torch.compiler.disable(getattr(kind, name)))
+
+
 def register() -> None:
     """Make the backend known to torch; a bare `init_process_group` gets it on the CPU."""
     if NAME not in dist.Backend.backend_list:
+        _keep_out_of_graphs()
         dist.Backend.register_backend(NAME, create, extended_api=True, devices=["cpu"])
     with contextlib.suppress(AttributeError):
         dist.Backend.default_device_backend_map["cpu"] = NAME

@@ -493,6 +493,57 @@ def test_threads_and_exit_functions_have_the_network_yet(net: Net, tmp_path: Pat
     assert "Error" not in said
 
 
+COMPILED = """
+import torch, torch.distributed as dist, torch.nn as nn
+import torch.distributed._functional_collectives as functional
+dist.init_process_group()
+rank, size = dist.get_rank(), dist.get_world_size()
+
+
+def program(vector):
+    vector = vector + rank
+    dist.broadcast(vector, 0)
+    work = dist.all_reduce(vector, async_op=True)
+    work.wait()
+    dist.reduce(vector, 0)
+    dist.barrier()
+    if rank == 0:
+        dist.send(vector, 1)
+    elif rank == 1:
+        dist.recv(vector, 0)
+    found = torch.empty(size)
+    dist.all_to_all_single(found, torch.full((size,), float(rank)))
+    return vector * 2, found
+
+
+vector, found = torch.compile(program, backend="eager")(torch.ones(3))
+if rank < 2:
+    assert vector.tolist() == [2.0 * size**2] * 3, vector
+assert found.tolist() == list(range(size))
+
+
+@torch.compile(backend="eager", fullgraph=True)
+def whole(vector):
+    return functional.all_reduce(vector * 2, "sum", dist.group.WORLD) + 1
+
+
+assert whole(torch.ones(3)).tolist() == [2.0 * size + 1] * 3
+model = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4))
+trained = torch.compile(nn.parallel.DistributedDataParallel(model), backend="eager")
+trained(torch.ones(3, 4) * rank).sum().backward()
+print("compiled")
+"""
+
+
+def test_compiled_programs_call_collectives(net: Net, tmp_path: Path) -> None:
+    script = tmp_path / "compiled.py"
+    script.write_text(COMPILED)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, timeout=120)
+    assert found.status == 0, output.getvalue()
+    assert output.getvalue().count("compiled") == 4
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):
