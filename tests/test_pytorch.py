@@ -3,6 +3,7 @@ switches, figures, and what is refused."""
 
 from __future__ import annotations
 
+import functools
 import itertools
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from weft.base.errors import InputError
 from weft.controller import Plan
 from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.training.management import free_network
+from weft.experiments.training.ranks import better_reason
 from weft.experiments.training.results import rank_of, trace_of
 from weft.experiments.training.torch_run import TorchOptions, check_program
 from weft.pytorch.choices import Choices, choices_of, parse_choice
@@ -159,6 +161,23 @@ def test_times_of_a_rank_add_up(
 def test_messages_come_back_as_they_were() -> None:
     message = MakeGroup("default", [3, 1], True, False)
     assert decode(encode(message).strip()) == message
+
+
+@pytest.mark.parametrize(
+    ("lines", "reason"),
+    [
+        (["Traceback ...", "  File x", "KeyError: 'x'"], "KeyError: 'x'"),
+        (["torch.distributed.DistNetworkError: no", "frame #1: c10", ""],
+         "torch.distributed.DistNetworkError: no"),
+        (["ValueError: first", "", "RuntimeError", "  note"], "RuntimeError"),
+        (["warning", "give a folder"], "give a folder"),
+        ([], ""),
+    ],
+)  # fmt: skip
+def test_why_a_rank_failed_is_the_last_exception_that_it_printed(
+    lines: list[str], reason: str
+) -> None:
+    assert functools.reduce(better_reason, lines, "") == reason
 
 
 def test_the_management_network_keeps_clear_of_the_fabric() -> None:

@@ -6,6 +6,7 @@ and passes it on; it answers what ranks ask for; and it notices processes that e
 
 import codecs
 import os
+import re
 import selectors
 import signal
 import socket
@@ -45,6 +46,8 @@ LISTEN_S = 2.0
 LOOK_S = 0.2
 KEPT_LINES = 20
 """How many of a rank's last lines are kept to say why it failed."""
+_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Iteration)(:|$)")
+"""The line of a traceback that says what was raised."""
 
 
 @dataclass
@@ -60,6 +63,8 @@ class Rank:
     """Where it has written what it recorded, once it has."""
     status: int | None = None
     last_lines: list[str] = field(default_factory=list)
+    last_error: str = ""
+    """The last line on standard error that says something, best of all which exception."""
     open_pipes: int = 2
 
 
@@ -256,10 +261,20 @@ class Ranks:
     def say(self, rank: Rank, name: str, line: str) -> None:
         """Pass on a line that a rank has printed."""
         rank.last_lines = [*rank.last_lines[1 - KEPT_LINES :], line]
+        if name == "err":
+            rank.last_error = better_reason(rank.last_error, line.rstrip())
         file = self._files[name]
         if file is not None:
             file.write(f"[{rank.rank}] {line}\n")
             file.flush()
+
+
+def better_reason(known: str, line: str) -> str:
+    """Return which of two lines on standard error says rather why a program failed, the one that is
+    known or a later one: the last exception, or else the last line."""
+    if not line.strip() or (_EXCEPTION.match(known) and not _EXCEPTION.match(line)):
+        return known
+    return line
 
 
 def _decoded(line: bytes) -> Message | None:

@@ -451,5 +451,6 @@ def _why(rank: Rank) -> str:
 
 def _failure(rank: Rank) -> str:
     last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
-    said = f": {last}" if last else ""
+    reason = rank.last_error.strip() or last
+    said = f": {reason}" if reason else ""
     return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"
