@@ -421,14 +421,25 @@ class Group:
 
         self._post(begin, done)
 
-    def receive(self, source: int | None, tag: int, memory: Bytes, done: Done) -> None:
-        """Receive a message from a rank of the group, or from any."""
+    def receive(
+        self, source: int | None, tag: int, memory: Bytes, done: Done
+    ) -> Callable[[str], None]:
+        """Receive a message from a rank of the group, or from any. Return what withdraws the
+        receive for a reason, unless the message has come."""
+        keys: list[int] = []
 
         def begin() -> None:
-            self._mailbox.receive_from(self._key(done), source, tag, memory, time.monotonic_ns())
+            keys.append(self._key(done))
+            self._mailbox.receive_from(keys[0], source, tag, memory, time.monotonic_ns())
+            self.take_events()
+
+        def withdraw(reason: str) -> None:
+            for key in keys:
+                self._mailbox.withdraw(key, reason)
             self.take_events()
 
         self._post(begin, done)
+        return lambda reason: self._post(lambda: withdraw(reason), lambda error, source: None)
 
     def begin_fused(
         self, text: str, sends: Sequence[Sequence[int]], expects: Sequence[Sequence[int]],

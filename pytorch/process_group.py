@@ -1076,7 +1076,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         def done(error: str, source: int) -> None:
             self._later(lambda: ended(error, source))
 
-        self.network.receive(source, tag, memory, done)
+        work.withdraw = self.network.receive(source, tag, memory, done)
         return work
 
 

@@ -40,6 +40,8 @@ class WeftWork(dist._Work):
         self._ended = threading.Event()
         self._error = ""
         self._source = -1
+        self.withdraw: Callable[[str], None] = lambda reason: None
+        """Called when nobody waits any longer, with the reason."""
         self._over: Callable[[str], None] = lambda error: None
 
     def end(self, error: str = "", source: int = -1) -> None:
@@ -82,7 +84,9 @@ class WeftWork(dist._Work):
             over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
             self._timeline.waited(begun_ns)
             if not over:
-                raise RuntimeError(f"{self.what}: no end within {seconds or self._timeout_s:g} s")
+                why = f"no end within {seconds or self._timeout_s:g} s"
+                self.withdraw(why)
+                raise RuntimeError(f"{self.what}: {why}")
         if self._error:
             raise RuntimeError(f"{self.what}: {self._error}")
         return True

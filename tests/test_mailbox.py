@@ -209,6 +209,20 @@ def test_long_messages_to_a_rank_that_begins_nothing_more_fail() -> None:
     assert np.array_equal(memory, data_of(2, 5000))
 
 
+def test_a_receive_that_is_withdrawn_takes_no_message() -> None:
+    boxes = Mailboxes(2)
+    memories = [np.zeros(8, np.uint8) for _ in range(2)]
+    boxes.receive(0, 1, 1, 0, memories[0])
+    boxes.boxes[0].withdraw(1, "no end within 2 s")
+    boxes.send(1, 2, 0, 0, data_of(2, 8))
+    boxes.receive(0, 3, 1, 0, memories[1])
+    boxes.settle(3)
+    assert boxes.events[0][1] == NotPassed(1, "no end within 2 s")
+    assert not memories[0].any() and np.array_equal(memories[1], data_of(2, 8))
+    boxes.boxes[0].withdraw(3, "too late")
+    assert boxes.boxes[0].next_event() is None
+
+
 def test_memory_is_registered_no_longer_than_needed() -> None:
     boxes = Mailboxes(2)
     for number in range(5):

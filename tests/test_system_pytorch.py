@@ -544,6 +544,38 @@ def test_compiled_programs_call_collectives(net: Net, tmp_path: Path) -> None:
     assert output.getvalue().count("compiled") == 4
 
 
+WITHDRAWN = """
+import time, torch, torch.distributed as dist
+from datetime import timedelta
+dist.init_process_group()
+rank = dist.get_rank()
+if rank == 0:
+    late, again = torch.zeros(4), torch.zeros(4)
+    try:
+        dist.irecv(late, 1).wait(timedelta(seconds=0.5))
+    except RuntimeError as error:
+        assert "no end within 0.5 s" in str(error), error
+dist.barrier()
+if rank == 1:
+    dist.send(torch.ones(4), 0)
+elif rank == 0:
+    dist.recv(again, 1)
+    assert again.tolist() == [1.0] * 4 and late.tolist() == [0.0] * 4
+    print("taken once")
+"""
+
+
+def test_a_receive_that_nobody_waits_for_any_longer_takes_no_message(
+    net: Net, tmp_path: Path
+) -> None:
+    script = tmp_path / "withdrawn.py"
+    script.write_text(WITHDRAWN)
+    output = io.StringIO()
+    found = net.torch_run(script, output=output, errors=output, ranks=2, timeout=60)
+    assert found.status == 0, output.getvalue()
+    assert "taken once" in output.getvalue()
+
+
 AGAIN = """
 import time, torch, torch.distributed as dist
 for number in range(4):

@@ -209,6 +209,14 @@ class Mailbox(EndpointAgent):
         self._receives.append(receive)
         self._end_hopeless()
 
+    def withdraw(self, key: int, reason: str) -> None:
+        """Let a receive fail for a reason, unless its message has come."""
+        for receive in self._receives:
+            if receive.key == key:
+                self._receives.remove(receive)
+                self._events.append(NotPassed(key, reason))
+                return
+
     def next_event(self) -> Passed | NotPassed | GivenUp | None:
         """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None
