@@ -67,8 +67,12 @@ def test_what_does_not_fit_together_is_an_error_in_every_rank(net: Net) -> None:
         "size": (differ, "gemv_allreduce of 999 x 1", "gemv_allreduce of 1000 x 1", "rank 1"),
         "tiles": ("the sizes do not fit together", "14 slices of 2000 bytes", "8 slices of 2000"),
         "operator": (differ, "rank 1", "gemm_all_to_all of (1, 8, 8)", "gemv_allreduce of 1000"),
-        "collective": (differ, "allreduce of 1000 float32 by sum", "gemv_allreduce of 1000"),
-        "collective_of_the_others": (differ, "allreduce of 1000 float32", "gemv_allreduce of 1000"),
+        "collective": (differ, "allreduce of 1000 torch.float32 by sum", "gemv_allreduce of 1000"),
+        "collective_of_the_others": (
+            differ,
+            "allreduce of 1000 torch.float32",
+            "gemv_allreduce of 1000",
+        ),
         "refused_by_one": (
             "order 'backwards': choose from remote-first, local-first, interleaved",
         ),
