@@ -4,6 +4,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
@@ -39,6 +40,8 @@ FUSED_TAG = CALL_TAG + 1
 """The tag of what ranks say to each other of the calls of fused operators."""
 BROKEN = "broke the protocol"
 """What the agent says of a peer whose messages do not belong to what is under way."""
+DOUBT_S = 1.0
+"""How long a rank that such a peer was found by waits for what the others call."""
 NO_LIMIT = 1 << 62
 SENT_S = 5.0
 """How long a rank that has come to its end waits until what it has sent has come."""
@@ -83,6 +86,8 @@ class _Running:
     """What this rank calls, in words."""
     has_ended: bool = False
     error: str = ""
+    doubt: str = ""
+    """What went wrong with it, while it is not known whether all ranks call the same."""
     agrees: bool = False
     """Whether the rank before this one calls the same."""
 
@@ -534,6 +539,9 @@ class Group:
                     f"; do all ranks call the same? As collective {event.number} of the group, "
                     f"rank {self.rank} calls {running.call}"
                 )
+                if not self.failure:
+                    self._doubt(running, error)
+                    continue
             if error:
                 self.fail(error)
             self._ended(event.number, error)
@@ -552,9 +560,23 @@ class Group:
                 if isinstance(news, ExchangeFailed):
                     self.fail(news.error)
                 self._told(news)
-        if self._agent.failure and not self.failure:
+        doubts = any(running.doubt for running in self._running.values())
+        if self._agent.failure and not self.failure and not doubts:
             self.fail(self._agent.failure)
         self._start()
+
+    def _doubt(self, running: _Running, error: str) -> None:
+        """Wait for a moment until all ranks have compared what they call: if that differs, whoever
+        sees it says so, and it is the better reason."""
+        running.has_ended, running.doubt = True, error
+
+        def over() -> None:
+            with suppress(RunError):
+                self._post(lambda: self.fail(error), lambda error, source: None)
+
+        timer = threading.Timer(DOUBT_S, over)
+        timer.daemon = True
+        timer.start()
 
     def fail(self, reason: str) -> None:
         """Let all that is under way, and all that is asked for later, fail for a reason."""
@@ -669,10 +691,12 @@ class Group:
 
     def _agrees(self, number: int, error: str) -> None:
         """Take note that the rank before this one calls the same as collective of a number."""
-        if number in self._running and not error:
-            self._running[number].agrees = True
-            if self._running[number].has_ended:
-                self._ended(number, "")
+        running = self._running.get(number)
+        if running is None or error:
+            return
+        running.agrees = True
+        if running.has_ended and not running.doubt:
+            self._ended(number, "")
 
     def _compare(self, call: str, compared: Callable[[str], None]) -> None:
         """Compare a collective with what the rank before this one calls in its place, and let the
