@@ -501,6 +501,10 @@ def test_strategies_and_schedules_have_colours_of_their_own(
     assert algorithm_class("own.toml") == "other"
 
 
+FAILING = (Fault.parse("leaf0-spine0:fail,at=1ms"),)
+SLOW = (Fault.parse("leaf0-spine1:slow,rate=0.25,at=1ms"),)
+
+
 @pytest.mark.parametrize(
     "scenario",
     [
@@ -516,8 +520,8 @@ def test_strategies_and_schedules_have_colours_of_their_own(
         Scenario(operations=5, at_once=2),
         Scenario(seeds=(3, 5, 6, 7)),
         Scenario(seeds=(4,)),
-        Scenario(notice="late", notice_after_ns=2_500_000),
-        Scenario(faults=(Fault.parse("leaf0-spine1:slow,rate=0.25,at=1ms"),), notice="at-once"),
+        Scenario(faults=FAILING, notice="late", notice_after_ns=2_500_000),
+        Scenario(faults=(*FAILING, *SLOW), notice="at-once"),
         Scenario(mtu=1024, topology="fat-tree", tiers=2),
     ],
     ids=command_line,
