@@ -49,6 +49,16 @@ def run(net: Net, program: str, *arguments: str, **options: Any) -> tuple[TorchR
     return found, output.getvalue()
 
 
+def printed(net: Net, folder: Path, text: str, *arguments: str, **options: Any) -> str:
+    """What a program of this text printed, which ended well."""
+    script = folder / "program.py"
+    script.write_text(text)
+    output = io.StringIO()
+    found = net.torch_run(script, *arguments, output=output, errors=output, **options)
+    assert found.status == 0, output.getvalue()
+    return output.getvalue()
+
+
 @pytest.mark.parametrize(
     "algorithms",
     [
@@ -259,12 +269,7 @@ def test_ranks_that_do_not_call_the_same_are_told_who_calls_what(
     net: Net, tmp_path: Path, how: str
 ) -> None:
     """Or that a rank has come to its end, and calls nothing."""
-    script = tmp_path / "mismatch.py"
-    script.write_text(MISMATCH)
-    output = io.StringIO()
-    found = net.torch_run(script, how, output=output, errors=output, timeout=60)
-    said = output.getvalue()
-    assert found.status == 0, said
+    said = printed(net, tmp_path, MISMATCH, how, timeout=60)
     assert "not noticed" not in said
     assert said.count("noticed:") == (3 if how == "none" else 4)
     if how == "none":
@@ -344,12 +349,7 @@ assert come.tolist() == [100.0 * r + 2 * rank + k for r in range(size) for k in 
 def test_ranks_compare_all_that_must_be_the_same_whatever_the_collective(
     net: Net, tmp_path: Path
 ) -> None:
-    script = tmp_path / "unlike.py"
-    script.write_text(UNLIKE)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=120)
-    said = output.getvalue()
-    assert found.status == 0, said
+    said = printed(net, tmp_path, UNLIKE, timeout=120)
     assert "not noticed" not in said
     assert said.count("noticed:") == 4 * 15
 
@@ -378,12 +378,7 @@ if rank != 1:
 
 
 def test_nobody_sends_to_a_rank_that_has_come_to_its_end(net: Net, tmp_path: Path) -> None:
-    script = tmp_path / "leaves.py"
-    script.write_text(LEAVES)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=120)
-    said = output.getvalue()
-    assert found.status == 0, said
+    said = printed(net, tmp_path, LEAVES, timeout=120)
     assert "not noticed" not in said
     assert said.count("noticed") == 9
 
@@ -430,12 +425,7 @@ print("all the same")
 
 def test_callbacks_of_futures_begin_collectives(net: Net, tmp_path: Path) -> None:
     """They are those of the same callback on all ranks, whatever the programs begin meanwhile."""
-    script = tmp_path / "callbacks.py"
-    script.write_text(CALLBACKS)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=200)
-    said = output.getvalue()
-    assert found.status == 0, said
+    said = printed(net, tmp_path, CALLBACKS, timeout=200)
     assert said.count("all the same") == 4
 
 
@@ -452,12 +442,8 @@ for dtype, most in ((torch.float32, 3e38), (torch.float16, 6e4), (torch.bfloat16
 
 
 def test_sums_that_overflow_are_infinite_without_a_warning(net: Net, tmp_path: Path) -> None:
-    script = tmp_path / "infinite.py"
-    script.write_text(INFINITE)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=60, allreduce="direct")
-    assert found.status == 0, output.getvalue()
-    assert "Warning" not in output.getvalue()
+    said = printed(net, tmp_path, INFINITE, timeout=60, allreduce="direct")
+    assert "Warning" not in said
 
 
 LATE = """
@@ -484,12 +470,7 @@ threading.Thread(target=go).start()
 
 
 def test_threads_and_exit_functions_have_the_network_yet(net: Net, tmp_path: Path) -> None:
-    script = tmp_path / "late.py"
-    script.write_text(LATE)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=60)
-    said = output.getvalue()
-    assert found.status == 0, said
+    said = printed(net, tmp_path, LATE, timeout=60)
     assert said.count("thread done") == said.count("barrier at the exit") == 4, said
     assert "Error" not in said
 
@@ -537,12 +518,8 @@ print("compiled")
 
 
 def test_compiled_programs_call_collectives(net: Net, tmp_path: Path) -> None:
-    script = tmp_path / "compiled.py"
-    script.write_text(COMPILED)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=120)
-    assert found.status == 0, output.getvalue()
-    assert output.getvalue().count("compiled") == 4
+    said = printed(net, tmp_path, COMPILED, timeout=120)
+    assert said.count("compiled") == 4
 
 
 WITHDRAWN = """
@@ -569,12 +546,8 @@ elif rank == 0:
 def test_a_receive_that_nobody_waits_for_any_longer_takes_no_message(
     net: Net, tmp_path: Path
 ) -> None:
-    script = tmp_path / "withdrawn.py"
-    script.write_text(WITHDRAWN)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, ranks=2, timeout=60)
-    assert found.status == 0, output.getvalue()
-    assert "taken once" in output.getvalue()
+    said = printed(net, tmp_path, WITHDRAWN, ranks=2, timeout=60)
+    assert "taken once" in said
 
 
 AGAIN = """
@@ -593,11 +566,7 @@ for number in range(4):
 
 def test_groups_of_all_ranks_come_one_after_the_other(net: Net, tmp_path: Path) -> None:
     """Whoever is quick does not read what was said before."""
-    script = tmp_path / "again.py"
-    script.write_text(AGAIN)
-    output = io.StringIO()
-    found = net.torch_run(script, output=output, errors=output, timeout=60)
-    assert found.status == 0, output.getvalue()
+    printed(net, tmp_path, AGAIN, timeout=60)
 
 
 def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
