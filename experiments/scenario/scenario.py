@@ -38,13 +38,15 @@ def title_of(collective: str) -> str:
     return titles.get(collective, collective.title())
 
 
+_FIELDS = {each.name: each for each in fields(Asked)}
+
+
 def _check_field(name: str) -> None:
     """Raise InputError unless a scenario has a field of this name."""
-    known = [each.name for each in fields(Asked)]
-    if name in known:
+    if name in _FIELDS:
         return
     row = OPTIONS.get(name.replace("_", "-"))
-    instead = f" (option {row.name} is field {row.field!r})" if row else did_you_mean(name, known)
+    instead = f" (option {row.name} is field {row.field!r})" if row else did_you_mean(name, _FIELDS)
     raise InputError(
         f"a scenario has no field {name!r}{instead}; its fields are those of "
         "weft.experiments.scenario.asked.Asked: see help(weft.Scenario)"
