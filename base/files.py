@@ -13,6 +13,7 @@ a sentence.
 import contextlib
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,8 @@ MOST_LINKS = 40
 
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_STEP_BYTES = 1 << 20
+_OPENED = re.compile(r"(?:/dev/fd|/proc/self/fd)/([0-9]{1,6})|/dev/(stdout|stderr)")
+"""What the process has open, by the names that the kernel has for it."""
 
 
 def write_whole(
@@ -33,7 +36,8 @@ def write_whole(
     """Write a file whole or not at all.
 
     What was there before stays as it was until the new file takes its place; a symbolic link is
-    replaced and not followed. A device or a pipe (``/dev/stdout``) is written to.
+    replaced and not followed. A device, a pipe, or what is open already (``/dev/stdout``) is
+    written to.
 
     Args:
         folders: make its folder, and those above it, if they are not there.
@@ -155,11 +159,14 @@ def told_as_input(what: str, hint: str = "") -> Iterator[None]:
 
 
 def _open_stream(path: Path) -> int | None:
-    """Return a descriptor of a character device or a pipe such as /dev/stdout; None for anything
-    else.
+    """Return a descriptor of a character device, of a pipe, or of what is open already, such as
+    /dev/stdout; None for anything else.
 
-    It must be root's or one's own, or a link of theirs must lead to it.
+    It must be root's or one's own, or a link of theirs must lead to it; under sudo, a pipe may be
+    the caller's.
     """
+    if opened := _OPENED.fullmatch(str(path)):  # a file, too, where the shell says > FILE
+        return os.dup(int(opened[1] or ("stdout", "stderr").index(opened[2]) + 1))
     if not hasattr(os, "O_PATH"):
         return None
     looked = _looked_at(path, os.O_NOFOLLOW)
@@ -167,7 +174,8 @@ def _open_stream(path: Path) -> int | None:
         return None
     try:
         state = os.fstat(looked)
-        if state.st_uid not in (0, os.geteuid()):
+        theirs = stat.S_ISFIFO(state.st_mode) and state.st_uid == _caller()[0]
+        if state.st_uid not in (0, os.geteuid()) and not theirs:
             return None
         if stat.S_ISLNK(state.st_mode):
             target = path.parent / os.readlink("", dir_fd=looked)  # of this very link
@@ -302,10 +310,18 @@ def _make(here: int, name: str) -> os.stat_result:
 
 def _give(descriptor: int) -> None:
     """Let a file or folder that was just made belong, under sudo, to whoever called sudo."""
+    user, group = _caller()
+    if user is not None and group is not None:
+        with contextlib.suppress(OSError):  # a file system without owners
+            os.fchown(descriptor, user, group)
+
+
+def _caller() -> tuple[int, int] | tuple[None, None]:
+    """Return the user and the group of who called sudo; (None, None) if nobody did."""
     user, group = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() == 0 and user.isdigit() and group.isdigit():
-        with contextlib.suppress(OSError):  # a file system without owners
-            os.fchown(descriptor, int(user), int(group))
+        return int(user), int(group)
+    return None, None
 
 
 def write_all(descriptor: int, data: bytes) -> None:

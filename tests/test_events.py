@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from tests.cli_support import WEFT, start
 
+from weft.experiments.runs.events import EventLines
+
 
 def events_of(tmp_path: Path, *arguments: str, status: int = 0) -> list[dict[str, Any]]:
     done = start(*WEFT, "run", "allgather", *arguments, "--events", "events", cwd=tmp_path)
@@ -68,6 +70,27 @@ def test_events_that_cannot_be_written_are_refused_before_anything_is_run(tmp_pa
     assert "no/such" in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "results").exists()
+
+
+def test_events_take_the_place_of_a_link_and_what_it_led_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / "events").symlink_to("precious")
+    with EventLines(tmp_path / "events") as tell:
+        tell("begin", stage="one")
+        # Who watches sees each event as it comes.
+        assert json.loads((tmp_path / "events").read_text())["stage"] == "one"
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert not (tmp_path / "events").is_symlink()
+
+
+def test_events_go_to_a_pipe_as_they_come(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "events")
+    reader = os.open(tmp_path / "events", os.O_RDONLY | os.O_NONBLOCK)
+    with EventLines(tmp_path / "events") as tell:
+        for stage in ("one", "two"):
+            tell("begin", stage=stage)
+            assert json.loads(os.read(reader, 1000))["stage"] == stage
+    os.close(reader)
 
 
 @pytest.mark.system

@@ -89,6 +89,45 @@ def test_standard_output_can_be_the_file(tmp_path: Path) -> None:
     assert done.stdout == "seen"
 
 
+@pytest.mark.parametrize("name", ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/fd/7"])
+def test_what_the_shell_has_opened_is_written_to_and_its_name_stays(
+    tmp_path: Path, name: str
+) -> None:
+    before = os.lstat(name) if name == "/dev/stdout" else None
+    program = (
+        "from pathlib import Path; import os; from weft.base import files; "
+        f"files.write_whole(Path({name!r}), 'seen'); "
+        f"os.write(files.create(Path({name!r})), b', twice')"
+    )
+    shell = f'exec "$0" -c "$1" {"7" if name.endswith("7") else ""}>"$2"'
+    subprocess.run(
+        ["sh", "-c", shell, sys.executable, program, tmp_path / "out"], cwd=CHECKOUT, check=True
+    )
+    assert (tmp_path / "out").read_text() == "seen, twice"
+    assert before is None or os.lstat(name) == before
+    with pytest.raises(OSError) as failure:
+        files.write_whole(Path("/dev/fd/999"), "seen")
+    assert failure.value.errno == errno.EBADF
+
+
+@as_root
+def test_under_sudo_a_pipe_of_the_callers_is_written_to_and_not_that_of_another_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SUDO_UID", str(SOMEBODY))
+    monkeypatch.setenv("SUDO_GID", str(SOMEBODY))
+    for name, owner in (("callers", SOMEBODY), ("anothers", SOMEBODY - 1)):
+        os.mkfifo(tmp_path / name)
+        os.chown(tmp_path / name, owner, owner)
+        reader = os.open(tmp_path / name, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            files.write_whole(tmp_path / name, "seen")
+            assert os.read(reader, 100) == (b"seen" if name == "callers" else b"")
+        finally:
+            os.close(reader)
+        assert stat.S_ISFIFO((tmp_path / name).stat().st_mode) == (name == "callers")
+
+
 @pytest.mark.parametrize("path", ["", ".", "..", "folder"])
 def test_a_folder_is_no_file_to_write(tmp_path: Path, path: str) -> None:
     (tmp_path / "folder").mkdir()

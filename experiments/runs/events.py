@@ -10,11 +10,13 @@ Every line is an object with ``event``, ``time`` (UTC, ISO 8601) and more by the
 """
 
 import datetime
+import os
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
+from weft.base import files
 from weft.base.errors import MachineError
 from weft.experiments.results.results import Run
 
@@ -22,15 +24,17 @@ from weft.experiments.results.results import Run
 class EventLines:
     """Write events to a file, each as it comes, as a context manager.
 
+    The file takes the place of what was there, as all that Weft writes; a device or a pipe is
+    written to.
+
     Raises:
         MachineError: the file cannot be written.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file: IO[bytes]
         try:
-            self._file = open(path, "wb", buffering=0)  # noqa: SIM115 - `__exit__` closes it
+            self._descriptor = files.create(path)
         except OSError as error:
             raise MachineError(
                 f"events {str(path)!r} cannot be written: {error.strerror}; name another file"
@@ -41,7 +45,7 @@ class EventLines:
         now = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="milliseconds")
         line = msgspec.json.encode({"event": event, "time": now, **more}) + b"\n"
         try:
-            self._file.write(line)
+            files.write_all(self._descriptor, line)
         except OSError as error:
             raise MachineError(
                 f"events {str(self._path)!r} cannot be written: {error.strerror}; make room"
@@ -51,7 +55,7 @@ class EventLines:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._file.close()
+        os.close(self._descriptor)
 
 
 def of_run(run: Run) -> dict[str, Any]:
