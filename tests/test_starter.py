@@ -232,7 +232,7 @@ def test_without_root_commands_run_when_nothing_is_missing(tmp_path: Path) -> No
 def hold(checkout: Checkout, file: Path, user: int = 0) -> subprocess.Popen[bytes]:
     """A process that holds a lock on a file, as ``flock`` does; ended by closing its input."""
     process = subprocess.Popen(
-        ["flock", "--shared", file, "sh", "-c", "echo held; read line"],
+        ["flock", "--exclusive", file, "sh", "-c", "echo held; read line"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         user=user or None,
@@ -267,27 +267,106 @@ def test_who_may_only_read_the_checkout_holds_no_lock_that_others_wait_for(
         end(holder)
 
 
-def test_who_waits_for_another_set_up_says_so_and_names_its_process(checkout: Checkout) -> None:
+def start(checkout: Checkout, *arguments: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [checkout.root / "weft", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, stdin=subprocess.DEVNULL,
+        env={**os.environ, "PATH": f"{checkout.commands}:{os.environ['PATH']}",
+             "LOG": str(checkout.log)},
+    )  # fmt: skip
+
+
+def waits_for(lock: Path, root: Path) -> str:
+    return f"weft: waiting for another set-up of {root} to end; {lock} is held by\n"
+
+
+@pytest.mark.parametrize("command", ["setup", "topology"])
+def test_who_waits_for_another_set_up_says_so_and_names_its_process(
+    checkout: Checkout, command: str
+) -> None:
     assert checkout.run("setup").returncode == 0
     lock = checkout.root / ".cache" / "setup.lock"
     holder = hold(checkout, lock)
-    waiting = subprocess.Popen(
-        [checkout.root / "weft", "setup"], stderr=subprocess.PIPE, text=True,
-        stdin=subprocess.DEVNULL,
-        env={**os.environ, "PATH": f"{checkout.commands}:{os.environ['PATH']}"},
-    )  # fmt: skip
+    waiting = start(checkout, command)
     with waiting:
         assert waiting.stderr is not None
         said = waiting.stderr.readline()
         named = waiting.stderr.readline()
         end(holder)
-        assert said == (
-            f"weft: waiting for another set-up of {checkout.root} to end; {lock} is held by\n"
-        )
+        assert said == waits_for(lock, checkout.root)
         assert named.startswith(f"  process {holder.pid} of ") and "flock" in named
         rest = waiting.stderr.read()
-    assert rest.endswith("weft: nothing is missing\n")
+    assert rest == ("weft: nothing is missing\n" if command == "setup" else "")
     assert waiting.returncode == 0
+
+
+def test_any_number_of_starts_wait_for_a_set_up_and_name_only_who_holds_the_lock(
+    checkout: Checkout,
+) -> None:
+    assert checkout.run("setup").returncode == 0
+    lock = checkout.root / ".cache" / "setup.lock"
+    lock.write_text(f"{os.getpid()}\n")  # who is named in the file holds nothing for that
+    holder = hold(checkout, lock)
+    waiting = []
+    try:
+        for each in range(6):
+            waiting.append(start(checkout, "setup" if each % 2 else "topology"))
+            stderr = waiting[-1].stderr
+            assert stderr is not None
+            assert stderr.readline() == waits_for(lock, checkout.root)
+            assert stderr.readline().startswith(f"  process {holder.pid} of ")
+    finally:
+        end(holder)
+    for one in waiting:
+        with one:
+            _, rest = one.communicate(timeout=60)
+            assert one.returncode == 0
+            assert rest in ("weft: nothing is missing\n", "")  # nobody else was named
+
+
+def test_starts_at_once_that_miss_nothing_do_not_wait_for_one_another(checkout: Checkout) -> None:
+    assert checkout.run("setup").returncode == 0
+    lock = checkout.root / ".cache" / "setup.lock"
+    with subprocess.Popen(
+        ["flock", "--shared", lock, "sh", "-c", "echo held; read line"],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as another:  # fmt: skip
+        assert another.stdout is not None
+        assert another.stdout.readline() == b"held\n"
+        done = checkout.run("topology")
+        assert (done.returncode, done.stderr) == (0, "")
+        another.communicate()
+
+
+def test_of_first_starts_at_once_one_sets_up_and_all_are_done(checkout: Checkout) -> None:
+    started = [start(checkout, "topology") for _ in range(4)]
+    for one in started:
+        with one:
+            said, _ = one.communicate(timeout=60)
+            assert one.returncode == 0
+            assert "[-m] [weft] [topology]" in said
+    assert checkout.actions() == SET_UP
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&-", "0<&- 1>&- 2>&-"])
+def test_closed_standard_descriptors_lead_nowhere(checkout: Checkout, closed: str) -> None:
+    assert checkout.run("setup").returncode == 0
+    python = checkout.root / ".venv" / "bin" / "python"
+    python.write_text(
+        "#!/usr/bin/python3\nimport os, sys\n"
+        "found = [os.readlink(f'/proc/self/fd/{d}') for d in range(3)]\n"
+        "open(os.environ['LOG'], 'w').write('\\n'.join(found))\nsys.exit(7)\n"
+    )
+    log = checkout.log
+    done = subprocess.run(
+        ["bash", "-c", f"exec {closed}; exec '{checkout.root}/weft' topology"],
+        env={**os.environ, "PATH": f"{checkout.commands}:{os.environ['PATH']}", "LOG": str(log)},
+        stdin=subprocess.PIPE, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 7
+    for descriptor, leads_to in enumerate(log.read_text().splitlines()):
+        is_closed = f"{descriptor}>&-" in closed or f"{descriptor}<&-" in closed
+        assert (leads_to == "/dev/null") == is_closed, (descriptor, leads_to)
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])
