@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from weft.base.cache import PACKAGE
-from weft.base.errors import RunError, refuse
+from weft.base.errors import RunError
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """The prefix of a command that is to die with its parent: PR_SET_PDEATHSIG, which execution
@@ -52,7 +52,8 @@ def check_not_killed(what: str, pid: int, status: int) -> None:
     A process that somebody killed, or that crashed, is neither wrong input nor something that the
     machine lacks, whatever the process had been asked for.
     """
-    refuse(status < 0, f"{what} (pid {pid}) {how_it_ended(status)}; try again", RunError)
+    if status < 0:
+        raise RunError(f"{what} (pid {pid}) {how_it_ended(status)}; try again")
 
 
 def run_tool(

@@ -69,7 +69,8 @@ def _checked(one: Any, needs: Collection[str], taken: Collection[str]) -> str:
     if isinstance(one, type):
         raise TypeError(f"it is the class {one.__name__}: name an instance of it")
     lacking = [name for name in needs if not hasattr(one, name)]
-    refuse(lacking, f"it is of type {type(one).__name__}, without {', '.join(lacking)}", TypeError)
+    if lacking:
+        raise TypeError(f"it is of type {type(one).__name__}, without {', '.join(lacking)}")
     refuse(
         not (isinstance(one.name, str) and _NAME.fullmatch(one.name)),
         f"its name is {one.name!r}: let it be letters, digits, - and _, a letter first",

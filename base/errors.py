@@ -37,7 +37,8 @@ class ProtocolError(RunError):
 def refuse(condition: object, message: str, error: Callable[[str], Exception] = InputError) -> None:
     """Raise an error with the message if the condition is true.
 
-    The message is made in any case, so this is not for what is checked for every packet.
+    The message is made in any case, so it calls nothing but ``len``, and this is not for what is
+    checked for every packet: write ``if bad: raise`` there.
     """
     if condition:
         raise error(message)

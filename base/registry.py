@@ -20,7 +20,7 @@ import msgspec
 from weft.base import documents
 from weft.base.cache import cache_dir
 from weft.base.entry_points import brought
-from weft.base.errors import InputError, MachineError, refuse
+from weft.base.errors import InputError, MachineError
 from weft.base.files import write_whole
 
 MOST_BYTES = 1 << 24
@@ -94,11 +94,10 @@ class Registry:
         """Raise an error if an object of another package cannot be used."""
         if self._kind:
             module, _, name = self._kind.partition(":")
-            refuse(
-                not isinstance(one, getattr(import_module(module), name)),
-                f"it is of type {type(one).__name__}: derive that from {module}.{name}",
-                TypeError,
-            )
+            if not isinstance(one, getattr(import_module(module), name)):
+                raise TypeError(
+                    f"it is of type {type(one).__name__}: derive that from {module}.{name}"
+                )
         self._facts_of(one)
 
     def _facts_of(self, one: object) -> Any:

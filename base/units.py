@@ -73,15 +73,13 @@ def _parse(text: str | int, units: dict[str, int], name: str, example: str) -> i
         raise InputError(
             f"{name} {shown(text)} is not understood: write a number and a unit, {example}"
         )
-    refuse(
-        any(len(digits) > MAX_DIGITS for digits in match.group(1).split(".")),
-        f"{name} {shown(text)} is too long: at most {MAX_DIGITS} digits, {example}",
-    )
+    if any(len(digits) > MAX_DIGITS for digits in match.group(1).split(".")):
+        raise InputError(
+            f"{name} {shown(text)} is too long: at most {MAX_DIGITS} digits, {example}"
+        )
     value = Fraction(match.group(1)) * unit
-    refuse(
-        value.denominator != 1,
-        f"{name} {shown(text)} is not a whole number of its base unit: {example}",
-    )
+    if value.denominator != 1:
+        raise InputError(f"{name} {shown(text)} is not a whole number of its base unit: {example}")
     return int(value)
 
 
@@ -153,11 +151,11 @@ def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
     what = f"{name} {shown(value)}"
     if isinstance(value, str):
         items: list[object] = list(value.split(","))
-        refuse(
-            len(items) == 1 and ".." not in value and _SEEDS.fullmatch(value),
-            f"{name} {shown(value)} is one number: for the seeds 1 to {value.strip()} write "
-            f"1..{value.strip()}, for that seed alone use seed",
-        )
+        if len(items) == 1 and ".." not in value and _SEEDS.fullmatch(value):
+            raise InputError(
+                f"{name} {shown(value)} is one number: for the seeds 1 to {value.strip()} write "
+                f"1..{value.strip()}, for that seed alone use seed"
+            )
     elif isinstance(value, (list, tuple)):
         items = list(value)
     else:
@@ -169,19 +167,21 @@ def parse_seeds(value: object, name: str = "seeds") -> tuple[int, ...]:
         if found is None:
             raise InputError(f"{name} {shown(value)}: {shown(item)} is no seed and no range: {how}")
         first, last = int(found[1]), int(found[2] or found[1])
-        refuse(
-            last < first,
-            f"{what}: the range {shown(item)} runs backwards: write {last}..{first}",
-        )
+        if last < first:
+            raise InputError(
+                f"{what}: the range {shown(item)} runs backwards: write {last}..{first}"
+            )
         refuse(last > MAX_SEED, f"{what}: a seed is at most {MAX_SEED}")
         refuse(
             last - first >= MAX_SEEDS - len(seeds),
             f"{what} are more than {MAX_SEEDS}: name fewer",
         )
         seeds += range(first, last + 1)
-    refuse(not seeds, f"{name} {shown(value)} is an empty list: {how}")
+    if not seeds:
+        raise InputError(f"{name} {shown(value)} is an empty list: {how}")
     twice, times = Counter(seeds).most_common(1)[0]
-    refuse(times > 1, f"{name} {shown(value)}: {twice} is there twice: name each seed once")
+    if times > 1:
+        raise InputError(f"{name} {shown(value)}: {twice} is there twice: name each seed once")
     return tuple(seeds)
 
 

@@ -93,10 +93,8 @@ class ClosPaths:
         paths = ClosPaths(
             len(leaves), hosts_per_leaf, uplinks, pods, len(cores) // uplinks if cores else 0
         )
-        refuse(
-            more or 2 * len(topology.links) != paths.directions,
-            f"{topology.describe()}: no Clos whose leaves are alike",
-        )
+        if more or 2 * len(topology.links) != paths.directions:
+            raise InputError(f"{topology.describe()}: no Clos whose leaves are alike")
         return paths.without(topology.link(name).name for name in without)
 
     def without(self, links: Iterable[str]) -> "ClosPaths":

@@ -30,11 +30,11 @@ def fabric_plan(
     features = all_features()
     known = [each.name for each in features]
     for name in planning.wants:
-        refuse(
-            name not in known,
-            f"P4 feature {name!r} is unknown{did_you_mean(name, known)}: something can be wanted "
-            f"of {', '.join(known)}",
-        )
+        if name not in known:
+            raise InputError(
+                f"P4 feature {name!r} is unknown{did_you_mean(name, known)}: something can be "
+                f"wanted of {', '.join(known)}"
+            )
     planned = {each.name: _planned(each, planning) for each in features}
     return Plan(
         merge(*(each.entities for each in planned.values())),

@@ -42,11 +42,12 @@ def parse_choice(collective: str, text: str) -> Choice:
     for place, part in enumerate(parts):
         name, less, size = part.partition("<")
         name = name.strip()
-        refuse(
-            name not in known,
-            f"--{collective} {text!r}: algorithm {name!r} is unknown{did_you_mean(name, known)}; "
-            f"choose {listed(known, 'or')}, or several by size, like 'ring<64KiB,{known[0]}'",
-        )
+        if name not in known:
+            raise InputError(
+                f"--{collective} {text!r}: algorithm {name!r} is "
+                f"unknown{did_you_mean(name, known)}; choose {listed(known, 'or')}, or several by "
+                f"size, like 'ring<64KiB,{known[0]}'"
+            )
         last = place == len(parts) - 1
         refuse(
             bool(less) == last,

@@ -31,7 +31,7 @@ from weft.pytorch import tensors as memory_of
 from weft.pytorch.callbacks import Callbacks, in_callback
 from weft.pytorch.calls import call_of, call_of_flows
 from weft.pytorch.choices import Choices
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.groups import Group
 from weft.pytorch.meeting import Meeting
 from weft.pytorch.messages import Settings
@@ -596,7 +596,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             )
         else:
             name = next((name for op, name in _OPS.items() if asked == op), "")
-            refuse(not name, f"{what} by {asked}: choose {', '.join(str(op) for op in _OPS)}")
+            if not name:
+                raise BadCallError(f"{what} by {asked}: choose {', '.join(str(op) for op in _OPS)}")
         dtype_name, op = memory_of.reduced_as(what, dtype, name)
         return dtype_name, op, factor
 
@@ -607,10 +608,11 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def _one_dtype(self, what: str, tensors: Sequence[torch.Tensor]) -> torch.dtype:
         kinds = {tensor.dtype for tensor in tensors}
-        refuse(
-            len(kinds) != 1,
-            f"{what}: tensors of {', '.join(sorted(map(str, kinds)))}; all of a call have one type",
-        )
+        if len(kinds) != 1:
+            raise BadCallError(
+                f"{what}: tensors of {', '.join(sorted(map(str, kinds)))}; all of a call have one "
+                "type"
+            )
         return kinds.pop()
 
     def _allreduce(self, what: str, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
@@ -696,11 +698,11 @@ class WeftProcessGroup(dist.ProcessGroup):
     ) -> WeftWork:
         for output, tensor in zip(outputs, inputs, strict=True):
             self._one_dtype(what, [output, tensor])
-            refuse(
-                memory_of.size_bytes(output) != self._size * memory_of.size_bytes(tensor),
-                f"{what}: an output of {output.numel()} elements of {output.dtype} for inputs of "
-                f"{tensor.numel()} of {tensor.dtype} on {self._size} ranks",
-            )
+            if memory_of.size_bytes(output) != self._size * memory_of.size_bytes(tensor):
+                raise BadCallError(
+                    f"{what}: an output of {output.numel()} elements of {output.dtype} for inputs "
+                    f"of {tensor.numel()} of {tensor.dtype} on {self._size} ranks"
+                )
         if len(outputs) == 1:
             return self._gather_in_place(what, outputs[0], inputs[0], opts)
         # Outputs of any strides are put together of parts that are not.
@@ -809,11 +811,11 @@ class WeftProcessGroup(dist.ProcessGroup):
         opts: Any,
     ) -> WeftWork:
         for output, tensor in zip(outputs, inputs, strict=True):
-            refuse(
-                tensor.numel() != self._size * output.numel(),
-                f"{what}: an input of {tensor.numel()} elements for outputs of {output.numel()} on "
-                f"{self._size} ranks",
-            )
+            if tensor.numel() != self._size * output.numel():
+                raise BadCallError(
+                    f"{what}: an input of {tensor.numel()} elements for outputs of "
+                    f"{output.numel()} on {self._size} ranks"
+                )
         if len(inputs) == 1 and memory_of.is_plain(inputs[0]):
             return self._scatter_in_place(what, outputs[0], inputs[0], opts)
         parts = [_parts(tensor.contiguous(), self._size) for tensor in inputs]
@@ -978,11 +980,11 @@ class WeftProcessGroup(dist.ProcessGroup):
         own_in, own_out = goes.pop(self._rank, None), comes.pop(self._rank, None)
         copies: list[tuple[torch.Tensor, Bytes]] = []
         if own_in is not None and own_out is not None:
-            refuse(
-                memory_of.size_bytes(own_in) != memory_of.size_bytes(own_out),
-                f"{what}: rank {self._rank} gives itself {memory_of.size_bytes(own_in)} bytes and "
-                f"takes {memory_of.size_bytes(own_out)}",
-            )
+            if memory_of.size_bytes(own_in) != memory_of.size_bytes(own_out):
+                raise BadCallError(
+                    f"{what}: rank {self._rank} gives itself {memory_of.size_bytes(own_in)} bytes "
+                    f"and takes {memory_of.size_bytes(own_out)}"
+                )
             memory = np.empty(memory_of.size_bytes(own_in), np.uint8)
             memory_of.read(own_in, memory)
             copies.append((own_out, memory))
@@ -1099,17 +1101,17 @@ def _split(what: str, tensor: torch.Tensor, sizes: Sequence[int], size: int) -> 
     )
     rows = int(tensor.shape[0])
     if not sizes:
-        refuse(
-            rows % size,
-            f"{what} has shape {tuple(tensor.shape)}: {rows} rows are no equal parts for {size} "
-            "ranks; give the sizes of the parts",
-        )
+        if rows % size:
+            raise BadCallError(
+                f"{what} has shape {tuple(tensor.shape)}: {rows} rows are no equal parts for "
+                f"{size} ranks; give the sizes of the parts"
+            )
         sizes = [rows // size] * size
-    refuse(
-        len(sizes) != size or sum(sizes) != rows,
-        f"{what} has {rows} rows, and the parts {list(sizes)}: {size} parts that make that are "
-        "needed",
-    )
+    if len(sizes) != size or sum(sizes) != rows:
+        raise BadCallError(
+            f"{what} has {rows} rows, and the parts {list(sizes)}: {size} parts that make that are "
+            "needed"
+        )
     return list(torch.split(tensor.detach(), list(sizes)))
 
 

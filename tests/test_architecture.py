@@ -434,6 +434,36 @@ def test_a_name_of_a_feature_is_found_wherever_it_is(line: str, tmp_path: Path) 
     assert [text for _, text in words_of(file) if of_features().search(text)]
 
 
+def costly_messages(tree: ast.AST) -> Iterator[int]:
+    """Return the lines of calls of ``refuse`` whose message calls something, though it is made in
+    any case."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(ast.Name("refuse"), [_, message, *_]):
+                for part in ast.walk(message):
+                    match part:
+                        case ast.Call(ast.Name("len")):
+                            pass
+                        case ast.Call() | ast.ListComp() | ast.GeneratorExp():
+                            yield part.lineno
+
+
+def test_no_message_that_takes_a_call_is_made_for_what_is_right() -> None:
+    found = {
+        name_of(file): lines
+        for file in modules(*PACKAGES)
+        if (lines := list(costly_messages(ast.parse(file.read_text()))))
+    }
+    assert not found, "write `if bad: raise` there"
+
+
+@pytest.mark.parametrize(
+    "message", ["f'no {name}{did_you_mean(name, known)}'", "f'{[*map(str, known)]}'"]
+)
+def test_a_message_that_takes_a_call_is_found(message: str) -> None:
+    assert list(costly_messages(ast.parse(f"refuse(name not in known, {message})"))) == [1]
+
+
 @pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
 def test_a_module_says_first_what_it_is_for(file: Path) -> None:
     tree = ast.parse(file.read_text())

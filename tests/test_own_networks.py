@@ -582,3 +582,19 @@ def test_parts_that_do_not_reach_each_other_are_refused_by_name() -> None:
         with pytest.raises(InputError, match="no path leads from h0 to h2"):
             net.allgather(size="4KiB")
         assert net.allgather(size="4KiB", hosts=["h1", "h0"], algorithm="multicast").verified
+
+
+def test_for_names_that_are_right_nobody_looks_for_near_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def look(*_: object, **__: object) -> list[str]:
+        raise AssertionError("names were compared, though all are right")
+
+    monkeypatch.setattr("difflib.get_close_matches", look)
+    network = weft.Network()
+    for switch in ("left", "right"):
+        network.switch(switch)
+    network.link("left", "right")
+    for host in range(20):
+        network.link(network.host(f"host{host}"), "left" if host % 2 else "right")
+    assert len(network.topology().hosts) == 20

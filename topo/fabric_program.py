@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from weft.base.cache import PACKAGE
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 
 AGGREGATION_VALUES = 256
 """How many numbers of 32 bits an aggregation packet of the built-in switch carries."""
@@ -36,9 +36,9 @@ def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
 
     Raises `InputError` for a number that the program does not take.
     """
-    refuse(
-        values not in _VALUES,
-        f"{values} values in an aggregation packet: the switch program takes "
-        f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}",
-    )
+    if values not in _VALUES:
+        raise InputError(
+            f"{values} values in an aggregation packet: the switch program takes "
+            f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
+        )
     return {"AGGREGATION_VALUES": str(values)}

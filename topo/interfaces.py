@@ -8,7 +8,7 @@ a host's first interface is ``h0-eth0`` in its own namespace.
 from collections.abc import Callable, Iterator
 from typing import Literal, get_args
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.topo.network import (
     Direction,
     Host,
@@ -68,11 +68,11 @@ as many multicast groups as there are chains, their joins announced once."""
 
 def check_path_mtu(path_mtu: int) -> None:
     """Raise InputError unless InfiniBand has this path MTU, in bytes."""
-    refuse(
-        path_mtu not in PATH_MTUS,
-        f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
-        f"one of {', '.join(map(str, PATH_MTUS))} bytes",
-    )
+    if path_mtu not in PATH_MTUS:
+        raise InputError(
+            f"MTU {path_mtu}: the MTU is the RoCE payload a packet, "
+            f"one of {', '.join(map(str, PATH_MTUS))} bytes"
+        )
 
 
 def check_link_mtu(link_mtu: int, path_mtu: int) -> None:

@@ -455,10 +455,10 @@ def check_link_figures(rate_bps: int, delay_ns: int, queue_bytes: int) -> None:
         rate_bps <= 0,
         f"link rate {rate_bps} bit/s: a rate is above 0, such as 100Mbit",
     )
-    refuse(
-        not 0 <= delay_ns <= MAX_DELAY_NS,
-        f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}",
-    )
+    if not 0 <= delay_ns <= MAX_DELAY_NS:
+        raise InputError(
+            f"link delay {delay_ns} ns: a delay is 0 to {format_duration(MAX_DELAY_NS)}"
+        )
     refuse(
         queue_bytes < 1,
         f"queue bound {queue_bytes} bytes: a port's queue holds at least one packet; "

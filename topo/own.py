@@ -210,7 +210,8 @@ def from_networkx(graph: Any, name: str = "network", **defaults: Figure) -> Topo
         InputError: it is no such graph, or no network.
     """
     lacking = [each for each in ("nodes", "edges", "degree") if not hasattr(graph, each)]
-    refuse(lacking, f"graph {shown(graph)}: give a networkx.Graph")
+    if lacking:
+        raise InputError(f"graph {shown(graph)}: give a networkx.Graph")
     refuse(
         graph.is_directed() or graph.is_multigraph(),
         f"graph {graph}: links have both directions, and two nodes have one at most: give a "
@@ -220,10 +221,8 @@ def from_networkx(graph: Any, name: str = "network", **defaults: Figure) -> Topo
     names: dict[Any, str] = {}
     for node, attributes in graph.nodes(data=True):
         kind = attributes.get("kind", "host" if graph.degree[node] == 1 else "switch")
-        refuse(
-            kind not in ("host", "switch"),
-            f"node {node!r}: kind {shown(kind)} is neither host nor switch",
-        )
+        if kind not in ("host", "switch"):
+            raise InputError(f"node {node!r}: kind {shown(kind)} is neither host nor switch")
         names[node] = f"{kind[0]}{node}" if isinstance(node, int) else str(node)
         if kind == "host":
             network.host(names[node])
@@ -290,6 +289,7 @@ class _Build:
         self._document = document
         self._switches = {name: index for index, name in enumerate(document.switches)}
         self._hosts = {name: rank for rank, name in enumerate(document.hosts)}
+        self._nodes = {**self._hosts, **self._switches}
         self._interfaces: dict[str, list[Interface]] = {name: [] for name in document.hosts}
         self._ports: dict[str, dict[int, str]] = {name: {} for name in document.switches}
         """By switch: which link has each of its ports."""
@@ -340,11 +340,11 @@ class _Build:
         for kind, some in (("hosts", document.hosts), ("switches", document.switches)):
             refuse(not some, f"{kind} are missing: a network has at least one host and one switch")
             for name in some:
-                refuse(
-                    not _NAME.fullmatch(name),
-                    f"{kind}: {shown(name)} is no name: write a letter, and then letters, digits, "
-                    "dots and underscores, 32 at most",
-                )
+                if not _NAME.fullmatch(name):
+                    raise InputError(
+                        f"{kind}: {shown(name)} is no name: write a letter, and then letters, "
+                        "digits, dots and underscores, 32 at most"
+                    )
                 refuse(name in RESERVED_NAMES, f"{kind}: {name!r} is taken: give another name")
         name, times = Counter(names).most_common(1)[0]
         refuse(times > 1, f"{name!r} is there {times} times: every node has a name of its own")
@@ -352,26 +352,21 @@ class _Build:
             len(document.switches) > MAX_SWITCHES,
             f"{len(document.switches)} switches: at most {MAX_SWITCHES} can be told apart",
         )
-        refuse(
-            not document.name or not document.name.isprintable(),
-            f"name {shown(document.name)} is no name",
-        )
+        if not document.name or not document.name.isprintable():
+            raise InputError(f"name {shown(document.name)} is no name")
         for name, program in document.programs.items():
             self._check_node("programs", name, self._switches, "switch")
             refuse(not program, f"programs.{name} is empty: name a P4 file, or leave it out")
 
-    def _check_node(self, place: str, name: str, known: Iterable[str], kind: str) -> None:
-        names = list(known)
-        refuse(
-            name not in names,
-            f"{place}: there is no {kind} {name!r}{did_you_mean(name, names)}",
-        )
+    def _check_node(self, place: str, name: str, known: Mapping[str, int], kind: str) -> None:
+        if name not in known:
+            raise InputError(f"{place}: there is no {kind} {name!r}{did_you_mean(name, known)}")
 
     def _joint(self, index: int, link: LinkDocument) -> _Joint:
         place = f"links[{index}]"
         one, other = link.ends
         for name in link.ends:
-            self._check_node(f"{place}.ends", name, (*self._hosts, *self._switches), "node")
+            self._check_node(f"{place}.ends", name, self._nodes, "node")
         refuse(one == other, f"{place}.ends: {one!r} is linked to itself")
         hosts = [name for name in link.ends if name in self._hosts]
         refuse(
@@ -380,10 +375,10 @@ class _Build:
         )
         place = f"{place} ({one}-{other})"
         for name in ("ip", "mac", "gateway"):
-            refuse(
-                not hosts and getattr(link, name) is not None,
-                f"{place}.{name} {shown(getattr(link, name))}: it is for the link of a host",
-            )
+            if not hosts and getattr(link, name) is not None:
+                raise InputError(
+                    f"{place}.{name} {shown(getattr(link, name))}: it is for the link of a host"
+                )
         rate_bps = self._figure(link, place, "rate", DEFAULT_RATE_BPS)
         delay_ns = self._figure(link, place, "delay", DEFAULT_DELAY_NS)
         queue_bytes = self._figure(link, place, "queue", DEFAULT_QUEUE_BYTES)
@@ -407,11 +402,11 @@ class _Build:
         known: dict[frozenset[str], str] = {}
         for each in joints:
             pair = frozenset(each.ends)
-            refuse(
-                pair in known,
-                f"{each.place}: its ends are linked by {known.get(pair)} already: two nodes have "
-                "one link; raise its rate, or put a switch between",
-            )
+            if pair in known:
+                raise InputError(
+                    f"{each.place}: its ends are linked by {known.get(pair)} already: two nodes "
+                    "have one link; raise its rate, or put a switch between"
+                )
             known[pair] = each.place
         linked = {name for pair in known for name in pair}
         for name in self._hosts:
@@ -501,10 +496,10 @@ class _Build:
             program = switch in self._document.programs
             mac = _mac(each) if each.document.mac is not None else 0x0200 << 32 | int(own.ip)
             other = macs.setdefault(mac, each.place)
-            refuse(
-                other != each.place,
-                f"{each.place}.mac {format_mac(mac)}: {other} has that address already",
-            )
+            if other != each.place:
+                raise InputError(
+                    f"{each.place}.mac {format_mac(mac)}: {other} has that address already"
+                )
             self._interfaces[host].append(
                 Interface(
                     len(self._interfaces[host]) + 1,
@@ -547,10 +542,8 @@ class _Build:
                 gateway = IPv4Address(asked)
             except AddressValueError:
                 raise InputError(f"{place} is no IPv4 address, like 10.0.1.254") from None
-            refuse(
-                not program and int(gateway) in given,
-                f"{place}: {given.get(int(gateway))} has that address",
-            )
+            if not program and int(gateway) in given:
+                raise InputError(f"{place}: {given.get(int(gateway))} has that address")
             refuse(
                 program and gateway not in own.network,
                 f"{place} is not in the subnet {own.network}, so it cannot be found by ARP",
@@ -599,10 +592,10 @@ def _interface_address(joint: _Joint) -> IPv4Interface:
 
 def _mac(joint: _Joint) -> int:
     text = joint.document.mac or ""
-    refuse(
-        not _MAC.fullmatch(text),
-        f"{joint.place}.mac {shown(text)} is no MAC address, like 02:00:00:00:00:07",
-    )
+    if not _MAC.fullmatch(text):
+        raise InputError(
+            f"{joint.place}.mac {shown(text)} is no MAC address, like 02:00:00:00:00:07"
+        )
     mac = int(text.replace(":", ""), 16)
     refuse(
         mac >> 40 & 1 or mac == 0 or mac >> 16 == 0x0600_0000,

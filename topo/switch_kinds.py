@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, get_args
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]
@@ -74,11 +74,9 @@ was too much."""
 
 def check_kind(kind: str) -> SwitchKind:
     """Return the kind of that name; raise InputError if there is none."""
-    refuse(
-        kind not in SWITCH_KINDS,
-        f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}",
-    )
-    return cast(SwitchKind, kind)
+    if kind not in SWITCH_KINDS:
+        raise InputError(f"switch {kind!r}: the kinds of switch are {' and '.join(SWITCH_KINDS)}")
+    return kind
 
 
 def has(kind: str, capability: str) -> bool:

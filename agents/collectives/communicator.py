@@ -115,11 +115,11 @@ class Members:
         self._names: dict[int, str] = {}
         """What `name` has been asked for: posts ask for the same again and again."""
         address = self.members[own]
-        refuse(
-            endpoint.address != address,
-            f"{self.title(own)} has address {ipv4_text(address)}, but its endpoint "
-            f"{ipv4_text(endpoint.address)}",
-        )
+        if endpoint.address != address:
+            raise InputError(
+                f"{self.title(own)} has address {ipv4_text(address)}, but its endpoint "
+                f"{ipv4_text(endpoint.address)}"
+            )
         peers = list(peers)
         chosen = {peer: lane for peer, lane in (lanes or {}).items() if peer in peers}
         self._pairs: dict[int, list[RcQueuePair]] = {
@@ -158,16 +158,14 @@ class Members:
         """
         own = self.title(self.own)
         for peer in self.queue_pairs:
-            refuse(
-                peer not in introductions,
-                f"{own}: {self.title(peer)} said nothing of its queue pair",
-            )
+            if peer not in introductions:
+                raise InputError(f"{own}: {self.title(peer)} said nothing of its queue pair")
             pairs, words = self.pairs_of(peer), introductions[peer]
-            refuse(
-                len(words) != 2 * len(pairs),
-                f"{own} has {len(pairs)} lanes with {self.title(peer)}, which has "
-                f"{len(words) // 2}: both ends need the same number",
-            )
+            if len(words) != 2 * len(pairs):
+                raise InputError(
+                    f"{own} has {len(pairs)} lanes with {self.title(peer)}, which has "
+                    f"{len(words) // 2}: both ends need the same number"
+                )
             for pair, number, initial_psn in zip(pairs, words[::2], words[1::2], strict=True):
                 pair.connect(RemoteQueuePair(self.members[peer], number, initial_psn))
 

@@ -6,7 +6,7 @@ from weft.agents.collectives.algorithm import Algorithm
 from weft.agents.collectives.names import ALGORITHMS, algorithms
 from weft.agents.collectives.requests import Request
 from weft.base.entry_points import blamed
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 
 
 @cache
@@ -14,11 +14,11 @@ def algorithm_of(collective: str, name: str) -> Algorithm:
     """Return the algorithm of a collective. Raises `InputError` where there is none of that
     name."""
     known = algorithms()
-    refuse(
-        name not in known.get(collective, ()),
-        f"{collective} has no algorithm {name!r}: choose from "
-        f"{', '.join(known.get(collective, ('no collective of that name',)))}",
-    )
+    if name not in known.get(collective, ()):
+        raise InputError(
+            f"{collective} has no algorithm {name!r}: choose from "
+            f"{', '.join(known.get(collective, ('no collective of that name',)))}"
+        )
     found: Algorithm = ALGORITHMS.get(name)
     return found
 

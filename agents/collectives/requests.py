@@ -174,15 +174,13 @@ class Request:
 
     def __post_init__(self) -> None:
         known = {**algorithms(), FLOWS: flow_algorithms()}
-        refuse(
-            self.collective not in known,
-            f"collective {self.collective!r}: choose from {', '.join(known)}",
-        )
-        refuse(
-            self.algorithm not in known[self.collective],
-            f"{self.collective} algorithm {self.algorithm!r}: choose from "
-            f"{', '.join(known[self.collective])}",
-        )
+        if self.collective not in known:
+            raise InputError(f"collective {self.collective!r}: choose from {', '.join(known)}")
+        if self.algorithm not in known[self.collective]:
+            raise InputError(
+                f"{self.collective} algorithm {self.algorithm!r}: choose from "
+                f"{', '.join(known[self.collective])}"
+            )
         refuse(
             (self.collective == FLOWS) != (self.flows is not None)
             or (self.flows is not None and self.dtype != "uint8"),
@@ -194,19 +192,19 @@ class Request:
             f"{self.collective}: tensors, and what is computed, are carried by flows that have "
             "places",
         )
-        refuse(
-            self.cutoff not in CUTOFFS, f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}"
-        )
-        refuse(self.op not in REDUCTIONS, f"op {self.op!r}: choose from {', '.join(REDUCTIONS)}")
+        if self.cutoff not in CUTOFFS:
+            raise InputError(f"cutoff {self.cutoff!r}: choose from {', '.join(CUTOFFS)}")
+        if self.op not in REDUCTIONS:
+            raise InputError(f"op {self.op!r}: choose from {', '.join(REDUCTIONS)}")
         refuse(
             self.op.startswith("bitwise") and not is_integer(self.dtype),
             f"op {self.op!r} of {self.dtype}: it is for integers",
         )
         whose = "that of the root" if self.collective == "broadcast" else "of the vector"
-        refuse(
-            isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS),
-            f"counts {self.counts}: {self.collective.title()} has one count, {whose}",
-        )
+        if isinstance(self.counts, tuple) and self.collective in ("broadcast", *VECTORS):
+            raise InputError(
+                f"counts {self.counts}: {self.collective.title()} has one count, {whose}"
+            )
         refuse(
             not is_number(self.dtype),
             f"dtype {self.dtype!r} is no numpy type of numbers, like float32",

@@ -164,7 +164,8 @@ class SymmetricMemory(EndpointAgent):
         """Connect with all peers, given what they say. Raises InputError where one's is lacking."""
         self.members.connect(introductions)
         for peer, state in self._peers.items():
-            refuse(peer not in regions, f"{self.members.title(peer)} said nothing of its memory")
+            if peer not in regions:
+                raise InputError(f"{self.members.title(peer)} said nothing of its memory")
             state.region, state.flags = regions[peer], len(self.flags)
 
     def grow(self, buffer: Bytes, flags: int) -> None:
@@ -201,11 +202,11 @@ class SymmetricMemory(EndpointAgent):
             InputError: that is outside the peer's buffer.
         """
         length = self._state(peer).region[2]
-        refuse(
-            not 0 <= offset <= length - len(data),
-            f"put of {len(data)} bytes at {offset} of {self.members.title(peer)}: its buffer has "
-            f"{length}",
-        )
+        if not 0 <= offset <= length - len(data):
+            raise InputError(
+                f"put of {len(data)} bytes at {offset} of {self.members.title(peer)}: its buffer "
+                f"has {length}"
+            )
         if len(data):
             self._ask(peer, _Put(data, offset))
 

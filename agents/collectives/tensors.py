@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.agents.collectives.pattern import shard_key, words_at_places
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 
 Bytes = npt.NDArray[np.uint8]
 Box = tuple[tuple[int, int], ...]
@@ -142,11 +142,11 @@ def assembled(tile: Tile, item_bytes: int, memories: Sequence[Bytes]) -> Bytes:
     """
     extents = [end - begin for begin, end in tile.box]
     covered = sum(size_of(piece.box) for piece in tile.pieces)
-    refuse(
-        covered != size_of(tile.box),
-        f"the pieces of tensor {tile.tensor} on device {tile.device} have {covered} elements of "
-        f"{size_of(tile.box)}",
-    )
+    if covered != size_of(tile.box):
+        raise InputError(
+            f"the pieces of tensor {tile.tensor} on device {tile.device} have {covered} elements "
+            f"of {size_of(tile.box)}"
+        )
     whole = np.zeros((*extents, item_bytes), np.uint8)
     for piece in tile.pieces:
         bounds = zip(piece.box, tile.box, strict=True)

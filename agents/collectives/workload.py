@@ -31,7 +31,7 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.sum_errors import SumErrors, distances, error_bound, errors_of
 from weft.agents.collectives.sum_orders import sums_of
 from weft.agents.collectives.unicast import Bytes
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 SLICE_BYTES = 1 << 20
 """How much is filled or checked at a time."""
@@ -106,7 +106,8 @@ class Workload:
     def _check_gradients(self) -> None:
         """Raise InputError unless sums of the data are floating-point numbers."""
         request, data = self.request, self._data
-        refuse(data not in DATA, f"data {data!r}: choose from {', '.join(DATA)}")
+        if data not in DATA:
+            raise InputError(f"data {data!r}: choose from {', '.join(DATA)}")
         refuse(
             not (is_float(request.dtype) and request.op in ("sum", "average")),
             f"data {data} of {request.dtype} by op {request.op}: it is for sums and averages of"

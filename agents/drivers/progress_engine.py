@@ -27,7 +27,7 @@ from weft.agents.drivers.compiled_udp import (
     carry_sockets,
 )
 from weft.agents.transport import ChunkSink, ReceiveWorker
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import MachineError
 from weft.base.jit import Words
 
 STRIDE = 4096 + 128
@@ -168,11 +168,10 @@ class SocketSource:
             worker.state_address, self._descriptors, self._groups, self._incoming.address,
             self._messages.headers, self._watched, self._forever, stop,
         )  # fmt: skip
-        refuse(
-            failed,
-            f"receiving multicast on UDP port {UDP_PORT}: {os.strerror(-failed)}",
-            MachineError,
-        )
+        if failed:
+            raise MachineError(
+                f"receiving multicast on UDP port {UDP_PORT}: {os.strerror(-failed)}"
+            )
         return True
 
     def wake_with(self, descriptor: int) -> None:

@@ -24,7 +24,7 @@ from weft.agents.fused.device import Device
 from weft.agents.fused.operator import Operator, Sizes
 from weft.agents.fused.registry import operator_named
 from weft.agents.fused.tasks import compute_ns, in_order
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 Event = tuple[int, int]
 
@@ -103,11 +103,11 @@ def operator_for(
     if way.adds_in_switches and operator_named(name).finishes:
         sizes = replace(sizes, combines=True)
     operator = operator_of(name, sizes, ranks, seed)
-    refuse(
-        operator.most_tiles() > MAX_TASKS,
-        f"operator {name} on {ranks} ranks has {operator.most_tiles()} tiles: at most {MAX_TASKS} "
-        "are valid; choose smaller sizes, or larger tiles (--tile-rows)",
-    )
+    if operator.most_tiles() > MAX_TASKS:
+        raise InputError(
+            f"operator {name} on {ranks} ranks has {operator.most_tiles()} tiles: at most "
+            f"{MAX_TASKS} are valid; choose smaller sizes, or larger tiles (--tile-rows)"
+        )
     return operator
 
 

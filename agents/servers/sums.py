@@ -20,7 +20,7 @@ from weft.agents.servers.compiled_sums import (
     combine,
     combine_halves,
 )
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int32", "int64",
@@ -46,12 +46,13 @@ class ReductionKind:
     def __init__(self, dtype: str, op: str) -> None:
         wanted = dtype_of(dtype)
         names = [name for name in DTYPES if dtype_of(name) == wanted]
-        refuse(
-            not names,
-            f"dtype {dtype!r}: reduction servers combine {', '.join(DTYPES)}; choose one of "
-            "these, or another algorithm",
-        )
-        refuse(op not in OPS, f"op {op!r}: choose from {', '.join(OPS)}")
+        if not names:
+            raise InputError(
+                f"dtype {dtype!r}: reduction servers combine {', '.join(DTYPES)}; choose one of "
+                "these, or another algorithm"
+            )
+        if op not in OPS:
+            raise InputError(f"op {op!r}: choose from {', '.join(OPS)}")
         self.dtype = names[0]
         self.op = op
         self.item_bytes = wanted.itemsize

@@ -55,11 +55,10 @@ def make_job(
 ) -> _Job:  # fmt: skip
     """Return the arrays of a new job of an endpoint. Raises TransportMisuse for values that make
     no sense."""
-    refuse(
-        address >> 28 != 14,
-        f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255",
-        TransportMisuse,
-    )
+    if address >> 28 != 14:
+        raise TransportMisuse(
+            f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255"
+        )
     refuse(not 1 <= epoch < 1 << 32, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}", TransportMisuse)
     refuse(
         not (1 <= slots <= MOST_SLOTS and (not slots & slots - 1)),
@@ -198,11 +197,8 @@ class AggregationQueuePair(Posting):
         count = _items(values, kind, "values")
         mine = count
         if shards is not None:
-            refuse(
-                not (len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count)),
-                f"{count} values are no {ranks} shards of {list(shards)}",
-                TransportMisuse,
-            )
+            if not (len(shards) == ranks and min(shards) >= 0 and (sum(shards) == count)):
+                raise TransportMisuse(f"{count} values are no {ranks} shards of {list(shards)}")
             mine = shards[rank]
         refuse(
             not (_items(result, kind, "result") == mine and result.flags.writeable),
@@ -212,12 +208,11 @@ class AggregationQueuePair(Posting):
         )
         refuse(np.may_share_memory(values, result), "values and result overlap", TransportMisuse)
         adding = set(range(ranks) if contributors is None else contributors)
-        refuse(
-            not adding <= set(range(ranks)) or not (adding or shards is not None),
-            f"contributors {sorted(adding)} of {ranks} ranks: choose from 0 to {ranks - 1}, one at "
-            "least where all ranks get the sums",
-            TransportMisuse,
-        )
+        if not adding <= set(range(ranks)) or not (adding or shards is not None):
+            raise TransportMisuse(
+                f"contributors {sorted(adding)} of {ranks} ranks: choose from 0 to {ranks - 1}, "
+                "one at least where all ranks get the sums"
+            )
         state = at_job.AggregationOperation.zeroed()
         arrays: list[Array] = [values, result]
         size, slots = self._job.state.values, self._job.state.slots

@@ -303,12 +303,11 @@ class Endpoint:
         """Return the local queue pair that `remote` names, for a queue pair of this host. Raises
         TransportMisuse if there is none."""
         index = remote.number - FIRST_LOCAL_NUMBER
-        refuse(
-            remote.address != self.address or not 0 <= index < len(self._locals),
-            f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
-            f"{ipv4_text(self.address)}",
-            TransportMisuse,
-        )
+        if remote.address != self.address or not 0 <= index < len(self._locals):
+            raise TransportMisuse(
+                f"{ipv4_text(remote.address)} (QP {remote.number:#x}) is no local queue pair of "
+                f"{ipv4_text(self.address)}"
+            )
         return self._locals[index]
 
     def named_memory(self, rkey: int, address: int, length: int) -> npt.NDArray[np.uint8] | None:
@@ -324,11 +323,10 @@ class Endpoint:
         self, group_address: int, qkey: int, source_port: int | None = None, tos: int = 0
     ) -> UdQueuePair:
         """Make a new UD queue pair on a multicast group. The driver joins `groups`."""
-        refuse(
-            group_address >> 28 != 14,
-            f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255",
-            TransportMisuse,
-        )
+        if group_address >> 28 != 14:
+            raise TransportMisuse(
+                f"{ipv4_text(group_address)} is no multicast group: 224.0.0.0 to 239.255.255.255"
+            )
         check_word("Q_Key", qkey)
         index, number = self._new_row(at.UD, source_port, tos)
         self.row_of(index).fill(
@@ -371,11 +369,8 @@ class Endpoint:
             address, epoch, slots, values, ranks, rank, self.path_mtu,
             4 * self.options.give_up_ns if silence_ns is None else silence_ns,
         )  # fmt: skip
-        refuse(
-            address in self._jobs,
-            f"{ipv4_text(address)} is the address of another job here",
-            TransportMisuse,
-        )
+        if address in self._jobs:
+            raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")
         index, number = self._new_row(at_job.AGGREGATION, source_port, tos)
         pair = AggregationQueuePair(self, index, number, address, epoch, made)
         row = self.row_of(index)

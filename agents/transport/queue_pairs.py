@@ -131,11 +131,8 @@ class RcQueuePair(Posting):
             f"source ports of a queue pair whose entropy is {entropy}",
             TransportMisuse,
         )
-        refuse(
-            not (ports and all(0 < port < 1 << 16 for port in ports)),
-            f"UDP source ports {list(ports)}: at least one, of 1 to 65535",
-            TransportMisuse,
-        )
+        if not (ports and all(0 < port < 1 << 16 for port in ports)):
+            raise TransportMisuse(f"UDP source ports {list(ports)}: at least one, of 1 to 65535")
         self._ports = np.array(ports, np.int64)
         self._endpoint.row_of(self._index).fill(
             source_port=ports[0], ports=self._ports.ctypes.data, port_count=len(ports), port_at=0

@@ -81,11 +81,10 @@ class ReceiveWorker:
             scratch=self._scratch.ctypes.data,
         )
         for index, (group, qkey) in enumerate(groups):
-            refuse(
-                group >> 28 != 14,
-                f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255",
-                TransportMisuse,
-            )
+            if group >> 28 != 14:
+                raise TransportMisuse(
+                    f"{ipv4_text(group)} is no multicast group: 224.0.0.0 to 239.255.255.255"
+                )
             row = at.Group.at(endpoint.group_table, index)
             row.fill(address=group, qkey=qkey, queue_pair=index)
         if staged:
@@ -116,11 +115,10 @@ class ReceiveWorker:
         TransportMisuse if another sink has that operation, or its chunks do not fit a slot.
         """
         attached = self._sinks[group].get(sink.operation)
-        refuse(
-            attached is not None and attached is not sink,
-            f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already",
-            TransportMisuse,
-        )
+        if attached is not None and attached is not sink:
+            raise TransportMisuse(
+                f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
+            )
         refuse(
             not (not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes),
             f"chunks of {sink.chunk_bytes} bytes do not fit the staging ring's slots of"

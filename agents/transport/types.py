@@ -157,7 +157,8 @@ def check_options(options: TransportOptions) -> None:
     }
     for name, known in choices.items():
         value = getattr(options, name)
-        refuse(value not in known, f"{name} {value!r}: it is {' or '.join(known)}", TransportMisuse)
+        if value not in known:
+            raise TransportMisuse(f"{name} {value!r}: it is {' or '.join(known)}")
     refuse(
         options.reorder_packets < 1,
         f"reorder_packets {options.reorder_packets}: at least 1 is needed",

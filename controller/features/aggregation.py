@@ -244,11 +244,11 @@ def _check_room(names: ProgramNames, job: AggregationJob) -> None:
         known = 0 <= job.number < numbers
     except AddressValueError:
         known = False
-    refuse(
-        not known,
-        f"aggregation job {job.address!r}: a job's address is "
-        f"{IPv4Address(JOB_BASE_ADDRESS)} to {IPv4Address(JOB_BASE_ADDRESS + numbers - 1)}",
-    )
+    if not known:
+        raise InputError(
+            f"aggregation job {job.address!r}: a job's address is "
+            f"{IPv4Address(JOB_BASE_ADDRESS)} to {IPv4Address(JOB_BASE_ADDRESS + numbers - 1)}"
+        )
     refuse(
         job.pool_base < 0 or job.rows.stop > rows,
         f"{job}: {job.slots} slots are {2 * job.slots} rows, from {job.pool_base} on; "

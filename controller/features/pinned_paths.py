@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.flows import WITHIN_LEAF
@@ -143,11 +143,11 @@ def plan_pins(
         for switch, action in actions[way]:
             found.setdefault(switch, []).append(entry(names.name("pinned_path"), match, action))
     for switch, entries in found.items():
-        refuse(
-            len(entries) > names.size("pinned_path"),
-            f"{switch}: {len(entries)} pinned paths, and a switch holds "
-            f"{names.size('pinned_path')}: choose paths by source ports, or fewer flows",
-        )
+        if len(entries) > names.size("pinned_path"):
+            raise InputError(
+                f"{switch}: {len(entries)} pinned paths, and a switch holds "
+                f"{names.size('pinned_path')}: choose paths by source ports, or fewer flows"
+            )
     return found
 
 

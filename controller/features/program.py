@@ -6,7 +6,7 @@ from pathlib import Path
 
 from weft.base import files
 from weft.base.cache import cache_dir
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.features.registry import brought_features
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.topo.fabric_program import AGGREGATION_VALUES, fabric_macros, fabric_program
@@ -45,10 +45,11 @@ def program_options() -> tuple[list[Path], dict[str, str | None]]:
                 f"P4 feature {feature.name!r}: its {what} is {value!r}; let it be an identifier of "
                 "P4: letters, digits and _",
             )
-        refuse(
-            not feature.include.is_file(),
-            f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 source",
-        )
+        if not feature.include.is_file():
+            raise InputError(
+                f"P4 feature {feature.name!r}: {str(feature.include)!r} is no file; name its P4 "
+                "source"
+            )
         lines.append(f'#include "{feature.include.resolve()}"')
     for place in ("ingress", "egress"):
         controls = [(each.name, getattr(each, place)) for each in features if getattr(each, place)]

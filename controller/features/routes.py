@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.entities import (
     Action,
     DefaultAction,
@@ -209,11 +209,11 @@ def _entries(
             for subnet in subnets:
                 group = UPLINK_GROUP + 1 + end.index
                 route(subnet.address, subnet.bits, towards(ports, group))
-    refuse(
-        len(places) > names.size("spray_port"),
-        f"{switch.name}: {len(places)} places to spray over, and a switch holds "
-        f"{names.size('spray_port')}: choose paths ecmp, or a smaller network",
-    )
+    if len(places) > names.size("spray_port"):
+        raise InputError(
+            f"{switch.name}: {len(places)} places to spray over, and a switch holds "
+            f"{names.size('spray_port')}: choose paths ecmp, or a smaller network"
+        )
     _check_routes(names, switch, routes)
     return [*members.values(), *groups.values(), *sprayed.values(), *places, *routes]
 
@@ -259,11 +259,11 @@ def _entries_by_destination(
 def _check_routes(
     names: ProgramNames, switch: Switch, routes: Sequence[Entity], kind: str = ""
 ) -> None:
-    refuse(
-        len(routes) > names.size("ipv4_route"),
-        f"{switch.name}: {len(routes)} routes{kind}, and a switch holds "
-        f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network",
-    )
+    if len(routes) > names.size("ipv4_route"):
+        raise InputError(
+            f"{switch.name}: {len(routes)} routes{kind}, and a switch holds "
+            f"{names.size('ipv4_route')}: choose paths ecmp, or a smaller network"
+        )
 
 
 def _divisors(topology: Topology) -> dict[int, int]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.base.units import listed
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.controller import Controller
@@ -72,11 +72,11 @@ class SwitchAccess:
         if len(found) > 1:
             raise InputError(f"{self.name}: {kind} {name!r} may be {listed(names, 'or')}")
         near = did_you_mean(name, [end for each in names for end in (each, each.split(".")[-1])])
-        refuse(
-            not found,
-            f"{self.name}: the program has no {kind} {name!r}{near}; it has "
-            f"{', '.join(names) or 'none'}",
-        )
+        if not found:
+            raise InputError(
+                f"{self.name}: the program has no {kind} {name!r}{near}; it has "
+                f"{', '.join(names) or 'none'}"
+            )
         return found[0]
 
     def write(self, *updates: Update) -> None:
@@ -108,11 +108,11 @@ class SwitchAccess:
         full = action.preamble.name
         known = {param.name: param for param in action.params}
         for given in params:
-            refuse(
-                given not in known,
-                f"{self.name}: action {full} has no parameter {given!r}"
-                f"{did_you_mean(given, known)}; it has {', '.join(known) or 'none'}",
-            )
+            if given not in known:
+                raise InputError(
+                    f"{self.name}: action {full} has no parameter {given!r}"
+                    f"{did_you_mean(given, known)}; it has {', '.join(known) or 'none'}"
+                )
         if missing := [param for param in known if param not in params]:
             raise InputError(
                 f"{self.name}: action {full} needs {listed(missing, 'and')}, too: write {name!r}, "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.base.arguments import wholes
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.controller.entities import PlannedMulticast
 from weft.controller.handles.access import Count, SwitchAccess
@@ -165,13 +165,13 @@ class GroupsHandle:
         }
 
     def _group(self, group: int, ports: Sequence[int]) -> PlannedMulticast:
-        refuse(
-            isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= MAX_GROUP,
-            f"{self._switch.name}: group {shown(group)}: the numbers are 1 to {MAX_GROUP}",
-        )
+        if isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= MAX_GROUP:
+            raise InputError(
+                f"{self._switch.name}: group {shown(group)}: the numbers are 1 to {MAX_GROUP}"
+            )
         numbers = wholes(f"{self._switch.name}: group {group}: ports", ports, "[1, 2]")
-        refuse(
-            len(set(numbers)) != len(numbers),
-            f"{self._switch.name}: group {group}: ports {shown([*numbers])} has one twice",
-        )
+        if len(set(numbers)) != len(numbers):
+            raise InputError(
+                f"{self._switch.name}: group {group}: ports {shown([*numbers])} has one twice"
+            )
         return PlannedMulticast(group, tuple(sorted(numbers)))

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.base.units import listed
 from weft.controller.handles.access import SwitchAccess
 from weft.controller.handles.table import match_of
@@ -107,11 +107,11 @@ class SwitchNotices:
         name = self._access.name
         known = {field.name: field for field in self._header("packet_out")}
         for given in metadata:
-            refuse(
-                given not in known,
-                f"{name}: packet_out has no field {given!r}{did_you_mean(given, known)}; the "
-                f"program's header has {', '.join(known) or 'none'}",
-            )
+            if given not in known:
+                raise InputError(
+                    f"{name}: packet_out has no field {given!r}{did_you_mean(given, known)}; the "
+                    f"program's header has {', '.join(known) or 'none'}"
+                )
         if missing := [field for field in known if field not in metadata]:
             raise InputError(
                 f"{name}: packet_out needs {listed(missing, 'and')}, too: the program's header "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.base.arguments import whole
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.base.units import listed, shown
 from weft.controller.entities import DefaultAction, entry
 from weft.controller.handles.access import Count, SwitchAccess
@@ -197,19 +197,20 @@ class TableHandle:
         targets = [name for name, given in
                    (("action", action or None), ("member", member), ("group", group))
                    if given is not None]  # fmt: skip
-        refuse(
-            len(targets) != 1,
-            f"{self._where(match)}: {' and '.join(targets) or 'nothing'} is where the entry is to "
-            f"lead: name one action of {', '.join(self.actions)}"
-            + (", or a member or a group" if self._info.implementation_id else ""),
-        )
-        if not action:
-            refuse(
-                not self._info.implementation_id,
-                f"{self._where(match)}: the table has no action profile, so its "
-                "entries lead to actions, not to members or groups",
+        if len(targets) != 1:
+            raise InputError(
+                f"{self._where(match)}: {' and '.join(targets) or 'nothing'} is where the entry is "
+                f"to lead: name one action of {', '.join(self.actions)}"
+                + (", or a member or a group" if self._info.implementation_id else "")
             )
-            refuse(params, f"{self._where(match)}: parameters go with an action, by its name")
+        if not action:
+            if not self._info.implementation_id:
+                raise InputError(
+                    f"{self._where(match)}: the table has no action profile, so its "
+                    "entries lead to actions, not to members or groups"
+                )
+            if params:
+                raise InputError(f"{self._where(match)}: parameters go with an action, by its name")
             target = MemberTarget(member) if member is not None else GroupTarget(group or 0)
             wanted = entry(self.name, keys, target, priority, idle_timeout_ns=idle_ns)
             self._switch.write(Update(kind, wanted))
@@ -228,27 +229,31 @@ class TableHandle:
         return bool(self._info.idle_timeout_behavior == p4info_pb2.Table.NOTIFY_CONTROL)
 
     def _idle_ns(self, seconds: Any, match: Match) -> int:
-        refuse(
+        if (
             isinstance(seconds, bool)
             or not isinstance(seconds, (int, float))
-            or not 0 <= seconds <= MOST_IDLE_S,
-            f"{self._where(match)}: idle_timeout {shown(seconds)}: a number of seconds from 0 to "
-            f"{MOST_IDLE_S:g}",
-        )
-        refuse(
-            seconds and not self._ages,
-            f"{self._where(match)}: idle_timeout {seconds:g} s: entries of this table do not age; "
-            "declare it with support_timeout = true in the program, or leave idle_timeout out",
-        )
+            or not 0 <= seconds <= MOST_IDLE_S
+        ):
+            raise InputError(
+                f"{self._where(match)}: idle_timeout {shown(seconds)}: a number of seconds from 0 "
+                f"to {MOST_IDLE_S:g}"
+            )
+        if seconds and not self._ages:
+            raise InputError(
+                f"{self._where(match)}: idle_timeout {seconds:g} s: entries of this table do not "
+                "age; declare it with support_timeout = true in the program, or leave idle_timeout "
+                "out"
+            )
         idle_ns: int = round(seconds * 1e9)
         return idle_ns
 
     def _check_match(self, match: Any) -> None:
-        refuse(
-            not isinstance(match, Mapping),
-            f"{self._switch.name}, table {self.name}: {shown(match)} does not say what key fields "
-            f"match: give their values by name, like {{{next(iter(self.keys), 'FIELD')!r}: 1}}",
-        )
+        if not isinstance(match, Mapping):
+            raise InputError(
+                f"{self._switch.name}, table {self.name}: {shown(match)} does not say what key "
+                "fields match: give their values by name, like "
+                f"{{{next(iter(self.keys), 'FIELD')!r}: 1}}"
+            )
 
     def _where(self, match: Match) -> str:
         return f"{self._switch.name}, entry {shown(dict(match))} of {self.name}"
@@ -260,13 +265,14 @@ class TableHandle:
             found = [each for each in fields if each == name] or [
                 each for each in fields if each.endswith(f".{name}")
             ]
-            refuse(
-                len(found) != 1,
-                f"{self._switch.name}: table {self.name} has "
-                f"{'several key fields' if found else 'no key field'} {name!r}"
-                f"{did_you_mean(name, fields)}; it has {', '.join(fields) or 'none'}",
-            )
-            refuse(found[0] in given, f"{self._where(match)}: {found[0]} is there twice")
+            if len(found) != 1:
+                raise InputError(
+                    f"{self._switch.name}: table {self.name} has "
+                    f"{'several key fields' if found else 'no key field'} {name!r}"
+                    f"{did_you_mean(name, fields)}; it has {', '.join(fields) or 'none'}"
+                )
+            if found[0] in given:
+                raise InputError(f"{self._where(match)}: {found[0]} is there twice")
             given[found[0]] = value
         exact = [name for name, field in fields.items() if field.match_type == _KINDS.EXACT]
         if missing := [name for name in exact if name not in given]:
@@ -286,16 +292,16 @@ class TableHandle:
             field.match_type in (_KINDS.TERNARY, _KINDS.RANGE, _KINDS.OPTIONAL)
             for field in self._info.match_fields
         )
-        refuse(
-            ranked and priority < 1,
-            f"{self._where(match)}: several entries of this table may match a packet, and the "
-            "greatest priority wins: name one, priority=1 or more",
-        )
-        refuse(
-            not ranked and priority,
-            f"{self._where(match)}: priority {priority}: no two entries of this table can match a "
-            "packet alike, so it takes none; leave it out",
-        )
+        if ranked and priority < 1:
+            raise InputError(
+                f"{self._where(match)}: several entries of this table may match a packet, and the "
+                "greatest priority wins: name one, priority=1 or more"
+            )
+        if not ranked and priority:
+            raise InputError(
+                f"{self._where(match)}: priority {priority}: no two entries of this table can "
+                "match a packet alike, so it takes none; leave it out"
+            )
         return priority
 
     def _action_name(self, number: int) -> str:

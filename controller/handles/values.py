@@ -33,10 +33,10 @@ def read_value(value: Any, width: int, what: str) -> int:
     if number is None:
         example = _EXAMPLES.get(width, "")
         raise InputError(f"{what}: {shown(value)} is no value: write a number{example}")
-    refuse(
-        number < 0 or (width and number >> width),
-        f"{what}: {shown(value)} does not fit {width} bits: 0 to {(1 << width) - 1:#x} do",
-    )
+    if number < 0 or (width and number >> width):
+        raise InputError(
+            f"{what}: {shown(value)} does not fit {width} bits: 0 to {(1 << width) - 1:#x} do"
+        )
     return number
 
 
@@ -93,17 +93,18 @@ def read_key(given: Any, field: Any, what: str) -> Key | None:
     masked = _two(given, "&&&", what) if kind == _KINDS.TERNARY else None
     if masked is not None:
         value, mask = (read_value(each, width, what) for each in masked)
-        refuse(
-            value & ~mask,
-            f"{what}: {shown(given)} has bits outside its mask: write {value & mask:#x}",
-        )
+        if value & ~mask:
+            raise InputError(
+                f"{what}: {shown(given)} has bits outside its mask: write {value & mask:#x}"
+            )
         return Ternary(value, mask) if mask else None
     value, length = _prefix(given, width, what, may_be_pair=kind == _KINDS.LPM)
     mask = ones ^ (ones >> length)
-    refuse(
-        value & ~mask,
-        f"{what}: {shown(given)} has bits behind its prefix of {length}: write {value & mask:#x}",
-    )
+    if value & ~mask:
+        raise InputError(
+            f"{what}: {shown(given)} has bits behind its prefix of {length}: write "
+            f"{value & mask:#x}"
+        )
     if kind == _KINDS.TERNARY:
         return Ternary(value, mask) if mask else None
     return Lpm(value, length) if length else None
@@ -113,7 +114,8 @@ def _two(given: Any, between: str, what: str) -> Sequence[Any] | None:
     """Return the two parts of a pair, or of a text with a word between them; None if it is
     neither."""
     if isinstance(given, tuple):
-        refuse(len(given) != 2, f"{what}: {shown(given)} has {len(given)} parts: 2 are needed")
+        if len(given) != 2:
+            raise InputError(f"{what}: {shown(given)} has {len(given)} parts: 2 are needed")
         return given
     if isinstance(given, str) and between in given:
         return given.split(between, 1)

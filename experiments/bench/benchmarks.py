@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.base import files
-from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 
 NAMES = (
     "balance", "bring-up", "capacity", "compiler", "engines", "progress-engine", "pytorch",
@@ -65,10 +65,8 @@ def check_writable(folder: Path) -> None:
     """Raise InputError, before minutes are spent on measuring, if a folder cannot be made or
     written to; leave nothing behind."""
     place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
-    refuse(
-        not place.is_dir() or not os.access(place, os.W_OK | os.X_OK),
-        f"--out {str(folder)!r} cannot be written: name another folder",
-    )
+    if not place.is_dir() or not os.access(place, os.W_OK | os.X_OK):
+        raise InputError(f"--out {str(folder)!r} cannot be written: name another folder")
 
 
 def write(module: ModuleType, name: str, figures: dict[str, Any], folder: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import time
 from typing import Any
 
 from weft.base.children import last_words, run_tool
-from weft.base.errors import RunError, refuse
+from weft.base.errors import RunError
 from weft.base.progress import Progress
 from weft.experiments.runs.emulated import testbed_of
 from weft.experiments.runs.inputs import program_of
@@ -31,7 +31,8 @@ def measure() -> dict[str, Any]:
     for _ in range(ATTEMPTS):
         started = time.monotonic()
         done = run_tool([sys.executable, "-c", "import numba"])
-        refuse(done.returncode, f"Python does not import numba: {last_words(done)}", RunError)
+        if done.returncode:
+            raise RunError(f"Python does not import numba: {last_words(done)}")
         import_s.append(time.monotonic() - started)
         started = time.monotonic()
         ready_s.append(_bring_up(scenario) - started)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.children import last_words, run_tool
-from weft.base.errors import RunError, refuse
+from weft.base.errors import RunError
 from weft.experiments.bench.timing import quickest_ns
 from weft.switch.compiler import compile_program
 from weft.topo.fabric_program import fabric_program
@@ -38,7 +38,8 @@ def measure() -> dict[str, Any]:
 
 def _run(*command: str) -> None:
     done = run_tool(command)
-    refuse(done.returncode, f"`{' '.join(command)}` failed: {last_words(done)}", RunError)
+    if done.returncode:
+        raise RunError(f"`{' '.join(command)}` failed: {last_words(done)}")
 
 
 def _best(work: Callable[[], object]) -> float:

@@ -266,9 +266,8 @@ def _send(ring: Datagrams) -> None:
             sent = send_many(
                 sender.fileno(), ring.address, first, count, messages.headers, UDP_PORT, False
             )
-            refuse(
-                sent < 0, f"multicast on the loopback interface: {os.strerror(-sent)}", MachineError
-            )
+            if sent < 0:
+                raise MachineError(f"multicast on the loopback interface: {os.strerror(-sent)}")
             first += sent
 
 
@@ -290,7 +289,8 @@ def _in_namespace(
     )
     if done.returncode == 3:
         return [], done.stderr.strip()
-    refuse(done.returncode, f"the benchmark over sockets failed: {last_words(done)}", RunError)
+    if done.returncode:
+        raise RunError(f"the benchmark over sockets failed: {last_words(done)}")
     return msgspec.json.decode(done.stdout, type=list[dict[str, Any]]), ""
 
 

@@ -88,12 +88,11 @@ def _options(way: str) -> Any:
 def _alone(size: list[str]) -> list[float]:
     """Return the losses of one process."""
     done = run_tool([sys.executable, str(SCRIPT), "--parallel", "none", *size])
-    refuse(
-        done.returncode,
-        f"{SCRIPT.name} in one process ended with status {done.returncode}: "
-        f"{done.stderr.strip()[-300:]}; is torch installed (./weft setup --torch)?",
-        MachineError,
-    )
+    if done.returncode:
+        raise MachineError(
+            f"{SCRIPT.name} in one process ended with status {done.returncode}: "
+            f"{done.stderr.strip()[-300:]}; is torch installed (./weft setup --torch)?"
+        )
     lines = (line for line in done.stdout.splitlines() if line.startswith("step"))
     return [float(line.split("loss ")[1].split(",")[0]) for line in lines]
 

@@ -31,7 +31,7 @@ from weft.base.children import (
     python_command,
     run_tool,
 )
-from weft.base.errors import MachineError, RunError, WeftError, refuse
+from weft.base.errors import MachineError, RunError, WeftError
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.entities import Action, Entity, PlannedMember, PlannedMulticast, entry
 from weft.controller.plan import Update
@@ -284,7 +284,8 @@ class Bench:
     def start(self) -> None:
         """Bring everything up."""
         mounted = run_tool(["mount", "-t", "sysfs", "sysfs", "/sys"])
-        refuse(mounted.returncode, f"mount -t sysfs: {last_words(mounted)}", MachineError)
+        if mounted.returncode:
+            raise MachineError(f"mount -t sysfs: {last_words(mounted)}")
         write_sysctls(SYSCTLS)
         run_batch("ip", ["link set dev lo up"])
         self.ceiling()
@@ -335,9 +336,8 @@ class Bench:
         prepared = run_tool(
             python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
         )
-        refuse(
-            prepared.returncode, f"the switch cannot be prepared: {last_words(prepared)}", RunError
-        )
+        if prepared.returncode:
+            raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")
         ports = [{"port": port, "interface": f"B{port}"} for port in range(1, 2 + FANOUT)]
         device = self.weft_process("weft", [self.switch("fabric", 1, ports)])
         self.load_fabric("fabric", "weft", "b", device)

@@ -48,8 +48,10 @@ def measured_apart(module: str, what: str) -> dict[int, float]:
         environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
         what=what,
     )
-    refuse(done.returncode == 3, done.stderr.strip(), MachineError)
-    refuse(done.returncode, f"{what} failed: {last_words(done)}", RunError)
+    if done.returncode == 3:
+        raise MachineError(done.stderr.strip())
+    if done.returncode:
+        raise RunError(f"{what} failed: {last_words(done)}")
     return {int(batch): took_ns for batch, took_ns in json.loads(done.stdout).items()}
 
 
@@ -67,7 +69,8 @@ def ip(*commands: str) -> None:
     """Run commands of ``ip``. Raises ``MachineError``."""
     for command in commands:
         done = run_tool(["ip", *command.split()])
-        refuse(done.returncode, f"ip {command}: {last_words(done)}", MachineError)
+        if done.returncode:
+            raise MachineError(f"ip {command}: {last_words(done)}")
 
 
 def _measure() -> dict[int, float]:

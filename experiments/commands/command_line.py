@@ -247,10 +247,10 @@ def plot(
     from weft.experiments.results.results import Results
 
     results = Results.read(folder)
-    refuse(
-        not results.plots,
-        f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]",
-    )
+    if not results.plots:
+        raise InputError(
+            f"the results in {str(folder)!r} ask for no plots: a scenario file does, with [[plot]]"
+        )
     for file in write_plots(results, folder if folder.is_dir() else folder.parent):
         print(file.resolve())
 

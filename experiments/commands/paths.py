@@ -125,26 +125,28 @@ def _asked(workload: str, given: Mapping[str, Any]) -> Asked:
     if of_flows and workload not in named and Path(workload).suffix not in FILES:
         choose("workload", workload, (*workloads(), *named, *(f"FILE{end}" for end in FILES)))
     words = f"workload {shown(workload)}" if of_flows else workload
-    refuse(
-        of_flows and "size" in given,
-        f"size {shown(given.get('size'))} means nothing for {words}, which has flows of its own; "
-        "leave it out",
-    )
+    if of_flows and "size" in given:
+        raise InputError(
+            f"size {shown(given.get('size'))} means nothing for {words}, which has flows of its "
+            "own; leave it out"
+        )
     rows = {name: OPTIONS[name.replace("_", "-")] for name in given if name not in OWN}
     values = {row.field: row.kind.read(row.name, given[name]) for name, row in rows.items()}
     asked = Asked(FLOWS if of_flows else workload, workload=workload, **values)
     for name, row in rows.items():
-        refuse(
-            values[row.field] != row.default and not asked.heeds(row),
-            f"{row.name} {shown(given[name])} means nothing for {words}: {row.who}; leave it out",
-        )
+        if values[row.field] != row.default and not asked.heeds(row):
+            raise InputError(
+                f"{row.name} {shown(given[name])} means nothing for {words}: {row.who}; leave it "
+                "out"
+            )
         if row.choices:
             choose(row.name, values[row.field], row.choices)
-    refuse(
-        asked.is_own_network,
-        f"topology {asked.topology!r}: loads without packets are those of a Clos; choose "
-        f"{', '.join(TOPOLOGIES)}, or run it in the simulated world (weft run --world simulated)",
-    )
+    if asked.is_own_network:
+        raise InputError(
+            f"topology {asked.topology!r}: loads without packets are those of a Clos; choose "
+            f"{', '.join(TOPOLOGIES)}, or run it in the simulated world (weft run --world "
+            "simulated)"
+        )
     asked = with_shape(asked)
     for row in rows.values():
         if row.field not in COUNTED:
@@ -320,10 +322,8 @@ def write_plot(analysis: Analysis, file: Path) -> None:
     """Draw the loads into an SVG file. Raises `InputError` where it cannot be written."""
     from weft.experiments.plots.link_loads import loads_svg
 
-    refuse(
-        file.suffix != ".svg",
-        f"plot {str(file)!r}: its name ends in .svg",
-    )
+    if file.suffix != ".svg":
+        raise InputError(f"plot {str(file)!r}: its name ends in .svg")
     drawn = loads_svg(analysis.situation.paths, analysis.results, title_of(analysis.asked))
     with files.told_as_input(f"cannot write the plot to {str(file)!r}"):
         files.write_whole(file, drawn)

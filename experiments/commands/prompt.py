@@ -108,11 +108,11 @@ class Prompt(CommandLine):
                 not 0 < packets <= MOST_PACKETS,
                 f"trace {line}: N is 1 to {MOST_PACKETS} packets",
             )
-        refuse(
-            rest and rest[0] not in self.mn and not hasattr(self, f"do_{rest[0]}"),
-            f"trace {line}: there is no command {' '.join(rest[:1])!r} (see help), nor such a node "
-            "(see nodes)",
-        )
+        if rest and rest[0] not in self.mn and not hasattr(self, f"do_{rest[0]}"):
+            raise InputError(
+                f"trace {line}: there is no command {' '.join(rest[:1])!r} (see help), nor such a "
+                "node (see nodes)"
+            )
         world = self._world
         self._say(f"making the traced form of the program of {name} (once for each program) ...")
         world.start_trace(name, packets)
@@ -203,7 +203,8 @@ class Prompt(CommandLine):
 
 def _check(is_right: bool, command: str, usage: str) -> None:
     """Raise InputError, which says what the command is, unless it is written right."""
-    refuse(not is_right, f"{command.strip()}: it is {usage}")
+    if not is_right:
+        raise InputError(f"{command.strip()}: it is {usage}")
 
 
 def _listens(pid: int, port: int) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.experiments.engines.engine import Engine, Need, Workers, check_port, check_versions
 from weft.experiments.engines.local import ONE_THREAD, fitting, restored, serving
 from weft.experiments.runs.identity import version
@@ -48,7 +48,8 @@ class Dask(Engine):
 
     def check(self, where: str) -> None:
         found = _WHERE.fullmatch(where)
-        refuse(found is None, f"--on dask{where}: say one of {', '.join(self.forms)}")
+        if found is None:
+            raise InputError(f"--on dask{where}: say one of {', '.join(self.forms)}")
         if found and found["address"]:
             check_port(f"dask{where}")
         _need("distributed", f"--on dask{where}: Dask", "./weft setup --dask")

@@ -6,7 +6,7 @@ from functools import cache
 
 from weft.base.arguments import text
 from weft.base.entry_points import brought
-from weft.base.errors import did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean
 from weft.experiments.engines.dask import Dask
 from weft.experiments.engines.engine import Engine
 from weft.experiments.engines.local import Local
@@ -44,10 +44,11 @@ def place_of(on: str) -> Place:
     MachineError for an engine that is not installed."""
     on = text("on", on, "'local:8'")
     name = on.replace("+", ":", 1).partition(":")[0]
-    forms = ", ".join(form for engine in engines().values() for form in engine.forms)
-    hint = did_you_mean(name, engines())
-    refuse(name not in engines(), f"--on {on!r}: there is no engine {name!r}{hint}; say {forms}")
-    engine = engines()[name]
+    engine = engines().get(name)
+    if engine is None:
+        forms = ", ".join(form for engine in engines().values() for form in engine.forms)
+        hint = did_you_mean(name, engines())
+        raise InputError(f"--on {on!r}: there is no engine {name!r}{hint}; say {forms}")
     where = on[len(name) :]
     engine.check(where)
     return Place(engine, where)

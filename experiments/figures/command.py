@@ -279,4 +279,5 @@ def check(names: Sequence[str], progress: Progress) -> None:
         for file in stale_pages()
     )
     wrong = [*stale, *moved(names or quick_names(), progress)]
-    refuse(wrong, "figures of the documentation do not hold:\n  " + "\n  ".join(wrong), RunError)
+    if wrong:
+        raise RunError("figures of the documentation do not hold:\n  " + "\n  ".join(wrong))

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import asdict, replace
 
 from weft.base import documents, files
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.results.path_figures import path_figures
 from weft.experiments.results.results import Run, scenario_of
@@ -95,11 +95,11 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the row's value of an option, of ``ranks``, or of ``algorithm``. Raises
         `InputError` for another name."""
         mine = {"algorithm": self.algorithm, **self.options}
-        refuse(
-            option not in mine,
-            f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
-            f"{', '.join(mine)}",
-        )
+        if option not in mine:
+            raise InputError(
+                f"figures of {self.algorithm} are not told apart by {shown(option)}: they are by "
+                f"{', '.join(mine)}"
+            )
         return mine[option]
 
     def is_like(self, wanted: Mapping[str, str]) -> bool:
@@ -131,10 +131,8 @@ class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Read a file that `write` wrote. Raises `InputError`."""
         document = documents.opened(path, MOST_BYTES, f"figures {str(path)!r}")
         known = isinstance(document, dict) and document.pop("schema", None) == SCHEMA
-        refuse(
-            not known or document.pop("schema_version", None) != VERSION,
-            f"{str(path)!r} holds no figures of version {VERSION}: measure anew",
-        )
+        if not known or document.pop("schema_version", None) != VERSION:
+            raise InputError(f"{str(path)!r} holds no figures of version {VERSION}: measure anew")
         return documents.typed(Kept, document, f"figures {str(path)!r} are damaged")
 
 
@@ -242,7 +240,8 @@ def _said(option: str, scenario: Mapping[str, Any]) -> str:
 
 def check_metric(name: str, place: str) -> str:
     """Return a metric's name. Raises `InputError` if there is no such metric."""
-    refuse(name not in METRICS, f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
+    if name not in METRICS:
+        raise InputError(f"{place}: metric {shown(name)} is none of {', '.join(METRICS)}")
     return name
 
 

@@ -89,10 +89,10 @@ class PlotNote:
         """Read a note's text. Raises `InputError`, which shows the text."""
         place = f"plot {shown(text)}"
         name, metric, told = parse_note(place, text, _NEEDED)
-        refuse(
-            check_metric(metric, place) not in LABELS,
-            f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}",
-        )
+        if check_metric(metric, place) not in LABELS:
+            raise InputError(
+                f"{place}: metric {shown(metric)} is for tables; plots have {', '.join(LABELS)}"
+            )
         x, lines, file, title = (told.pop(key) for key in _NEEDED)
         log, bound = told.pop("log", ""), told.pop("bound", "")
         over, under = told.pop("over", ""), told.pop("under", "")
@@ -125,7 +125,8 @@ class PlotNote:
         if self.divides:
             rows = divided(rows, kept, self.over, self.under)
         rows = [row for row in rows if Spread.of(row.values.get(self.metric, []))]
-        refuse(not rows, f"figures of {kept.name}: none of {dict(self.shared)} is to be drawn")
+        if not rows:
+            raise InputError(f"figures of {kept.name}: none of {dict(self.shared)} is to be drawn")
         return rows
 
 
@@ -165,11 +166,11 @@ def lines_of(note: PlotNote, kept: Kept) -> Lines:
     for row in rows:
         line = found.setdefault(tuple(row.value(option) for option in note.lines), {})
         x = positions[row.value(note.x)]
-        refuse(
-            x in line,
-            f"figures of {kept.name}: several are at {note.x} {row.value(note.x)} of a line: "
-            "share an option more, or have more lines",
-        )
+        if x in line:
+            raise InputError(
+                f"figures of {kept.name}: several are at {note.x} {row.value(note.x)} of a line: "
+                "share an option more, or have more lines"
+            )
         line[x] = row
     y_label = LABELS[note.metric][1]
     if note.divides:

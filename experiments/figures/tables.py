@@ -27,7 +27,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import runs_of, shown
 from weft.experiments.figures.kept import (
     COUNTS,
@@ -82,15 +82,11 @@ def parse_note(place: str, text: str, needed: Mapping[str, str]) -> tuple[str, s
     told: dict[str, str] = {}
     for part in parts[1:]:
         key, _, value = part.partition(" ")
-        refuse(
-            not value.strip() or key in told,
-            f"{place}: {shown(part)} is no option with a value, told once",
-        )
+        if not value.strip() or key in told:
+            raise InputError(f"{place}: {shown(part)} is no option with a value, told once")
         told[key] = value.strip()
-    refuse(
-        not needed.keys() <= told.keys(),
-        f"{place}: it does not say what {' and '.join(needed)} are",
-    )
+    if not needed.keys() <= told.keys():
+        raise InputError(f"{place}: it does not say what {' and '.join(needed)} are")
     return name.strip(), parts[0], told
 
 

@@ -7,7 +7,7 @@ from weft.agents.fused.computation import operator_of
 from weft.agents.fused.operator import ITEM_BYTES, Operator, Sizes
 from weft.agents.fused.plan import Plan, Way, operator_for, plan
 from weft.agents.fused.registry import operator_named
-from weft.base.errors import refuse
+from weft.base.errors import InputError
 from weft.experiments.fused.names import (
     COMMUNICATION,
     COMPUTATION,
@@ -32,11 +32,11 @@ def with_defaults(operator: str, asked: Sizes) -> Sizes:
     for each in fields(Sizes):
         value = getattr(asked, each.name)
         if value != each.default:
-            refuse(
-                each.name not in names,
-                f"{each.name.replace('_', '-')} {value} means nothing for operator {operator}: it "
-                f"has {', '.join(names).replace('_', '-')}; leave it out",
-            )
+            if each.name not in names:
+                raise InputError(
+                    f"{each.name.replace('_', '-')} {value} means nothing for operator {operator}: "
+                    f"it has {', '.join(names).replace('_', '-')}; leave it out"
+                )
             chosen[each.name] = value
     return replace(usual, **chosen)
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import listed, shown
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.networks import FILE_ENDING
@@ -64,24 +64,24 @@ def scenario_on(
         shape = shape_of(network)
     scenario = Scenario(collective, **{**shape, **fields})
     for row in OPTIONS.values() if base is not None else ():
-        refuse(
-            row.field in fields and row.of_network(scenario) != row.of_network(base),
-            f"{collective}: {row.name} {shown(fields.get(row.field))} needs another network than "
-            "the one that is up: say it to weft.up, or leave it out",
+        if row.field in fields and row.of_network(scenario) != row.of_network(base):
+            raise InputError(
+                f"{collective}: {row.name} {shown(fields.get(row.field))} needs another network "
+                "than the one that is up: say it to weft.up, or leave it out"
+            )
+    if scenario.dedicated_servers:
+        raise InputError(
+            f"{collective} by {' and '.join(scenario.algorithms)}: its {scenario.servers} servers "
+            "need hosts of their own, and the network has hosts for ranks alone: let ranks' hosts "
+            "serve (server_placement='ranks'), or say which hosts are ranks, and how many of the "
+            "others serve (servers=1, hosts='h0,h1')"
         )
-    refuse(
-        scenario.dedicated_servers,
-        f"{collective} by {' and '.join(scenario.algorithms)}: its {scenario.servers} servers need "
-        "hosts of their own, and the network has hosts for ranks alone: let ranks' hosts serve "
-        "(server_placement='ranks'), or say which hosts are ranks, and how many of the others "
-        "serve (servers=1, hosts='h0,h1')",
-    )
-    refuse(
-        scenario.network() != network,
-        f"network {network.describe()}: it is not as "
-        f"{listed(map('weft.{}'.format, SHAPES), 'or')} makes it; make a network of your own with "
-        "weft.Network",
-    )
+    if scenario.network() != network:
+        raise InputError(
+            f"network {network.describe()}: it is not as "
+            f"{listed(map('weft.{}'.format, SHAPES), 'or')} makes it; make a network of your own "
+            "with weft.Network"
+        )
     return scenario
 
 
@@ -94,11 +94,11 @@ def network_of(network: Any) -> Topology:
         return network.topology()
     if isinstance(network, (str, os.PathLike)) and Path(network).suffix == FILE_ENDING:
         return read_network(Path(network))
-    refuse(
-        not hasattr(network, "edges"),
-        f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or weft.single "
-        "makes, a weft.Network, a network file (NAME.toml), or a graph of networkx",
-    )
+    if not hasattr(network, "edges"):
+        raise InputError(
+            f"network {shown(network)}: give one that weft.leaf_spine, weft.fat_tree or "
+            "weft.single makes, a weft.Network, a network file (NAME.toml), or a graph of networkx"
+        )
     return from_networkx(network)
 
 
@@ -110,11 +110,11 @@ def fields_of(collective: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """
     given = by_key(options, collective)
     for name, value in given.items():
-        refuse(
-            name in RUNS_OF_THEIR_OWN,
-            f"{collective}: {name} {shown(value)} is for experiments of many runs, weft.run: here, "
-            "call this once for each run",
-        )
+        if name in RUNS_OF_THEIR_OWN:
+            raise InputError(
+                f"{collective}: {name} {shown(value)} is for experiments of many runs, weft.run: "
+                "here, call this once for each run"
+            )
     fields = {field_of(name): read_option(name, value) for name, value in given.items()}
     algorithms = fields.get("algorithms", ())
     if len(algorithms) > 1:

@@ -11,7 +11,7 @@ from typing import Any
 
 from weft.base.arguments import seconds, text
 from weft.base.children import how_it_ended
-from weft.base.errors import RunError, refuse
+from weft.base.errors import InputError, RunError, refuse
 
 END_S = 5.0
 """How long a command that is told to end may take before it is killed."""
@@ -33,12 +33,11 @@ class Completed:
     def check(self) -> "Completed":
         """Return this; raise RunError, with what the command said, if its status is not 0."""
         said = (self.errors.strip() or self.output.strip())[-SHOWN_CHARACTERS:]
-        refuse(
-            self.status,
-            f"{self.host}: {shlex.join(self.command)!r} {how_it_ended(self.status)}"
-            + (f": {said}" if said else " and said nothing"),
-            RunError,
-        )
+        if self.status:
+            raise RunError(
+                f"{self.host}: {shlex.join(self.command)!r} {how_it_ended(self.status)}"
+                + (f": {said}" if said else " and said nothing")
+            )
         return self
 
 
@@ -52,7 +51,10 @@ def words_of(command: tuple[object, ...]) -> list[str]:
         words, why = [], f": {error}"
     else:
         why = ""
-    refuse(not words, f"command {str(first)!r} has no words{why}: write one like 'ping -c 1', ip")
+    if not words:
+        raise InputError(
+            f"command {str(first)!r} has no words{why}: write one like 'ping -c 1', ip"
+        )
     return [*words, *map(str, others)]
 
 

@@ -255,12 +255,12 @@ class Net:
     def __getitem__(self, name: str) -> Any:
         """Return the `HostHandle` or `SwitchHandle` of a name."""
         known = [*self.topology.nodes]
-        refuse(
-            name not in known,
-            f"node {name!r}: there is none in {self.topology.describe()}"
-            f"{did_you_mean(str(name), known)}; there are {', '.join(known[:12])}"
-            f"{' and others' if len(known) > 12 else ''}",
-        )
+        if name not in known:
+            raise InputError(
+                f"node {name!r}: there is none in {self.topology.describe()}"
+                f"{did_you_mean(str(name), known)}; there are {', '.join(known[:12])}"
+                f"{' and others' if len(known) > 12 else ''}"
+            )
         node = self.topology.nodes[name]
         return self.host(name) if isinstance(node, Host) else self.switch(name)
 
@@ -609,11 +609,11 @@ class LinkHandle:
         own. Links between switches can do that, with the built-in switch."""
         rate_bps, most = parse_rate(rate), self._link.rate_bps
         least = min(RATES_BPS[0], most)
-        refuse(
-            not least <= rate_bps <= most,
-            f"link {self.name}: rate {shown(rate)} is out of range: from {format_rate(least)} to "
-            f"the link's own, {format_rate(most)}; fail() lets it carry nothing",
-        )
+        if not least <= rate_bps <= most:
+            raise InputError(
+                f"link {self.name}: rate {shown(rate)} is out of range: from {format_rate(least)} "
+                f"to the link's own, {format_rate(most)}; fail() lets it carry nothing"
+            )
         switches = {switch.name for switch in self._net.topology.switches}
         refuse(
             not set(self.ends) <= switches,

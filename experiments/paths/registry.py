@@ -49,15 +49,15 @@ def _checked(scheme: PathScheme, name: str) -> PathScheme:
     nothing."""
     for field, known in _CHOICES.items():
         value = getattr(scheme, field)
-        refuse(
-            value not in known,
-            f"paths {name!r}: {field} of {type(scheme).__name__} is {value!r}; it is one of "
-            f"{', '.join(map(repr, known))}",
-        )
+        if value not in known:
+            raise InputError(
+                f"paths {name!r}: {field} of {type(scheme).__name__} is {value!r}; it is one of "
+                f"{', '.join(map(repr, known))}"
+            )
     lanes = scheme.lanes
-    refuse(
-        type(lanes) is not int or not 1 <= lanes <= MAX_LANES,
-        f"paths {name!r}: lanes of {type(scheme).__name__} is {lanes!r}; it is a whole number from "
-        f"1 to {MAX_LANES}",
-    )
+    if type(lanes) is not int or not 1 <= lanes <= MAX_LANES:
+        raise InputError(
+            f"paths {name!r}: lanes of {type(scheme).__name__} is {lanes!r}; it is a whole number "
+            f"from 1 to {MAX_LANES}"
+        )
     return scheme

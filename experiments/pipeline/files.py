@@ -55,10 +55,8 @@ def parse_schedule(text: str, name: str = "given") -> Schedule:
 
 def _schedule(document: object, what: str, name: str) -> Schedule:
     given = typed(_Document, document, f"{what} cannot be read")
-    refuse(
-        not given.name.isprintable(),
-        f"{what}: name {shown(given.name)}: give one of printable characters",
-    )
+    if not given.name.isprintable():
+        raise InputError(f"{what}: name {shown(given.name)}: give one of printable characters")
     actions = tuple(
         tuple(_action(word, f"{what}: stage {stage}") for word in line.split())
         for stage, line in enumerate(given.actions)

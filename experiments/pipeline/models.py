@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from math import ceil, prod
 
-from weft.base.errors import did_you_mean, refuse
+from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import listed, shown
 from weft.experiments.pipeline.timing import Times
 
@@ -126,11 +126,11 @@ class Model:
         refuse(virtual_stages < 1, f"model {self.name}: {virtual_stages} stages: give 1 or more")
         if self.even:
             blocks = len(self.layers) - 2
-            refuse(
-                blocks % virtual_stages,
-                f"model {self.name}: its {blocks} blocks do not make {virtual_stages} stages of "
-                f"the same size: choose stages x chunks among {_divisors(blocks)}",
-            )
+            if blocks % virtual_stages:
+                raise InputError(
+                    f"model {self.name}: its {blocks} blocks do not make {virtual_stages} stages "
+                    f"of the same size: choose stages x chunks among {_divisors(blocks)}"
+                )
             each = blocks // virtual_stages
             inner = [1 + each * stage for stage in range(1, virtual_stages)]
             return _ranges([0, *inner, blocks + 2])
@@ -401,11 +401,11 @@ U-Transformers are cut, which the benchmarks leave to a search on profiles of th
 
 def model_of(name: str) -> Model:
     """Return a model by its name. Raises InputError for an unknown one."""
-    refuse(
-        name not in MODELS,
-        f"model {shown(name)} is unknown{did_you_mean(name, MODELS)}: choose "
-        f"{listed(MODELS, 'or')}",
-    )
+    if name not in MODELS:
+        raise InputError(
+            f"model {shown(name)} is unknown{did_you_mean(name, MODELS)}: choose "
+            f"{listed(MODELS, 'or')}"
+        )
     return MODELS[name]
 
 

@@ -242,11 +242,11 @@ def make(
     Raises:
         InputError: there is no such schedule, or it cannot be had for these numbers.
     """
-    refuse(
-        name not in SCHEDULES,
-        f"schedule {shown(name)} is unknown{did_you_mean(name, SCHEDULES)}: choose "
-        f"{listed(SCHEDULES, 'or')}, or name a file",
-    )
+    if name not in SCHEDULES:
+        raise InputError(
+            f"schedule {shown(name)} is unknown{did_you_mean(name, SCHEDULES)}: choose "
+            f"{listed(SCHEDULES, 'or')}, or name a file"
+        )
     what = f"schedule {name!r}"
     _check_numbers(what, stages, microbatches, chunks)
     if name == INTERLEAVED:
@@ -304,25 +304,25 @@ def _check_complete(schedule: Schedule) -> list[dict[Action, int]]:
     for stage, actions in enumerate(schedule.actions):
         places: dict[Action, int] = {}
         for place, action in enumerate(actions):
-            refuse(
-                action not in valid,
-                f"{schedule.what}: stage {stage} has {action}: microbatches are 0 to "
-                f"{schedule.microbatches - 1}, chunks 0 to {schedule.chunks - 1}, kinds "
-                f"{listed(kinds, 'and')}",
-            )
+            if action not in valid:
+                raise InputError(
+                    f"{schedule.what}: stage {stage} has {action}: microbatches are 0 to "
+                    f"{schedule.microbatches - 1}, chunks 0 to {schedule.chunks - 1}, kinds "
+                    f"{listed(kinds, 'and')}"
+                )
             refuse(
                 action in places,
                 f"{schedule.what}: stage {stage} has {action} twice: leave one of them out",
             )
             places[action] = place
         missing = [str(action) for action in whole if action not in places]
-        refuse(
-            missing,
-            f"{schedule.what}: stage {stage} lacks {', '.join(missing[:5])}"
-            f"{f' and {len(missing) - 5} more' if len(missing) > 5 else ''}: each stage has one of "
-            f"{listed(kinds, 'and')} for each of {schedule.microbatches} microbatches"
-            f"{f' and {schedule.chunks} chunks' if schedule.chunks > 1 else ''}",
-        )
+        if missing:
+            more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+            raise InputError(
+                f"{schedule.what}: stage {stage} lacks {', '.join(missing[:5])}{more}: "
+                f"each stage has one of {listed(kinds, 'and')} for each of {schedule.microbatches} "
+                f"microbatches{f' and {schedule.chunks} chunks' if schedule.chunks > 1 else ''}"
+            )
         order.append(places)
     return order
 

@@ -78,18 +78,19 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
         choose("tier", self.tier, TIERS)
         choose("log", self.log, LOGS)
         if self.kind == "lines":
-            refuse(not self.y, f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
+            if not self.y:
+                raise InputError(f"y is missing: say what is plotted, one of {', '.join(METRICS)}")
             choose("y", self.y, METRICS)
         refuse(
             self.kind in ("lines", "phases") and not self.x,
             "x is missing: name a swept option, or ranks",
         )
         self._no(*MEANINGLESS.get(self.kind, ("x", "log", "y")))
-        refuse(
-            self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all",
-            f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
-            "for kind = 'heatmap'",
-        )
+        if self.y not in OF_BYTES and self.kind != "heatmap" and self.tier != "all":
+            raise InputError(
+                f"tier {self.tier!r} means nothing here: it is for y = {', '.join(OF_BYTES)}, and "
+                "for kind = 'heatmap'"
+            )
         if self.y == "bytes-ratio":
             for name in ("numerator", "denominator"):
                 refuse(
@@ -108,11 +109,11 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
         if not self.name:
             parts = (self.y or self.kind, "" if self.tier == "all" else self.tier, self.x)
             self.name = "-".join(filter(None, parts))
-        refuse(
-            not _NAME.fullmatch(self.name),
-            f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
-            "- and _",
-        )
+        if not _NAME.fullmatch(self.name):
+            raise InputError(
+                f"name {shown(self.name)} is no name for a file: write at most 64 letters, digits, "
+                "- and _"
+            )
         self.where = by_key(self.where, "where")
         for option, values in self.where.items():
             refuse(not values, f"where.{option} is an empty list: no run is like that")
@@ -130,11 +131,11 @@ class PlotSpec(msgspec.Struct, forbid_unknown_fields=True):
     def check(self, swept: Collection[str], algorithms: Collection[str]) -> None:
         """Raise InputError for an axis that is not swept, or an algorithm that does not run."""
         known = (*sorted(swept), "ranks")
-        refuse(
-            self.x in OPTIONS and self.x not in swept and self.x != "algorithm",
-            f"x {self.x!r} is not swept: give it values under [sweep], or choose from "
-            f"{', '.join(known)}",
-        )
+        if self.x in OPTIONS and self.x not in swept and self.x != "algorithm":
+            raise InputError(
+                f"x {self.x!r} is not swept: give it values under [sweep], or choose from "
+                f"{', '.join(known)}"
+            )
         if self.x:
             choose("x", self.x, known)
         for name in ("numerator", "denominator"):
@@ -172,10 +173,8 @@ def read_plots(
     plots: list[PlotSpec] = []
     for index, table in enumerate(tables if many else [tables]):
         place = f"plot {index + 1}" if many else "plot"
-        refuse(
-            not isinstance(table, Mapping),
-            f"{place} is {shown(table)}, not a table: write [plot] or [[plot]]",
-        )
+        if not isinstance(table, Mapping):
+            raise InputError(f"{place} is {shown(table)}, not a table: write [plot] or [[plot]]")
         try:
             plot = PlotSpec.read(table)
             plot.check(swept, algorithms)
@@ -197,10 +196,8 @@ def check_names(plots: Sequence[PlotSpec]) -> None:
 
 
 def _where(value: Any) -> dict[str, list[Any]]:
-    refuse(
-        not isinstance(value, Mapping),
-        f"where {shown(value)} is not a table: write {{ world = 'simulated' }}",
-    )
+    if not isinstance(value, Mapping):
+        raise InputError(f"where {shown(value)} is not a table: write {{ world = 'simulated' }}")
     return {
         name: list(values) if isinstance(values, list) else [values]
         for name, values in by_key(value, "where").items()

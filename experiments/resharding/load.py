@@ -32,12 +32,12 @@ def case_of(options: ReshardingOptions) -> Resharding:
     """
     wanted = _own(options) if options.source else _of_case(options, _case(options))
     for tensor in wanted.tensors:
-        refuse(
-            tensor.size_bytes > MOST_BYTES,
-            f"shape {','.join(map(str, tensor.shape))} of {tensor.dtype} is "
-            f"{format_size(tensor.size_bytes)}: at most {format_size(MOST_BYTES)} are valid; "
-            "choose a smaller tensor",
-        )
+        if tensor.size_bytes > MOST_BYTES:
+            raise InputError(
+                f"shape {','.join(map(str, tensor.shape))} of {tensor.dtype} is "
+                f"{format_size(tensor.size_bytes)}: at most {format_size(MOST_BYTES)} are valid; "
+                "choose a smaller tensor"
+            )
     most = max(*wanted.source.hosts, *wanted.destination.hosts) + 1
     refuse(
         most > len(options.hosts),
@@ -49,11 +49,11 @@ def case_of(options: ReshardingOptions) -> Resharding:
 
 def _case(options: ReshardingOptions) -> Case:
     shapes = _shapes(options.shape) if options.shape else []
-    refuse(
-        len(shapes) > 1,
-        f"shape {shown(options.shape)} is of {len(shapes)} tensors, and a case has one: give one "
-        "shape, or meshes of your own (--source, --destination)",
-    )
+    if len(shapes) > 1:
+        raise InputError(
+            f"shape {shown(options.shape)} is of {len(shapes)} tensors, and a case has one: give "
+            "one shape, or meshes of your own (--source, --destination)"
+        )
     if options.case is not None:
         known = case(options.case, full=options.full)
         return replace(known, shape=shapes[0]) if shapes else known
@@ -80,12 +80,12 @@ def _own(options: ReshardingOptions) -> Resharding:
     behind = max(source.hosts) + 1
     destination, specs = _mesh("destination", options.destination, options.hosts, behind)
     for name, found in (("source", source_specs), ("destination", specs)):
-        refuse(
-            len(found) != len(shapes),
-            f"{name} {shown(getattr(options, name))} shards {len(found)} tensors, and shape "
-            f"{shown(options.shape)} is of {len(shapes)}: give one for each, with semicolons "
-            "between",
-        )
+        if len(found) != len(shapes):
+            raise InputError(
+                f"{name} {shown(getattr(options, name))} shards {len(found)} tensors, and shape "
+                f"{shown(options.shape)} is of {len(shapes)}: give one for each, with semicolons "
+                "between"
+            )
     dtypes = _dtypes(
         options.dtype, len(shapes), f"shape {shown(options.shape)} is of {len(shapes)}"
     )
@@ -96,11 +96,11 @@ def _own(options: ReshardingOptions) -> Resharding:
 def _dtypes(text: str, tensors: int, why: str) -> list[str]:
     """Return the type of each tensor; one type alone is that of all."""
     dtypes = [each.strip() for each in text.split(";")]
-    refuse(
-        len(dtypes) not in (1, tensors),
-        f"dtype {shown(text)} is of {len(dtypes)} tensors, and {why}: give one for all, or one for "
-        "each, with semicolons between",
-    )
+    if len(dtypes) not in (1, tensors):
+        raise InputError(
+            f"dtype {shown(text)} is of {len(dtypes)} tensors, and {why}: give one for all, or one "
+            "for each, with semicolons between"
+        )
     return dtypes if len(dtypes) == tensors else dtypes * tensors
 
 
@@ -113,11 +113,11 @@ def _shapes(text: str) -> list[tuple[int, ...]]:
     shapes = []
     for each in text.split(";"):
         sizes = each.split(",")
-        refuse(
-            not all(_is_count(size) and int(size) > 0 for size in sizes),
-            f"shape {shown(text)} is none: write sizes of dimensions, 1 at least, with commas, "
-            "like 3072,1024,170",
-        )
+        if not all(_is_count(size) and int(size) > 0 for size in sizes):
+            raise InputError(
+                f"shape {shown(text)} is none: write sizes of dimensions, 1 at least, with commas, "
+                "like 3072,1024,170"
+            )
         shapes.append(tuple(map(int, sizes)))
     return shapes
 
@@ -141,20 +141,21 @@ def _mesh(name: str, text: str, known: tuple[str, ...], first: int) -> tuple[Mes
 def _hosts(name: str, text: str, hosts: str, known: tuple[str, ...], first: int) -> tuple[int, ...]:
     if _is_count(hosts):
         count = int(hosts)
-        refuse(not count, f"{name} {shown(text)}: a mesh has one host at least")
-        refuse(
-            count > len(known),
-            f"{name} {shown(text)}: a mesh of {count} hosts, and the network has {len(known)} "
-            "ranks; choose a larger network, or a smaller mesh",
-        )
+        if not count:
+            raise InputError(f"{name} {shown(text)}: a mesh has one host at least")
+        if count > len(known):
+            raise InputError(
+                f"{name} {shown(text)}: a mesh of {count} hosts, and the network has {len(known)} "
+                "ranks; choose a larger network, or a smaller mesh"
+            )
         return tuple(range(first, first + count))
     numbers = []
     for host in hosts.split(","):
-        refuse(
-            host.strip() not in known,
-            f"{name} {shown(text)}: {shown(host.strip())} is the host of no rank; these are "
-            f"{', '.join(known[:16])}",
-        )
+        if host.strip() not in known:
+            raise InputError(
+                f"{name} {shown(text)}: {shown(host.strip())} is the host of no rank; these are "
+                f"{', '.join(known[:16])}"
+            )
         numbers.append(known.index(host.strip()))
     return tuple(numbers)
 
@@ -222,13 +223,12 @@ def check_memory(options: ReshardingOptions, available_bytes: int | None) -> int
         available_bytes: the memory that there is; None: it is not known.
     """
     needed = 2 * tile_bytes(options)
-    refuse(
-        available_bytes is not None and needed > available_bytes,
-        f"reshard: the tiles of all devices are {format_size(needed // 2)}, and up to twice as "
-        f"much memory is needed, {format_size(needed)}; {format_size(available_bytes or 0)} are "
-        "free: choose a smaller shape, or leave --full out",
-        MachineError,
-    )
+    if available_bytes is not None and needed > available_bytes:
+        raise MachineError(
+            f"reshard: the tiles of all devices are {format_size(needed // 2)}, and up to twice as "
+            f"much memory is needed, {format_size(needed)}; {format_size(available_bytes or 0)} "
+            "are free: choose a smaller shape, or leave --full out"
+        )
     return needed
 
 

@@ -6,7 +6,7 @@ from math import prod
 from typing import NamedTuple
 
 from weft.base.arguments import texts, whole, wholes
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 MOST_DEVICES = 1 << 16
 """The most devices of a mesh."""
@@ -50,12 +50,13 @@ class Mesh:
             object.__setattr__(self, field, value)
         refuse(not self.hosts, "a mesh without hosts: it has one at least")
         twice = next((host for host in self.hosts if self.hosts.count(host) > 1), None)
-        refuse(
-            twice is not None,
-            f"a mesh has host {twice} twice (of {', '.join(map(str, self.hosts))}): name each "
-            "host once",
-        )
-        refuse(min(self.hosts) < 0, f"a mesh has host {min(self.hosts)}: hosts count from 0")
+        if twice is not None:
+            raise InputError(
+                f"a mesh has host {twice} twice (of {', '.join(map(str, self.hosts))}): name each "
+                "host once"
+            )
+        if min(self.hosts) < 0:
+            raise InputError(f"a mesh has host {min(self.hosts)}: hosts count from 0")
         refuse(
             self.devices < 1,
             f"a mesh with {self.devices} devices a host: 1 at least is valid",
@@ -67,17 +68,17 @@ class Mesh:
         )
         if not self.shape:
             object.__setattr__(self, "shape", (len(self.hosts), self.devices))
-        refuse(
-            min(self.shape) < 1 or prod(self.shape) != self.size,
-            f"a mesh of shape {'x'.join(map(str, self.shape))} on {len(self.hosts)} hosts with "
-            f"{self.devices} devices each, which are {self.size}: choose sizes whose product is "
-            "that",
-        )
-        refuse(
-            bool(self.names) and not len({*self.names}) == len(self.names) == len(self.shape),
-            f"a mesh of {len(self.shape)} dimensions with the names {', '.join(self.names)}: give "
-            "each dimension a name of its own",
-        )
+        if min(self.shape) < 1 or prod(self.shape) != self.size:
+            raise InputError(
+                f"a mesh of shape {'x'.join(map(str, self.shape))} on {len(self.hosts)} hosts with "
+                f"{self.devices} devices each, which are {self.size}: choose sizes whose product "
+                "is that"
+            )
+        if bool(self.names) and not len({*self.names}) == len(self.names) == len(self.shape):
+            raise InputError(
+                f"a mesh of {len(self.shape)} dimensions with the names {', '.join(self.names)}: "
+                "give each dimension a name of its own"
+            )
 
     @property
     def size(self) -> int:

@@ -45,15 +45,13 @@ class Tensor:
             text(f"{name} of a tensor", getattr(self, name), "'S0RR' or 'Shard(0),Replicate()'")
         if isinstance(self.dtype, (type, np.dtype)):
             object.__setattr__(self, "dtype", _name_of(self.dtype))
-        refuse(
-            not self.shape or min(self.shape) < 1,
-            f"shape {shown(self.shape)}: a tensor has dimensions of 1 at least",
-        )
-        refuse(
-            not _is_element(self.dtype),
-            f"dtype {shown(self.dtype)} is no type of numbers: choose one of numpy's, like int32 "
-            "or float16, or bfloat16",
-        )
+        if not self.shape or min(self.shape) < 1:
+            raise InputError(f"shape {shown(self.shape)}: a tensor has dimensions of 1 at least")
+        if not _is_element(self.dtype):
+            raise InputError(
+                f"dtype {shown(self.dtype)} is no type of numbers: choose one of numpy's, like "
+                "int32 or float16, or bfloat16"
+            )
 
     @property
     def item_bytes(self) -> int:
@@ -214,10 +212,10 @@ def plan_resharding(
             for the exact solver, or an argument is of another type.
     """
     for name, mesh in (("source", source), ("destination", destination)):
-        refuse(
-            not isinstance(mesh, Mesh),
-            f"{name} {shown(mesh)} is no mesh: give one, like weft.Mesh((0, 1), 4)",
-        )
+        if not isinstance(mesh, Mesh):
+            raise InputError(
+                f"{name} {shown(mesh)} is no mesh: give one, like weft.Mesh((0, 1), 4)"
+            )
     example = "[weft.Tensor((1024, 512), 'int32', 'S0R', 'RS0')]"
     tensors = items("tensors", tensors, "tensors", example)
     for each in tensors:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from weft.agents.collectives.tensors import Box
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.resharding.meshes import Mesh
 
@@ -65,28 +65,29 @@ def spec_of(text: str, mesh: Mesh, shape: Sequence[int]) -> Spec:
 
 def _of_alpa(text: str, mesh: Mesh, shape: Sequence[int]) -> Spec:
     letters = _LETTER.findall(text)
-    refuse(
-        len(mesh.shape) != 2,
-        f"sharding {shown(text)} is Alpa's, for meshes of two dimensions, and the mesh is "
-        f"{mesh.describe()}: name a placement for each of its dimensions, like "
-        "Shard(0),Replicate()",
-    )
-    refuse(
-        len(letters) != len(shape),
-        f"sharding {shown(text)} is for tensors of {len(letters)} dimensions, and the shape "
-        f"{', '.join(map(str, shape))} has {len(shape)}: write one R or S for each",
-    )
+    if len(mesh.shape) != 2:
+        raise InputError(
+            f"sharding {shown(text)} is Alpa's, for meshes of two dimensions, and the mesh is "
+            f"{mesh.describe()}: name a placement for each of its dimensions, like "
+            "Shard(0),Replicate()"
+        )
+    if len(letters) != len(shape):
+        raise InputError(
+            f"sharding {shown(text)} is for tensors of {len(letters)} dimensions, and the shape "
+            f"{', '.join(map(str, shape))} has {len(shape)}: write one R or S for each"
+        )
     axes = tuple(tuple(map(int, letter[1:])) for letter in letters)
     used = [axis for each in axes for axis in each]
     for axis in used:
-        refuse(
-            axis > 1,
-            f"sharding {shown(text)} is over axis {axis} of the mesh, which has 0 and 1",
-        )
-        refuse(
-            used.count(axis) > 1,
-            f"sharding {shown(text)} is over axis {axis} of the mesh twice: once at most is valid",
-        )
+        if axis > 1:
+            raise InputError(
+                f"sharding {shown(text)} is over axis {axis} of the mesh, which has 0 and 1"
+            )
+        if used.count(axis) > 1:
+            raise InputError(
+                f"sharding {shown(text)} is over axis {axis} of the mesh twice: once at most is "
+                "valid"
+            )
     return Spec(axes)
 
 
@@ -101,22 +102,22 @@ def spec_of_placements(placements: Sequence[Any], mesh: Mesh, shape: Sequence[in
         InputError: one makes no sense, or they do not fit the mesh or the tensor's shape.
     """
     said = ",".join(map(str, placements))
-    refuse(
-        len(placements) != len(mesh.shape),
-        f"sharding {shown(said)} has {len(placements)} placements, and the mesh is "
-        f"{mesh.describe()}: write one for each of its dimensions, like Shard(0),Replicate(), or "
-        "Alpa's form, like S0RR",
-    )
+    if len(placements) != len(mesh.shape):
+        raise InputError(
+            f"sharding {shown(said)} has {len(placements)} placements, and the mesh is "
+            f"{mesh.describe()}: write one for each of its dimensions, like Shard(0),Replicate(), "
+            "or Alpa's form, like S0RR"
+        )
     axes: list[tuple[int, ...]] = [() for _ in shape]
     for axis, placement in enumerate(placements):
         dimension = _sharded(placement, said)
         if dimension is None:
             continue
-        refuse(
-            not -len(shape) <= dimension < len(shape),
-            f"sharding {shown(said)} cuts dimension {dimension} of a tensor that has "
-            f"{len(shape)}: choose {-len(shape)} to {len(shape) - 1}",
-        )
+        if not -len(shape) <= dimension < len(shape):
+            raise InputError(
+                f"sharding {shown(said)} cuts dimension {dimension} of a tensor that has "
+                f"{len(shape)}: choose {-len(shape)} to {len(shape) - 1}"
+            )
         axes[dimension] += (axis,)
     return Spec(tuple(axes))
 

@@ -396,11 +396,11 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
         Raises `InputError` for one of another schema or version, and for a damaged one.
         """
         kind, version = document.get("schema"), document.get("schema_version")
-        refuse(
-            kind != SCHEMA or version != SCHEMA_VERSION,
-            f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
-            f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}",
-        )
+        if kind != SCHEMA or version != SCHEMA_VERSION:
+            raise InputError(
+                f"this is {shown(kind)} version {shown(version)}, not a results document: a file "
+                f"that 'weft run' wrote has schema {SCHEMA!r} version {SCHEMA_VERSION}"
+            )
         try:
             kept = {key: value for key, value in document.items() if key not in _DERIVED}
             results = documents.read(Results, kept)
@@ -427,7 +427,8 @@ class Results(msgspec.Struct, forbid_unknown_fields=True):
                 f"--resume {path}'"
             )
         document = documents.opened(file, MOST_BYTES, f"results {str(file)!r}", hint=hint)
-        refuse(not isinstance(document, dict), f"results {str(file)!r} are not a results document")
+        if not isinstance(document, dict):
+            raise InputError(f"results {str(file)!r} are not a results document")
         return Results.from_dict(document)
 
 
@@ -506,11 +507,11 @@ def _check(run: Run, place: str) -> None:
     for tier in LINK_TIERS:
         refuse(tier not in run.tiers, f"{place}.tiers.{tier} is missing")
     for index, link in enumerate(run.links):
-        refuse(
-            link.tier not in LINK_TIERS,
-            f"{place}.links[{index}].tier is {shown(link.tier)}, not one of "
-            f"{', '.join(LINK_TIERS)}",
-        )
+        if link.tier not in LINK_TIERS:
+            raise InputError(
+                f"{place}.links[{index}].tier is {shown(link.tier)}, not one of "
+                f"{', '.join(LINK_TIERS)}"
+            )
     _check_telemetry(run, place)
     for rank in run.ranks:
         refuse(
@@ -521,11 +522,11 @@ def _check(run: Run, place: str) -> None:
         asked = scenario_of(run.scenario).algorithms
     except InputError as error:
         raise InputError(f"{place}.scenario: {error}") from None
-    refuse(
-        run.algorithm not in asked,
-        f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
-        f"{', '.join(asked)}",
-    )
+    if run.algorithm not in asked:
+        raise InputError(
+            f"{place}.algorithm is {shown(run.algorithm)}, not one of the scenario's: "
+            f"{', '.join(asked)}"
+        )
 
 
 def _check_telemetry(run: Run, place: str) -> None:
@@ -547,11 +548,11 @@ def _check_telemetry(run: Run, place: str) -> None:
             "are bytes, and none is below 0",
         )
     for tier, queue in run.queues.items():
-        refuse(
-            tier not in LINK_TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0,
-            f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
-            f"{', '.join(LINK_TIERS)}",
-        )
+        if tier not in LINK_TIERS or set(queue) != QUEUE_FIGURES or min(queue.values()) < 0:
+            raise InputError(
+                f"{place}.queues.{tier} is not {', '.join(sorted(QUEUE_FIGURES))} of one of "
+                f"{', '.join(LINK_TIERS)}"
+            )
 
 
 def _check_swept(results: Results) -> None:

@@ -11,7 +11,7 @@ import io
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError
 from weft.experiments.scenario.options import value_of
 
 if TYPE_CHECKING:
@@ -43,10 +43,8 @@ def rows_of(runs: Sequence[Run], swept: Sequence[str], table: str = "runs") -> l
     Raises:
         InputError: there is no such table.
     """
-    refuse(
-        table not in TABLES,
-        f"table {table!r}: results have the tables {', '.join(TABLES)}",
-    )
+    if table not in TABLES:
+        raise InputError(f"table {table!r}: results have the tables {', '.join(TABLES)}")
     rows = [
         {**_named(swept, number, run), **row}
         for number, run in enumerate(runs)

@@ -58,13 +58,12 @@ def check_capacity(scenario: Scenario) -> int:
     data *= max(each.buffers for each in scenario.kinds())
     operations = scenario.operations * (scenario.layers or 1)
     needed = ranks * (operations * data + RANK_BYTES[scenario.world])
-    refuse(
-        available is not None and needed > available,
-        f"{operations * ranks} buffers of {format_size(data)}, for each operation on "
-        f"each rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
-        "free: choose a smaller --size, fewer hosts or fewer operations",
-        MachineError,
-    )
+    if available is not None and needed > available:
+        raise MachineError(
+            f"{operations * ranks} buffers of {format_size(data)}, for each operation on each "
+            f"rank, take {format_size(needed)} of memory, and {format_size(available or 0)} are "
+            "free: choose a smaller --size, fewer hosts or fewer operations"
+        )
     return needed
 
 
@@ -77,13 +76,12 @@ def _check_operator(scenario: Scenario, available: int | None) -> int:
     needed = ranks * RANK_BYTES[scenario.world] + max(
         memory_bytes(scenario.fused(each), processes) for each in scenario.algorithms
     )
-    refuse(
-        available is not None and needed > available,
-        f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, and "
-        f"{format_size(available or 0)} are free: choose smaller sizes, like --batch-size and "
-        "--width, or fewer hosts",
-        MachineError,
-    )
+    if available is not None and needed > available:
+        raise MachineError(
+            f"operator {scenario.operator} takes {format_size(needed)} of memory on {ranks} ranks, "
+            f"and {format_size(available or 0)} are free: choose smaller sizes, like --batch-size "
+            "and --width, or fewer hosts"
+        )
     return needed
 
 

@@ -69,12 +69,12 @@ class PointFiles:
         if sweep is None:
             return
         there = sum(_file(key) in names for key in sweep.keys)
-        refuse(
-            there < len(sweep.keys),
-            f"results folder {str(self._home)!r} has {there} of the {len(sweep.keys)} points of a "
-            f"sweep that did not come to its end: go on with it (--resume {self._home}), name "
-            f"another folder with --out, or delete {str(self._folder)!r}",
-        )
+        if there < len(sweep.keys):
+            raise InputError(
+                f"results folder {str(self._home)!r} has {there} of the {len(sweep.keys)} points "
+                f"of a sweep that did not come to its end: go on with it (--resume {self._home}), "
+                f"name another folder with --out, or delete {str(self._folder)!r}"
+            )
         self._stale = [self._folder / name for name in names if name.endswith(".json")]
 
     def read(self) -> tuple[dict[str, PointResult], list[str]]:
@@ -89,17 +89,18 @@ class PointFiles:
                 f"--resume {str(self._home)!r}: there are no points of a sweep in it; name the "
                 "results folder of one that was begun, or leave --resume out"
             )
-        refuse(
-            sweep.version != version(),
-            f"--resume {str(self._home)!r}: its points were run by Weft {sweep.version}, and this "
-            f"is {version()}: use that version, or run all anew in another folder (--out)",
-        )
+        if sweep.version != version():
+            raise InputError(
+                f"--resume {str(self._home)!r}: its points were run by Weft {sweep.version}, and "
+                f"this is {version()}: use that version, or run all anew in another folder (--out)"
+            )
         self.begun = sweep.keys == list(self._scenarios)
         found: dict[str, PointResult] = {}
         damaged = []
         names = self._names()
         strange = [key for key in sweep.keys if key not in self._scenarios and _file(key) in names]
-        refuse(strange, self._misfit(strange, sum(_file(key) in names for key in sweep.keys)))
+        if strange:
+            raise InputError(self._misfit(strange, sum(_file(key) in names for key in sweep.keys)))
         for key, scenario in self._scenarios.items():
             if _file(key) not in names:
                 continue

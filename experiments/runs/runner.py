@@ -122,11 +122,11 @@ def run_to_folder(
 def _experiment(what: Scenario | Experiment) -> Experiment:
     if isinstance(what, Scenario):
         return Experiment.of(what)
-    refuse(
-        not isinstance(what, Experiment),
-        f"run {shown(what)}: there is nothing to run in it: give a weft.Scenario, like "
-        "weft.Scenario('allgather')",
-    )
+    if not isinstance(what, Experiment):
+        raise InputError(
+            f"run {shown(what)}: there is nothing to run in it: give a weft.Scenario, like "
+            "weft.Scenario('allgather')"
+        )
     return what
 
 

@@ -20,7 +20,7 @@ from weft.agents.collectives.names import (
     VECTORS,
 )
 from weft.agents.fused.tasks import ORDERS
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import MAX_SEED, listed
 from weft.experiments.fused.names import (
     CLOCKS,
@@ -141,10 +141,10 @@ if TYPE_CHECKING:  # it takes numpy, which help and messages go without
 def _algorithms(name: str, value: Any) -> tuple[str, ...]:
     names = tuple(read_texts(name, value))
     known = sorted({each for choices in CHOICES.values() for each in choices})
-    refuse(
-        not names,
-        f"no {name} was named: choose from {', '.join(known)}, or leave the key out",
-    )
+    if not names:
+        raise InputError(
+            f"no {name} was named: choose from {', '.join(known)}, or leave the key out"
+        )
     return names
 
 

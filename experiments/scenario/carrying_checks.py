@@ -62,19 +62,19 @@ def with_strategies(asked: Asked) -> Asked:
         for strategy in asked.strategies or strategies()[:2]
         for balance in asked.balances or (BALANCE,)
     )
-    refuse(
-        asked.algorithms not in ((), names),
-        f"algorithms {shown(', '.join(asked.algorithms))} beside strategy or balance: name "
-        "strategies and balances, or algorithms, but not both",
-    )
+    if asked.algorithms not in ((), names):
+        raise InputError(
+            f"algorithms {shown(', '.join(asked.algorithms))} beside strategy or balance: name "
+            "strategies and balances, or algorithms, but not both"
+        )
     return replace(asked, algorithms=names)
 
 
 def _with_schedules(asked: Asked) -> Asked:
-    refuse(
-        len(asked.balances) > 1,
-        f"balance {', '.join(asked.balances)}: a pipeline's reshardings have one; name one",
-    )
+    if len(asked.balances) > 1:
+        raise InputError(
+            f"balance {', '.join(asked.balances)}: a pipeline's reshardings have one; name one"
+        )
     if not (asked.schedules or asked.strategies or asked.communications):
         return asked
     names = tuple(
@@ -83,11 +83,11 @@ def _with_schedules(asked: Asked) -> Asked:
         for strategy in asked.strategies or (STRATEGY,)
         for way in asked.communications or tuple(COMMUNICATION)[:1]
     )
-    refuse(
-        asked.algorithms not in ((), names),
-        f"algorithms {shown(', '.join(asked.algorithms))} beside schedule, strategy or "
-        "communication: name those, or algorithms, but not both",
-    )
+    if asked.algorithms not in ((), names):
+        raise InputError(
+            f"algorithms {shown(', '.join(asked.algorithms))} beside schedule, strategy or "
+            "communication: name those, or algorithms, but not both"
+        )
     return replace(asked, algorithms=names)
 
 
@@ -97,11 +97,11 @@ def _with_ways(asked: Asked) -> Asked:
         for way in asked.ways or tuple(WAYS)[:1]
         for kind in (UNFUSED, FUSED)
     )
-    refuse(
-        bool(asked.ways) and asked.algorithms not in ((), names),
-        f"algorithms {shown(', '.join(asked.algorithms))} beside way: name ways, or algorithms, "
-        "but not both",
-    )
+    if bool(asked.ways) and asked.algorithms not in ((), names):
+        raise InputError(
+            f"algorithms {shown(', '.join(asked.algorithms))} beside way: name ways, or "
+            "algorithms, but not both"
+        )
     return replace(asked, algorithms=asked.algorithms or names)
 
 
@@ -113,11 +113,11 @@ def with_fused(asked: Asked, ranks: int) -> Asked:
     choose("operator", operator, tuple(OPERATORS))
     for algorithm in asked.algorithms:
         check_algorithm(operator, algorithm)
-    refuse(
-        asked.dtype not in ("", "float32"),
-        f"dtype {shown(asked.dtype)} means nothing for {FUSED_OPERATORS}: operators compute in "
-        "float32; leave it out",
-    )
+    if asked.dtype not in ("", "float32"):
+        raise InputError(
+            f"dtype {shown(asked.dtype)} means nothing for {FUSED_OPERATORS}: operators compute in "
+            "float32; leave it out"
+        )
     refuse(
         asked.slowdown is not None and not 0 <= asked.slowdown <= 1e12,
         f"slowdown {asked.slowdown} is out of range: 0 to 1e12",
@@ -160,21 +160,22 @@ def with_pipeline(asked: Asked, ranks: int) -> Asked:
 
     choose("model", asked.model or PIPELINE_MODELS[0], PIPELINE_MODELS)
     check_slowdown(asked.slowdown)
-    refuse(
-        asked.dtype not in ("", "uint8"),
-        f"dtype {shown(asked.dtype)} means nothing for {PIPELINE}: models have types of their own; "
-        "leave it out",
-    )
+    if asked.dtype not in ("", "uint8"):
+        raise InputError(
+            f"dtype {shown(asked.dtype)} means nothing for {PIPELINE}: models have types of their "
+            "own; leave it out"
+        )
     refuse(
         asked.micro_batches is not None and asked.micro_batches < 1,
         f"micro-batches {asked.micro_batches} is out of range: 1 at least",
     )
-    refuse(
-        asked.model_chunks is not None
-        and not any(name.startswith(INTERLEAVED) for name in asked.algorithms),
-        f"model-chunks {asked.model_chunks} means nothing for {' and '.join(asked.algorithms)}: "
-        f"it is for {INTERLEAVED}; leave it out",
-    )
+    if asked.model_chunks is not None and not any(
+        name.startswith(INTERLEAVED) for name in asked.algorithms
+    ):
+        raise InputError(
+            f"model-chunks {asked.model_chunks} means nothing for "
+            f"{' and '.join(asked.algorithms)}: it is for {INTERLEAVED}; leave it out"
+        )
     asked = replace(
         asked,
         model=asked.model or PIPELINE_MODELS[0],

@@ -66,11 +66,11 @@ from weft.topo.switch_kinds import RATE_BPS, check_kind
 def _faults(name: str, value: object) -> tuple[Fault, ...]:
     found = items(name, value, "faults", "(Fault.parse('leaf0-spine1:loss=0.1'),)")
     for fault in found:
-        refuse(
-            not isinstance(fault, Fault),
-            f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
-            "by Fault.parse('leaf0-spine1:loss=0.1')",
-        )
+        if not isinstance(fault, Fault):
+            raise InputError(
+                f"fault {shown(fault)} is of type {type(fault).__name__}: make a fault of text "
+                "by Fault.parse('leaf0-spine1:loss=0.1')"
+            )
     return found
 
 
@@ -149,30 +149,30 @@ def with_algorithms(asked: Asked) -> Asked:
         )
         heeds = ALGORITHMS.fact(algorithm, "heeds") if algorithm in ALGORITHMS.names() else ()
         strange = ", ".join(sorted({*heeds} - OPTIONS.keys()))
-        refuse(
-            strange,
-            f"algorithm {algorithm!r} heeds {strange}{did_you_mean(strange, OPTIONS)}, which is no "
-            "option: let its heeds be names that weft run --help has after --",
-        )
+        if strange:
+            raise InputError(
+                f"algorithm {algorithm!r} heeds {strange}{did_you_mean(strange, OPTIONS)}, which "
+                "is no option: let its heeds be names that weft run --help has after --"
+            )
     return asked
 
 
 def with_shape(asked: Asked) -> Asked:
     """Check and fill in how large the network is, and the rate of its links."""
-    refuse(
-        asked.mtu not in MTUS,
-        f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
-        "(bytes of payload a packet)",
-    )
+    if asked.mtu not in MTUS:
+        raise InputError(
+            f"mtu {shown(asked.mtu)} is no path MTU of RoCE: choose {', '.join(map(str, MTUS))} "
+            "(bytes of payload a packet)"
+        )
     if asked.is_own_network:
         return with_own_network(asked)
     defaults = TOPOLOGIES[asked.topology]
     for name in COUNTS:
-        refuse(
-            getattr(asked, name) is not None and name not in defaults,
-            f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
-            f"{asked.topology}: it takes {', '.join(map(flag, defaults))}",
-        )
+        if getattr(asked, name) is not None and name not in defaults:
+            raise InputError(
+                f"{flag(name)} {shown(getattr(asked, name))} means nothing for --topology "
+                f"{asked.topology}: it takes {', '.join(map(flag, defaults))}"
+            )
     unsaid: dict[str, Any] = {
         name: value for name, value in defaults.items() if getattr(asked, name) is None
     }
@@ -215,18 +215,18 @@ def with_seeds(asked: Asked) -> Asked:
     if not asked.seeds:
         return asked
     parse_seeds(asked.seeds)
-    refuse(
-        asked.repeat > 1,
-        f"repeat {asked.repeat} beside seeds {format_seeds(asked.seeds)}: a repetition "
-        "takes the seed that follows, so runs would be there twice; name more seeds, and leave "
-        "repeat out (or say 1)",
-    )
+    if asked.repeat > 1:
+        raise InputError(
+            f"repeat {asked.repeat} beside seeds {format_seeds(asked.seeds)}: a repetition "
+            "takes the seed that follows, so runs would be there twice; name more seeds, and leave "
+            "repeat out (or say 1)"
+        )
     if asked.seed in asked.seeds:
         return asked
-    refuse(
-        asked.seed != Asked.seed,
-        f"seed {asked.seed} is none of the seeds {format_seeds(asked.seeds)}: leave seed out",
-    )
+    if asked.seed != Asked.seed:
+        raise InputError(
+            f"seed {asked.seed} is none of the seeds {format_seeds(asked.seeds)}: leave seed out"
+        )
     return replace(asked, seed=asked.seeds[0])
 
 
@@ -257,10 +257,8 @@ def with_collective(asked: Asked, ranks: int) -> Asked:
         asked = _with_layers(asked)
     if asked.collective == FLOWS:
         asked = _with_flows(asked, ranks)
-    refuse(
-        asked.dtype not in ("", *DTYPES) and asked.collective not in CARRYING,
-        f"dtype {asked.dtype!r} is for {RESHARD}: choose {', '.join(DTYPES)}",
-    )
+    if asked.dtype not in ("", *DTYPES) and asked.collective not in CARRYING:
+        raise InputError(f"dtype {asked.dtype!r} is for {RESHARD}: choose {', '.join(DTYPES)}")
     if asked.collective == RESHARD:
         asked = with_resharding(asked, ranks)
     if asked.collective == PIPELINE:
@@ -307,12 +305,12 @@ def _check_chunks(asked: Asked, ranks: int) -> None:
     packet_bytes = min(asked.chunk_bytes or 0, asked.mtu)
     shard_sizes = shard_sizes_of(asked, ranks)
     packets = sum(-(-size // packet_bytes) for size in shard_sizes)
-    refuse(
-        -(-packets // asked.workers) > (1 << 24) - ranks,
-        f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
-        f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
-        "--size, a larger --mtu or --chunk, or more --workers",
-    )
+    if -(-packets // asked.workers) > (1 << 24) - ranks:
+        raise InputError(
+            f"{sum(shard_sizes)} bytes are {packets} chunks of {packet_bytes}: "
+            f"the immediate's 24 bits number {1 << 24} for each worker; choose a smaller "
+            "--size, a larger --mtu or --chunk, or more --workers"
+        )
 
 
 def _check_heeded(asked: Asked, ranks: int) -> None:
@@ -320,13 +318,11 @@ def _check_heeded(asked: Asked, ranks: int) -> None:
     filled_in = {"chains": ranks if asked.collective == "allgather" else None, "chunk": asked.mtu}
     for name, row in OPTIONS.items():
         value = getattr(asked, row.field)
-        refuse(
-            value is not None
-            and value != filled_in.get(name, row.default)
-            and not asked.heeds(row),
-            f"{name} {shown(value)} means nothing for {asked.collective} by "
-            f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out",
-        )
+        if value is not None and value != filled_in.get(name, row.default) and not asked.heeds(row):
+            raise InputError(
+                f"{name} {shown(value)} means nothing for {asked.collective} by "
+                f"{' and '.join(asked.algorithms)}: {row.who}; leave {name} out"
+            )
 
 
 def _check_data(asked: Asked) -> None:

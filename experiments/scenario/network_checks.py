@@ -3,7 +3,7 @@
 from dataclasses import fields, replace
 
 from weft.base.entry_points import blamed
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import shown
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import COUNTS, flag
@@ -16,11 +16,11 @@ def with_own_network(asked: Asked) -> Asked:
     """Check and fill in the description of a network that is none of Weft's own shapes, and the
     rate of its slowest host link. Raises `InputError`."""
     for name in (*COUNTS, "oversubscription"):
-        refuse(
-            getattr(asked, name) is not None,
-            f"{flag(name)} {shown(getattr(asked, name))} means nothing for topology "
-            f"{asked.topology!r}, which says itself how large it is: leave it out",
-        )
+        if getattr(asked, name) is not None:
+            raise InputError(
+                f"{flag(name)} {shown(getattr(asked, name))} means nothing for topology "
+                f"{asked.topology!r}, which says itself how large it is: leave it out"
+            )
     graph = asked.graph or _document(asked)
     network = network_from(graph)
     rate_bps = slowest_host_bps(network, asked.hosts)

@@ -53,7 +53,8 @@ _WHOLE = re.compile(r"-?[0-9]{1,20}")
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str):
         raise InputError(f"{name} {shown(value)} is not text: write a name, in quotes")
-    refuse(not value.strip(), f"{name} {shown(value)} is empty: write a name, or leave {name} out")
+    if not value.strip():
+        raise InputError(f"{name} {shown(value)} is empty: write a name, or leave {name} out")
     return value
 
 
@@ -72,16 +73,17 @@ def _whole_number(name: str, value: Any) -> int:
 
 def _rate(name: str, value: Any) -> int:
     rate_bps = parse_rate(value, name)
-    refuse(rate_bps == 0, f"{name} {shown(value)} carries nothing: write one like 100Mbit")
+    if rate_bps == 0:
+        raise InputError(f"{name} {shown(value)} carries nothing: write one like 100Mbit")
     return rate_bps
 
 
 def _sizes(name: str, value: Any) -> tuple[int, ...]:
     items = value.split(",") if isinstance(value, str) else value
-    refuse(
-        not isinstance(items, (list, tuple)),
-        f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3",
-    )
+    if not isinstance(items, (list, tuple)):
+        raise InputError(
+            f"{name} {shown(value)} is no list: write sizes with commas, like 1MiB,0,3"
+        )
     refuse(not items, f"{name} [] is an empty list: name sizes, or leave it out and name one size")
     try:
         return tuple(parse_size(item, "size") for item in items)
@@ -91,10 +93,10 @@ def _sizes(name: str, value: Any) -> tuple[int, ...]:
 
 def _hosts(name: str, value: Any) -> tuple[str, ...]:
     names = value.split(",") if isinstance(value, str) else value
-    refuse(
-        not isinstance(names, (list, tuple)) or not names,
-        f"{name} {shown(value)} is no list: write names with commas, like h0,h3,h5",
-    )
+    if not isinstance(names, (list, tuple)) or not names:
+        raise InputError(
+            f"{name} {shown(value)} is no list: write names with commas, like h0,h3,h5"
+        )
     return tuple(_text(name, item).strip() for item in names)
 
 
@@ -120,10 +122,10 @@ def _flag(name: str, value: Any) -> bool:
 
 def whole(name: str, value: Any, low: float, high: float) -> None:
     """Raise `InputError` unless a value is a whole number from `low` to `high`."""
-    refuse(
-        isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high,
-        f"{name} {shown(value)} is out of range: a whole number from {low} to {high}",
-    )
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise InputError(
+            f"{name} {shown(value)} is out of range: a whole number from {low} to {high}"
+        )
 
 
 def _check_seconds(name: str, value: Any, low: float, high: float) -> None:

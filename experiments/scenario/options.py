@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base import documents
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 from weft.experiments.scenario.asked import OPTIONS
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -75,11 +75,11 @@ def by_key(options: Mapping[str, Any], source: str) -> dict[str, Any]:
             known = "Valid keys: " + ", ".join(sorted(OPTIONS))
             hint = f"Did you mean {near[0]!r}?" if near else known
             raise InputError(f"{source}: unknown key {shown(name)}. {hint}")
-        refuse(
-            key in values,
-            f"{source}: {key!r} is there twice, as {key!r} and as "
-            f"{key.replace('-', '_')!r}: keep one of them",
-        )
+        if key in values:
+            raise InputError(
+                f"{source}: {key!r} is there twice, as {key!r} and as "
+                f"{key.replace('-', '_')!r}: keep one of them"
+            )
         values[key] = value
     for one in (name for name in OPTIONS if name in values):
         for other in (name for name in OPTIONS[one].instead_of if name in values):

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
 from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.paths.registry import scheme_of
@@ -87,12 +87,12 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
     """Check and fill in how long senders wait for acknowledgements."""
     path = LongestPath.of(network, asked.mtu)
     emulated, marks = asked.world == "emulated", asked.congestion == "dctcp"
-    refuse(
-        marks and asked.control_timeout_ns is not None,
-        f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "
-        "congestion dctcp, where small messages meet the same queues as all others: use "
-        "retransmit-timeout",
-    )
+    if marks and asked.control_timeout_ns is not None:
+        raise InputError(
+            f"control-timeout {format_duration(asked.control_timeout_ns or 0)} means nothing with "
+            "congestion dctcp, where small messages meet the same queues as all others: use "
+            "retransmit-timeout"
+        )
     retransmit_ns, control_ns = asked.retransmit_timeout_ns, asked.control_timeout_ns
     if retransmit_ns is None:
         retransmit_ns = retransmit_timeout_ns(path, marks=marks, emulated=emulated)
@@ -108,10 +108,10 @@ def with_timeouts(asked: Asked, network: Topology) -> Asked:
     for name, chosen_ns in (("retransmit-timeout", retransmit_ns), ("control-timeout", control_ns)):
         if chosen_ns is not None:
             whole(name, chosen_ns, 1, MAX_TIMEOUT_NS)
-            refuse(
-                chosen_ns < path.idle_round_trip_ns,
-                f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a packet "
-                f"through empty queues, {format_duration(path.idle_round_trip_ns)}, so everything "
-                "would be sent twice: choose a longer one, or leave it out",
-            )
+            if chosen_ns < path.idle_round_trip_ns:
+                raise InputError(
+                    f"{name} {format_duration(chosen_ns)} is shorter than the round trip of a "
+                    f"packet through empty queues, {format_duration(path.idle_round_trip_ns)}, so "
+                    "everything would be sent twice: choose a longer one, or leave it out"
+                )
     return replace(asked, retransmit_timeout_ns=retransmit_ns, control_timeout_ns=control_ns)

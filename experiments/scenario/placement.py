@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.topo.network import Topology
 
 
@@ -130,11 +130,11 @@ def place_among(
     for name, times in Counter(hosts).items():
         network.host(name)
         refuse(times > 1, f"hosts: {name!r} is named {times} times: a host has one rank")
-    refuse(
-        hosts and order != "in-order",
-        f"placement {order!r} beside hosts {','.join(hosts)}: the names say the order; leave one "
-        "of them out",
-    )
+    if hosts and order != "in-order":
+        raise InputError(
+            f"placement {order!r} beside hosts {','.join(hosts)}: the names say the order; leave "
+            "one of them out"
+        )
     apart = servers if dedicated else 0
     total = len(network.hosts)
     ranks = [network.host(name).rank for name in hosts] or list(range(total - apart))

@@ -1,7 +1,7 @@
 """Resolution of what is asked into what is run: everything is checked, and what was left out is
 filled in."""
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.units import parse_probability
 from weft.experiments.scenario import checks, path_checks
 from weft.experiments.scenario.asked import Asked
@@ -80,7 +80,7 @@ def _check_world(asked: Asked, network: Topology) -> None:
         "choose world 'emulated' and switch 'weft', or leave trace out",
     )
     names = [switch.name for switch in network.switches]
-    refuse(
-        asked.trace not in names,
-        f"trace {asked.trace!r}: there is no such switch; there are: {', '.join(names)}",
-    )
+    if asked.trace not in names:
+        raise InputError(
+            f"trace {asked.trace!r}: there is no such switch; there are: {', '.join(names)}"
+        )

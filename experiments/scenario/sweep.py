@@ -96,10 +96,8 @@ def _experiment(document: Options, overrides: Options, source: str, path: Path) 
     keys, sweep = _keys(document, source)
     wholes = [(keys, sweep)]
     if parts is not None:
-        refuse(
-            not isinstance(parts, list) or not parts,
-            f"part is {shown(parts)}: write each part under a heading [[part]]",
-        )
+        if not isinstance(parts, list) or not parts:
+            raise InputError(f"part is {shown(parts)}: write each part under a heading [[part]]")
         wholes = [
             _part(keys, sweep, part, f"{source}: part {index + 1}")
             for index, part in enumerate(parts)
@@ -184,11 +182,11 @@ def _check_where(plot: PlotSpec, scenarios: Sequence[Scenario], overrides: Optio
         )
         among = " among those that the rest of where leaves" * (len(plot.where) > 1)
         for value in values:
-            refuse(
-                not any(_is_like(each, option, value) for each in left),
-                f"plot {plot.name!r}: where.{option} {shown(value)} matches no run{among}: "
-                "name a value that is run, or leave it out",
-            )
+            if not any(_is_like(each, option, value) for each in left):
+                raise InputError(
+                    f"plot {plot.name!r}: where.{option} {shown(value)} matches no run{among}: "
+                    "name a value that is run, or leave it out"
+                )
         left = [each for each in left if any(_is_like(each, option, value) for value in values)]
 
 
@@ -209,10 +207,8 @@ def label_of(scenario: Scenario, swept: Sequence[str]) -> str:
 def _part(keys: Options, sweep: Options, part: Any, place: str) -> tuple[Options, Options]:
     """Return the keys and the sweep of a part, together with those of the file that the part does
     not change."""
-    refuse(
-        not isinstance(part, dict),
-        f"{place} is {shown(part)}: write each part under a heading [[part]]",
-    )
+    if not isinstance(part, dict):
+        raise InputError(f"{place} is {shown(part)}: write each part under a heading [[part]]")
     mine, swept = _keys(part, place)
     return over(keys, mine), {**_left(sweep, {**mine, **swept}), **swept}
 
@@ -226,11 +222,11 @@ def _keys(table: Options, place: str) -> tuple[Options, Options]:
     """Return a table's keys and its sweep, both by the names of options."""
     table = dict(table)
     sweep = table.pop("sweep", {})
-    refuse(
-        not isinstance(sweep, dict),
-        f"{place}: sweep is {shown(sweep)}, not a table: write [sweep] and under it lists of "
-        "values, like size = ['64KiB', '1MiB']",
-    )
+    if not isinstance(sweep, dict):
+        raise InputError(
+            f"{place}: sweep is {shown(sweep)}, not a table: write [sweep] and under it lists of "
+            "values, like size = ['64KiB', '1MiB']"
+        )
     keys = by_key(table, place)
     swept = by_key(sweep, f"{place}: sweep")
     refuse(
@@ -239,10 +235,10 @@ def _keys(table: Options, place: str) -> tuple[Options, Options]:
         "axis: write seeds beside the sweep; or, for an axis, sweep seed",
     )
     for name, values in swept.items():
-        refuse(
-            not isinstance(values, list) or not values,
-            f"{place}: sweep.{name} is {shown(values)}: write a list of values, like [2, 4, 8]",
-        )
+        if not isinstance(values, list) or not values:
+            raise InputError(
+                f"{place}: sweep.{name} is {shown(values)}: write a list of values, like [2, 4, 8]"
+            )
         refuse(
             name in keys,
             f"{place}: {name!r} is both set and swept: keep one of them",

@@ -6,7 +6,7 @@ it.
 
 from collections.abc import Mapping
 
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.units import shown
 
 GPTS = ("gpt-7b", "gpt-13b", "gpt-small", "gpt-medium", "gpt-xl")
@@ -42,10 +42,10 @@ def check_model(given: Mapping[str, int | None], ranks: int) -> None:
     most = {"micro_batches": MAX_MICRO_BATCHES, "tensor": ranks, "layers": MAX_LAYERS}
     for name, highest in most.items():
         value = given.get(name)
-        refuse(
-            value is not None and not 1 <= value <= highest,
-            f"{name.replace('_', '-')} {shown(value)} is out of range: 1 to {highest}",
-        )
+        if value is not None and not 1 <= value <= highest:
+            raise InputError(
+                f"{name.replace('_', '-')} {shown(value)} is out of range: 1 to {highest}"
+            )
 
 
 def check_slowdown(slowdown: float | None) -> None:
@@ -59,8 +59,8 @@ def check_algorithm(workload: str, algorithm: str) -> None:
     from weft.experiments.workloads.load import algorithms_for
 
     known = algorithms_for(workload)
-    refuse(
-        algorithm not in known,
-        f"algorithm {algorithm!r} means nothing for workload {shown(workload)}: "
-        f"choose from {', '.join(known)}",
-    )
+    if algorithm not in known:
+        raise InputError(
+            f"algorithm {algorithm!r} means nothing for workload {shown(workload)}: "
+            f"choose from {', '.join(known)}"
+        )

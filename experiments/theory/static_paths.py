@@ -13,7 +13,7 @@ import numpy as np
 
 from weft.analysis.link_loads import LinkLoads, direction_name
 from weft.base.entry_points import blamed
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.controller.clos_paths import ClosPaths
 from weft.experiments.paths.names import analysed_schemes
 from weft.experiments.paths.registry import scheme_of
@@ -41,11 +41,11 @@ def check_schemes(text: str) -> tuple[str, ...]:
     that cannot be analysed without a run."""
     names = tuple(name.strip() for name in text.split(","))
     for name in names:
-        refuse(
-            scheme_of(name).entropy != "fixed",
-            f"paths {name!r} goes by marks of queues, which only a run has: weft run --paths "
-            f"{name}; analysed are {', '.join(analysed_schemes())}",
-        )
+        if scheme_of(name).entropy != "fixed":
+            raise InputError(
+                f"paths {name!r} goes by marks of queues, which only a run has: weft run --paths "
+                f"{name}; analysed are {', '.join(analysed_schemes())}"
+            )
         refuse(names.count(name) > 1, f"paths {name!r} is named more than once: name it once")
     return names
 

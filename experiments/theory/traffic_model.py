@@ -24,7 +24,7 @@ from weft.agents.collectives.registry import algorithm_of
 from weft.agents.collectives.task import Task
 from weft.agents.collectives.transfers import Transfers, payload
 from weft.base.entry_points import blamed
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp import parts
 from weft.experiments.scenario.fsdp_models import FSDP
@@ -106,10 +106,10 @@ def places_of(network: Topology, hosts: Sequence[int] | None = None) -> Places:
 def _tier_bytes(
     network: Topology, scenario: Scenario, algorithm: str, *, frames: bool
 ) -> dict[str, int]:
-    refuse(
-        not network.clos,
-        f"theory knows what the tiers of a Clos carry, and {network.describe()} is none",
-    )
+    if not network.clos:
+        raise InputError(
+            f"theory knows what the tiers of a Clos carry, and {network.describe()} is none"
+        )
     found = list(_each_tier_bytes(network, scenario, algorithm, frames=frames))
     return {tier: sum(getattr(each, tier) for each in found) for tier in LINK_TIERS}
 

@@ -57,10 +57,8 @@ def reshard(
             f"reshard: the tensor is a {type(tensor).__name__}; give a DTensor, as "
             "torch.distributed.tensor.distribute_tensor makes one"
         )
-    refuse(
-        strategy not in strategies(),
-        f"reshard: strategy {strategy!r}: choose {', '.join(strategies())}",
-    )
+    if strategy not in strategies():
+        raise InputError(f"reshard: strategy {strategy!r}: choose {', '.join(strategies())}")
     process_group = group or dist.group.WORLD
     if not isinstance(process_group, WeftProcessGroup):
         raise InputError(

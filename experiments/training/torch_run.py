@@ -15,7 +15,7 @@ import msgspec
 
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import InputError, MachineError, refuse
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
@@ -137,10 +137,8 @@ def check(net: UpNetwork, script: str, arguments: Sequence[str], options: TorchO
 
 def check_program(script: str, arguments: Sequence[str], options: TorchOptions) -> None:
     """Raise InputError or MachineError for a program that could not be run on any network."""
-    refuse(
-        options.backend not in BACKENDS,
-        f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}",
-    )
+    if options.backend not in BACKENDS:
+        raise InputError(f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}")
     choices_of(options.algorithms)
     refuse(
         not options.limit_s > 0, f"--timeout {options.limit_s:g}: it is a number of seconds above 0"
@@ -148,22 +146,21 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
     if script == "-m":
         refuse(not arguments, "torch run -m: name the module to run behind it")
         package, here = str(arguments[0]).partition(".")[0], Path.cwd()
-        refuse(
+        if (
             importlib.util.find_spec(package) is None
             and not (here / package).is_dir()
-            and not (here / f"{package}.py").is_file(),
-            f"module {str(arguments[0])!r}: there is no {package!r}, neither here nor installed",
-        )
+            and not (here / f"{package}.py").is_file()
+        ):
+            raise InputError(
+                f"module {str(arguments[0])!r}: there is no {package!r}, neither here nor installed"
+            )
     else:
         refuse(
             not Path(script).is_file(),
             f"script {script!r}: there is no such file; name a Python file, or -m and a module",
         )
-    refuse(
-        importlib.util.find_spec("torch") is None,
-        TORCH_MISSING.format(python=sys.executable),
-        MachineError,
-    )
+    if importlib.util.find_spec("torch") is None:
+        raise MachineError(TORCH_MISSING.format(python=sys.executable))
 
 
 class _Program:

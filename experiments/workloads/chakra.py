@@ -71,11 +71,11 @@ def trace_files(path: Path) -> list[Path]:
         InputError: the file does not have the name of such a file.
     """
     stem, dot, rank = path.name.removesuffix(".et").rpartition(".")
-    refuse(
-        not dot or rank != "0",
-        f"workload {str(path)!r}: name the trace of rank 0, like trace.0.et; those of the "
-        "other ranks are beside it",
-    )
+    if not dot or rank != "0":
+        raise InputError(
+            f"workload {str(path)!r}: name the trace of rank 0, like trace.0.et; those of the "
+            "other ranks are beside it"
+        )
     named = (path.with_name(f"{stem}.{number}.et") for number in count())
     return list(takewhile(Path.exists, named))
 
@@ -249,11 +249,8 @@ class _Traces:
         kinds = {node.whole("comm_type", 1 << 32) for node in nodes}
         kind = first.whole("comm_type", 1 << 32)
         known = ", ".join(f"{number} ({name})" for number, name in COLLECTIVES.items())
-        refuse(
-            kinds != {kind} or kind not in COLLECTIVES,
-            f"its comm_type is {sorted(kinds)} on all ranks: one of {known}",
-            first.error,
-        )
+        if kinds != {kind} or kind not in COLLECTIVES:
+            raise first.error(f"its comm_type is {sorted(kinds)} on all ranks: one of {known}")
         size_bytes = max(1, first.whole("comm_size", MAX_BYTES, 0))
         for node in nodes:
             refuse(

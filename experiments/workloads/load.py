@@ -7,7 +7,7 @@ from pathlib import Path
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.names import flow_algorithms
 from weft.base.entry_points import blamed
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.base.files import told_as_input
 from weft.base.units import shown
 from weft.experiments.workloads.chakra import has_collectives, read_traces, trace_files
@@ -35,12 +35,12 @@ def algorithms_for(workload: str) -> tuple[str, ...]:
     if workload in described_workloads():
         chosen = workload_of(workload).collectives
         return flow_algorithms()[1:] if chosen else flow_algorithms()[:1]
-    refuse(
-        Path(workload).suffix not in FILES,
-        f"workload {shown(workload)} is unknown: choose "
-        f"{', '.join((*MODELS, *described_workloads()))}, or name a file that ends in "
-        f"{' or '.join(FILES)}",
-    )
+    if Path(workload).suffix not in FILES:
+        raise InputError(
+            f"workload {shown(workload)} is unknown: choose "
+            f"{', '.join((*MODELS, *described_workloads()))}, or name a file that ends in "
+            f"{' or '.join(FILES)}"
+        )
     path = Path(workload)
     collective = path.suffix == ".et" and has_collectives(path)
     return flow_algorithms()[1:] if collective else flow_algorithms()[:1]
@@ -61,11 +61,11 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         states = [file.stat() for file in files or [path]]
     graph = _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
-    refuse(
-        graph.ranks > options.ranks,
-        f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
-        f"{options.ranks} ranks, numbered from 0; choose more hosts",
-    )
+    if graph.ranks > options.ranks:
+        raise InputError(
+            f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
+            f"{options.ranks} ranks, numbered from 0; choose more hosts"
+        )
     return graph
 
 

@@ -111,11 +111,8 @@ def _number(line: _Line, name: str, word: str) -> float:
         value = float(word) if name == "start" else int(word)
     except ValueError:
         raise line.error(f"{name} {shown(word)} is no number") from None
-    refuse(
-        not 0 <= value <= MAX_NUMBER,
-        f"{name} {shown(word)} is out of range: 0 to {MAX_NUMBER}",
-        line.error,
-    )
+    if not 0 <= value <= MAX_NUMBER:
+        raise line.error(f"{name} {shown(word)} is out of range: 0 to {MAX_NUMBER}")
     return value
 
 
@@ -143,17 +140,11 @@ def _trigger(line: _Line, words: Sequence[str]) -> tuple[int, _Trigger]:
     numbers: dict[str, int] = {}
     rest = iter(word for word in words if word not in KINDS)
     for key in rest:
-        refuse(
-            key not in ("id", "count") or key in numbers,
-            f"{shown(key)}: a trigger has id, count once, and its kind",
-            line.error,
-        )
+        if key not in ("id", "count") or key in numbers:
+            raise line.error(f"{shown(key)}: a trigger has id, count once, and its kind")
         numbers[key] = int(_number(line, key, next(rest, "")))
-    refuse(
-        len(kinds) != 1 or not numbers.get("id"),
-        f"a trigger has an id above 0 and is one of {', '.join(KINDS)}",
-        line.error,
-    )
+    if len(kinds) != 1 or not numbers.get("id"):
+        raise line.error(f"a trigger has an id above 0 and is one of {', '.join(KINDS)}")
     barrier = kinds[0] == "barrier"
     refuse(
         barrier != ("count" in numbers) or not numbers.get("count", 1),

@@ -12,7 +12,7 @@ import torch
 from torch.distributed import _symmetric_memory as symmetric_memory
 from torch.distributed import distributed_c10d
 
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.fused.call import Call, refusing
 from weft.pytorch.fused.tiles import FLOATS, Options, check_tensors, sizes
 from weft.pytorch.process_group import WeftProcessGroup
@@ -69,7 +69,8 @@ def _check(
     """Return the dimension, from 0 on. Raises BadCallError for what makes no sense."""
     check_tensors(FLOATS, A_shard=A_shard, **{f"Bs[{n}]": each for n, each in enumerate(Bs)})
     dims = A_shard.dim()
-    refuse(dims < 2, f"A_shard has shape {tuple(A_shard.shape)}: at least a matrix is needed")
+    if dims < 2:
+        raise BadCallError(f"A_shard has shape {tuple(A_shard.shape)}: at least a matrix is needed")
     refuse(
         not -dims <= gather_dim < dims,
         f"gather_dim {gather_dim}: A_shard has {dims} dimensions, choose 0 to {dims - 1}",
@@ -77,11 +78,11 @@ def _check(
     gather_dim %= dims
     inner = A_shard.shape[-1] * (group.size() if gather_dim == dims - 1 else 1)
     for number, each in enumerate(Bs):
-        refuse(
-            each.dim() != 2 or each.shape[0] != inner or each.dtype != A_shard.dtype,
-            f"Bs[{number}] is {tuple(each.shape)} of {each.dtype}: [{inner}, N] of {A_shard.dtype} "
-            "is needed",
-        )
+        if each.dim() != 2 or each.shape[0] != inner or each.dtype != A_shard.dtype:
+            raise BadCallError(
+                f"Bs[{number}] is {tuple(each.shape)} of {each.dtype}: [{inner}, N] of "
+                f"{A_shard.dtype} is needed"
+            )
     return gather_dim
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 
 from weft.agents.fused.tasks import REMOTE_FIRST
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.fused.call import Call, group_of, refusing
 from weft.pytorch.fused.tiles import (
     CUT,
@@ -110,31 +110,34 @@ def _check(
 ) -> int:
     """Return the size of the whole batch. Raises BadCallError for what makes no sense."""
     size, rank = group.size(), group.rank()
-    refuse(
-        len(tables) != size or min(tables) < 0,
-        f"tables {list(tables)}: say for each of the {size} ranks of the group how many it has",
-    )
+    if len(tables) != size or min(tables) < 0:
+        raise BadCallError(
+            f"tables {list(tables)}: say for each of the {size} ranks of the group how many it has"
+        )
     own = tables[rank]
-    refuse(
-        not (len(weights) == own or (own == 0 and len(weights) == 1)),
-        f"{len(weights)} weights on rank {rank}, which has {own} tables of {list(tables)}; a rank "
-        "without tables gives one that is empty, [0, dim]",
-    )
+    if not (len(weights) == own or (own == 0 and len(weights) == 1)):
+        raise BadCallError(
+            f"{len(weights)} weights on rank {rank}, which has {own} tables of {list(tables)}; a "
+            "rank without tables gives one that is empty, [0, dim]"
+        )
     check_tensors(FLOATS, **{f"weights[{n}]": each for n, each in enumerate(weights)})
     for number, each in enumerate(weights):
-        refuse(
-            each.dim() != 2 or each.shape[1] != weights[0].shape[1]
-            or each.dtype != weights[0].dtype,
-            f"weights[{number}] is {tuple(each.shape)} of {each.dtype}, and weights[0] "
-            f"{tuple(weights[0].shape)} of {weights[0].dtype}: tables are [rows, dim], with one "
-            "dim and one type",
-        )  # fmt: skip
+        if (
+            each.dim() != 2
+            or each.shape[1] != weights[0].shape[1]
+            or each.dtype != weights[0].dtype
+        ):
+            raise BadCallError(
+                f"weights[{number}] is {tuple(each.shape)} of {each.dtype}, and weights[0] "
+                f"{tuple(weights[0].shape)} of {weights[0].dtype}: tables are [rows, dim], with "
+                "one dim and one type"
+            )
     check_tensors([torch.int64], indices=indices)
-    refuse(
-        indices.dim() != 3 or indices.shape[0] != own or not indices.shape[2],
-        f"indices have shape {tuple(indices.shape)}: [{own} own tables, global batch, pooling] is "
-        "needed, and a pooling of 1 or more",
-    )
+    if indices.dim() != 3 or indices.shape[0] != own or not indices.shape[2]:
+        raise BadCallError(
+            f"indices have shape {tuple(indices.shape)}: [{own} own tables, global batch, pooling] "
+            "is needed, and a pooling of 1 or more"
+        )
     batch = int(indices.shape[1])
     refuse(
         batch % size,

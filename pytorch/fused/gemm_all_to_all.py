@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from weft.agents.fused.tasks import REMOTE_FIRST
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError
 from weft.pytorch.fused.call import Call, group_of, refusing
 from weft.pytorch.fused.tiles import (
     CUT,
@@ -88,9 +88,10 @@ def gemm_all_to_all(
             for tile in each.tiles:
                 begin = firsts[owner][tile.unit] + tile.first
                 torch.mm(
-                    blocks[owner][begin : begin + tile.size], weights[tile.unit],
+                    blocks[owner][begin : begin + tile.size],
+                    weights[tile.unit],
                     out=found[tile.place : tile.place + tile.size],
-                )  # fmt: skip
+                )
             if owner != rank:
                 call.give(owner, index, found)
         for source, index in call.arrivals():
@@ -111,34 +112,39 @@ def _check(
     """Raise BadCallError for what makes no sense."""
     check_tensors(FLOATS, tokens=tokens, weights=weights)
     check_tensors([torch.int64], splits=splits, returns=returns)
-    refuse(
-        tokens.dim() != 2 or weights.dim() != 3 or tokens.shape[1] != weights.shape[1]
-        or tokens.dtype != weights.dtype,
-        f"tokens are {tuple(tokens.shape)} of {tokens.dtype} and weights {tuple(weights.shape)} of "
-        f"{weights.dtype}: [T, K] and [own experts, K, N] of one type are needed",
-    )  # fmt: skip
+    if (
+        tokens.dim() != 2
+        or weights.dim() != 3
+        or tokens.shape[1] != weights.shape[1]
+        or tokens.dtype != weights.dtype
+    ):
+        raise BadCallError(
+            f"tokens are {tuple(tokens.shape)} of {tokens.dtype} and weights "
+            f"{tuple(weights.shape)} of {weights.dtype}: [T, K] and [own experts, K, N] of one "
+            "type are needed"
+        )
     shape = (group.size(), weights.shape[0])
     for name, counts in (("splits", splits), ("returns", returns)):
-        refuse(
-            tuple(counts.shape) != shape,
-            f"{name} have shape {tuple(counts.shape)}: {shape}, for each rank and each of its "
-            f"{shape[1]} experts, is needed; an expert without a rank has no tokens",
-        )
-        refuse(
-            counts.numel() and int(counts.min()) < 0,
-            f"{name} have {int(counts.min()) if counts.numel() else 0}: numbers of tokens are 0 or "
-            "more",
-        )
+        if tuple(counts.shape) != shape:
+            raise BadCallError(
+                f"{name} have shape {tuple(counts.shape)}: {shape}, for each rank and each of its "
+                f"{shape[1]} experts, is needed; an expert without a rank has no tokens"
+            )
+        if counts.numel() and int(counts.min()) < 0:
+            raise BadCallError(
+                f"{name} have {int(counts.min()) if counts.numel() else 0}: numbers of tokens are "
+                "0 or more"
+            )
     rank = group.rank()
-    refuse(
-        int(splits.sum()) != tokens.shape[0],
-        f"splits count {int(splits.sum())} tokens, and there are {tokens.shape[0]}",
-    )
-    refuse(
-        not torch.equal(splits[rank], returns[rank]),
-        f"rank {rank} has {splits[rank].tolist()} tokens of its own by splits, and "
-        f"{returns[rank].tolist()} by returns",
-    )
+    if int(splits.sum()) != tokens.shape[0]:
+        raise BadCallError(
+            f"splits count {int(splits.sum())} tokens, and there are {tokens.shape[0]}"
+        )
+    if not torch.equal(splits[rank], returns[rank]):
+        raise BadCallError(
+            f"rank {rank} has {splits[rank].tolist()} tokens of its own by splits, and "
+            f"{returns[rank].tolist()} by returns"
+        )
 
 
 def gemm_all_to_all_backward(
@@ -184,9 +190,10 @@ def gemm_all_to_all_backward(
         for tile in each.tiles:
             begin = firsts[source][tile.unit] + tile.first
             torch.mm(
-                rows[tile.place : tile.place + tile.size], weights[tile.unit].t(),
+                rows[tile.place : tile.place + tile.size],
+                weights[tile.unit].t(),
                 out=tokens_of[source][begin : begin + tile.size],
-            )  # fmt: skip
+            )
 
     with Call(
         group, f"{NAME}_backward", text, sizes(theirs, row_bytes, rank),

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from weft.agents.fused.tasks import REMOTE_FIRST
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError
 from weft.pytorch.fused.call import Call, group_of, refusing
 from weft.pytorch.fused.tiles import (
     FLOATS,
@@ -64,16 +64,15 @@ def gemv_allreduce(
     group = group_of(NAME, group_name)
     with refusing(group, NAME):
         check_tensors(FLOATS, weight=weight, x=x)
-        refuse(weight.dim() != 2, f"weight has shape {tuple(weight.shape)}: [N, K / P] is needed")
-        refuse(
-            x.dim() not in (1, 2) or x.shape[-1] != weight.shape[1] or x.dtype != weight.dtype,
-            f"x is {tuple(x.shape)} of {x.dtype} and weight {tuple(weight.shape)} of "
-            f"{weight.dtype}: x needs the weight's type, and its {weight.shape[1]} columns",
-        )
-        refuse(
-            algorithm not in ALGORITHMS,
-            f"algorithm {algorithm!r}: choose {' or '.join(ALGORITHMS)}",
-        )
+        if weight.dim() != 2:
+            raise BadCallError(f"weight has shape {tuple(weight.shape)}: [N, K / P] is needed")
+        if x.dim() not in (1, 2) or x.shape[-1] != weight.shape[1] or x.dtype != weight.dtype:
+            raise BadCallError(
+                f"x is {tuple(x.shape)} of {x.dtype} and weight {tuple(weight.shape)} of "
+                f"{weight.dtype}: x needs the weight's type, and its {weight.shape[1]} columns"
+            )
+        if algorithm not in ALGORITHMS:
+            raise BadCallError(f"algorithm {algorithm!r}: choose {' or '.join(ALGORITHMS)}")
         options = Options(tile_rows, slice_tiles, order)
         if algorithm == SWITCH and group.size() > 1:
             group.check_switches_add(weight.dtype)

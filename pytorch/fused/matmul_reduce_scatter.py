@@ -11,7 +11,7 @@ import torch
 from torch.distributed import _symmetric_memory as symmetric_memory
 from torch.distributed import distributed_c10d
 
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 from weft.pytorch.fused.call import Call, refusing
 from weft.pytorch.fused.tiles import (
     FLOATS,
@@ -79,22 +79,22 @@ def _check(
     check_tensors(FLOATS, A=A, B=B)
     refuse(reduce_op not in ("sum", "avg"), f"reduce_op {reduce_op!r}: choose sum or avg")
     dims = A.dim()
-    refuse(
-        dims < 2 or B.dim() != 2 or A.shape[-1] != B.shape[0] or A.dtype != B.dtype,
-        f"A is {tuple(A.shape)} of {A.dtype} and B {tuple(B.shape)} of {B.dtype}: [..., K / P] and "
-        "[K / P, N] of one type are needed",
-    )
+    if dims < 2 or B.dim() != 2 or A.shape[-1] != B.shape[0] or A.dtype != B.dtype:
+        raise BadCallError(
+            f"A is {tuple(A.shape)} of {A.dtype} and B {tuple(B.shape)} of {B.dtype}: [..., K / P] "
+            "and [K / P, N] of one type are needed"
+        )
     refuse(
         not -dims <= scatter_dim < dims,
         f"scatter_dim {scatter_dim}: the product has {dims} dimensions, choose 0 to {dims - 1}",
     )
     scatter_dim %= dims
     total = B.shape[1] if scatter_dim == dims - 1 else A.shape[scatter_dim]
-    refuse(
-        not total or total % group.size(),
-        f"dimension {scatter_dim} of the product has {total}, which {group.size()} ranks cannot "
-        f"share evenly; choose a multiple of {group.size()}",
-    )
+    if not total or total % group.size():
+        raise BadCallError(
+            f"dimension {scatter_dim} of the product has {total}, which {group.size()} ranks "
+            f"cannot share evenly; choose a multiple of {group.size()}"
+        )
     return scatter_dim
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 
 from weft.agents.fused.tasks import ORDERS, REMOTE_FIRST, cut, in_order
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError, refuse
 
 SLICE_BYTES = 64 << 10
 """What a slice has where tiles have no size, as near as rows allow."""
@@ -59,7 +59,8 @@ class Options:
     def __post_init__(self) -> None:
         refuse(self.tile_rows < 0, f"tile_rows {self.tile_rows}: choose 1 or more, or 0: by itself")
         refuse(self.slice_tiles < 1, f"slice_tiles {self.slice_tiles}: choose 1 or more")
-        refuse(self.order not in ORDERS, f"order {self.order!r}: choose from {', '.join(ORDERS)}")
+        if self.order not in ORDERS:
+            raise BadCallError(f"order {self.order!r}: choose from {', '.join(ORDERS)}")
 
     def slices(self, unit_rows: Sequence[int], row_bytes: int) -> list[Slice]:
         """Cut a block whose units have so many rows of so many bytes."""
@@ -114,10 +115,8 @@ def check_tensors(dtypes: Sequence[torch.dtype], **named: torch.Tensor) -> None:
             f"{name} is on device {tensor.device} with layout {tensor.layout}: a dense tensor on "
             "the CPU is needed",
         )
-        refuse(
-            tensor.dtype not in dtypes,
-            f"{name} is of {tensor.dtype}: choose {', '.join(map(str, dtypes))}",
-        )
+        if tensor.dtype not in dtypes:
+            raise BadCallError(f"{name} is of {tensor.dtype}: choose {', '.join(map(str, dtypes))}")
 
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
+from weft.base.errors import InputError, MachineError, RunError, WeftError
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
@@ -203,19 +203,16 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
 
 def _config(options: SwitchOptions) -> ProcessConfig:
     captures = options.pcap
-    refuse(
-        captures is not None and not captures.is_dir(),
-        f"--pcap {str(captures)!r}: there is no such folder",
-    )
+    if captures is not None and not captures.is_dir():
+        raise InputError(f"--pcap {str(captures)!r}: there is no such folder")
     present = [name for _, name in socket.if_nameindex()]
     ports = []
     for number, interface in options.interfaces:
-        refuse(
-            interface not in present,
-            f"port {number}: there is no interface {interface!r} in this network namespace; "
-            f"it has: {', '.join(present)}",
-            MachineError,
-        )
+        if interface not in present:
+            raise MachineError(
+                f"port {number}: there is no interface {interface!r} in this network namespace; "
+                f"it has: {', '.join(present)}"
+            )
         port: dict[str, Any] = {
             "port": number, "interface": interface, **options.queue(number),
         }  # fmt: skip

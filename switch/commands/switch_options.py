@@ -160,7 +160,8 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
     words = ["--trace=-" if word == "--trace" else word for word in arguments if word != "--"]
     given = _parser().parse_intermixed_args(_pcap_joined(words))
     for name, why in REFUSED.items():
-        refuse(getattr(given, name) is not None, f"--{name.replace('_', '-')}: {why}")
+        if getattr(given, name) is not None:
+            raise InputError(f"--{name.replace('_', '-')}: {why}")
     notes = tuple(
         f"--{name.replace('_', '-')} does nothing: {why}"
         for name, why in WITHOUT_EFFECT.items()
@@ -224,9 +225,8 @@ def _tls(given: Any) -> TlsFiles | None:
 
 
 def _program(given: Any) -> Path | None:
-    refuse(
-        len(given.program) > 1, f"one program, not {len(given.program)}: {', '.join(given.program)}"
-    )
+    if len(given.program) > 1:
+        raise InputError(f"one program, not {len(given.program)}: {', '.join(given.program)}")
     if given.no_p4:
         return None
     refuse(
@@ -241,7 +241,8 @@ def _program(given: Any) -> Path | None:
 def check_program(program: Path) -> None:
     """Raise InputError for a program that is no regular file."""
     why = "it is no regular file" if program.exists() else "there is no such file"
-    refuse(not program.is_file(), f"program {str(program)!r}: {why}")
+    if not program.is_file():
+        raise InputError(f"program {str(program)!r}: {why}")
 
 
 def _whole(text: str, what: str, most: int) -> int:

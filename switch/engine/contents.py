@@ -191,7 +191,8 @@ class ValueSetState:
         for width in reversed(self.widths):
             keys.insert(0, Exact(value & ((1 << width) - 1)))
             value >>= width
-        refuse(value, f"{self.what} has {sum(self.widths)} bits, a member has more", InvalidKey)
+        if value:
+            raise InvalidKey(f"{self.what} has {sum(self.widths)} bits, a member has more")
         return tuple(keys)
 
     def encode(self) -> tuple[Pairs, list[bool]]:

@@ -231,11 +231,8 @@ class Generator:
         if item.get("if_cond") is not None:
             tests.append(f"({self.translator.condition(item['if_cond'])})")
         calculation = f"ipv4 {item['name']}" if ipv4 else item["calculation"]
-        refuse(
-            calculation not in self.calculations.names,
-            f"checksum {item.get('name')!r} has no calculation {calculation!r}",
-            ProgramError,
-        )
+        if calculation not in self.calculations.names:
+            raise ProgramError(f"checksum {item.get('name')!r} has no calculation {calculation!r}")
         call = f"{self.calculations.names[calculation]}(phv, scratch, words, frame)"
         fits = self.calculations.bits[calculation] <= field.width
         if field.words > 1:

@@ -62,11 +62,8 @@ def _read(document: Json) -> Program:
         ProgramError,
     )
     externs = [str(item.get("name")) for item in document.get("extern_instances") or ()]
-    refuse(
-        externs,
-        f"v1model has no extern instances in BMv2 JSON: {', '.join(externs)}",
-        ProgramError,
-    )
+    if externs:
+        raise ProgramError(f"v1model has no extern instances in BMv2 JSON: {', '.join(externs)}")
     check_counts(document)
     program = Program(document)
     for name, code in document.get("errors", []):
@@ -134,12 +131,11 @@ def _layout(type_name: str, entry: Json) -> list[Field]:
         ProgramError,
     )
     most = 8 * entry.get("max_length", 0) - sum(field.width for field in fields)
-    refuse(
-        any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS,
-        f"header type {type_name!r} has a varbit field, "
-        f"and a max_length of {entry.get('max_length')!r} bytes for it",
-        ProgramError,
-    )
+    if any(field.varbit for field in fields) and not 0 <= most <= MOST_BITS:
+        raise ProgramError(
+            f"header type {type_name!r} has a varbit field, "
+            f"and a max_length of {entry.get('max_length')!r} bytes for it"
+        )
     return [replace(field, width=most) if field.varbit else field for field in fields]
 
 

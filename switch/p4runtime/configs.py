@@ -50,7 +50,8 @@ def set_config(device: Device, request: Any) -> None:
         "COMMIT, RECONCILE_AND_COMMIT",
         invalid,
     )
-    refuse(not request.HasField("config"), f"{_SET.Action.Name(action)} needs a config", invalid)
+    if not request.HasField("config"):
+        raise invalid(f"{_SET.Action.Name(action)} needs a config")
     config, text = _read_config(device, request.config)
     match action:
         case _SET.VERIFY:

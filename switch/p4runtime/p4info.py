@@ -320,12 +320,11 @@ def _check_program(message: Any, data_plane: DataPlane) -> None:
     """
     things = (thing.preamble.name for kind in _DROPPED for thing in getattr(message, kind))
     foreign = [name for name in things if not data_plane.knows(name)]
-    refuse(
-        len(foreign) > MOST_FOREIGN,
-        f"{len(foreign)} objects of the P4Info are not in the BMv2 JSON, {MOST_FOREIGN} may "
-        f"have been dropped: {listed(foreign, foreign)}",
-        _not_of_one_program,
-    )
+    if len(foreign) > MOST_FOREIGN:
+        raise _not_of_one_program(
+            f"{len(foreign)} objects of the P4Info are not in the BMv2 JSON, {MOST_FOREIGN} may "
+            f"have been dropped: {listed(foreign, foreign)}"
+        )
     for table in message.tables:
         name = table.preamble.name
         refuse(
@@ -337,11 +336,10 @@ def _check_program(message: Any, data_plane: DataPlane) -> None:
             f"table {name}", "key fields", len(table.match_fields), len(data_plane.tables[name])
         )
     untold = data_plane.filled_tables - {table.preamble.name for table in message.tables}
-    refuse(
-        untold,
-        f"the BMv2 JSON has table {min(untold, default='')}, the P4Info does not",
-        _not_of_one_program,
-    )
+    if untold:
+        raise _not_of_one_program(
+            f"the BMv2 JSON has table {min(untold, default='')}, the P4Info does not"
+        )
     for action in message.actions:
         name = action.preamble.name
         if name in data_plane.actions:

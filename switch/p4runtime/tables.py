@@ -280,11 +280,8 @@ def read_table_entries(device: Device, query: Any) -> Iterator[Any]:
     used = [name for name in _FILTERS if getattr(query, name)] + (
         ["action"] if query.HasField("action") else []
     )
-    refuse(
-        not query.table_id and used,
-        f"a query of all tables (table_id 0) has no {' or '.join(used)}",
-        invalid,
-    )
+    if not query.table_id and used:
+        raise invalid(f"a query of all tables (table_id 0) has no {' or '.join(used)}")
     for table in device.info.tables.chosen(query.table_id):
         _check_query(table, query)
         if query.is_default_action:

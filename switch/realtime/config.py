@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from weft.base import documents
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 
 MOST_PORT = 510
 """The greatest port: ports have 9 bits in BMv2, and 511 means drop."""
@@ -88,7 +88,8 @@ def config_of(document: Any, source: str) -> ProcessConfig:
     ]
     for what, values in (("switch name", names), ("interface", interfaces)):
         twice = {value for value in values if values.count(value) > 1}
-        refuse(twice, f"{what} given twice: {', '.join(sorted(twice))}")
+        if twice:
+            raise InputError(f"{what} given twice: {', '.join(sorted(twice))}")
     _check_special_ports(config)
     return config
 
@@ -108,10 +109,10 @@ def _check_special_ports(config: ProcessConfig) -> None:
         refuse(switch.cpu_port == config.drop_port, f"{what} means drop")
         special = {config.drop_port: "the drop port", switch.cpu_port: "the CPU port"}
         for port in switch.ports:
-            refuse(
-                port.number in special,
-                f"switch {switch.name!r}: port {port.number} is {special.get(port.number)}",
-            )
+            if port.number in special:
+                raise InputError(
+                    f"switch {switch.name!r}: port {port.number} is {special.get(port.number)}"
+                )
 
 
 def _check_ports(switch: SwitchConfig) -> None:

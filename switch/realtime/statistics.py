@@ -230,10 +230,10 @@ def done(process: SwitchProcess, line: bytes) -> dict[str, Any]:
 
 def _number(what: str, word: str) -> int:
     """Return the whole number that a word is; the process checks whether it makes sense."""
-    refuse(
-        not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS),
-        f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits",
-    )
+    if not (word.isascii() and word.isdecimal() and len(word) <= MOST_DIGITS):
+        raise InputError(
+            f"{what} {_shown(repr(word))} is no whole number of at most {MOST_DIGITS} digits"
+        )
     return int(word)
 
 

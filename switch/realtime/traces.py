@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.switch.engine.dataplane import Dataplane
 from weft.switch.engine.state import SwitchControl
 from weft.switch.engine.trace import Decoder, Event
@@ -31,10 +31,8 @@ class Traces:
     _traces: dict[str, tuple[Tracer, Decoder]] = field(default_factory=dict)
 
     def _control(self, name: str) -> SwitchControl:
-        refuse(
-            name not in self.controls,
-            f"there is no switch {name!r}; there are: {', '.join(self.controls)}",
-        )
+        if name not in self.controls:
+            raise InputError(f"there is no switch {name!r}; there are: {', '.join(self.controls)}")
         return self.controls[name]
 
     def start(self, name: str, packets: int = MOST_PACKETS) -> None:

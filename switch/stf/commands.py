@@ -160,11 +160,10 @@ class ReplicationState:
 
 
 def _need(kind: str, kinds: str, items: dict[int, Item], number: int) -> Item:
-    refuse(
-        number not in items,
-        f"there is no {kind} {number}; {kinds} are: {', '.join(map(str, items)) or 'none'}",
-        NotFound,
-    )
+    if number not in items:
+        raise NotFound(
+            f"there is no {kind} {number}; {kinds} are: {', '.join(map(str, items)) or 'none'}"
+        )
     return items[number]
 
 

@@ -26,11 +26,10 @@ def resolve(word: StfWord, kind: str, names: Iterable[str], where: str = "the pr
         found = [name for name in found if name.endswith("." + word.text)] or found
     if len(found) == 1:
         return found[0]
-    refuse(
-        found,
-        f"{kind} {word.text!r} may be {' or '.join(map(repr, found))}: write more of its name",
-        word.place.error,
-    )
+    if found:
+        raise word.place.error(
+            f"{kind} {word.text!r} may be {' or '.join(map(repr, found))}: write more of its name"
+        )
     ends = {name[-len(word.text) - at :]: name for name in known for at in (-1, 0, 1)}
     close = difflib.get_close_matches(word.text, [*known, *ends], 1, 0.6)
     hint = f" (did you mean {ends.get(close[0], close[0])!r}?)" if close else ""
@@ -62,12 +61,11 @@ def action_call(actions: Sequence[ProgramAction], call: StfCall, where: str) -> 
             )
         given[name] = argument.value
     missing = [name for name in action.parameters if name not in given]
-    refuse(
-        missing,
-        f"action {action.name!r} is not given {', '.join(map(repr, missing))}; its parameters "
-        f"are {_parameters(action)}",
-        call.name.place.error,
-    )
+    if missing:
+        raise call.name.place.error(
+            f"action {action.name!r} is not given {', '.join(map(repr, missing))}; its parameters "
+            f"are {_parameters(action)}"
+        )
     values = tuple(
         _fitting(given[name], width, f"parameter {name!r} of action {action.name!r}")
         for name, width in zip(action.parameters, action.widths, strict=True)
@@ -148,11 +146,10 @@ def _key(table: Table, field: KeyField, match: Match) -> Key:
     value, most = match.value, (1 << field.width) - 1
     given = {"/": match.prefix_length, "&&&": match.mask, "..": match.high}
     for sign, kinds in (("/", ("lpm", "ternary")), ("&&&", ("ternary",)), ("..", ("range",))):
-        refuse(
-            given[sign] is not None and field.kind not in kinds,
-            f"{what} is {field.kind}: {sign!r} is for {' and '.join(kinds)}",
-            value.place.error,
-        )
+        if given[sign] is not None and field.kind not in kinds:
+            raise value.place.error(
+                f"{what} is {field.kind}: {sign!r} is for {' and '.join(kinds)}"
+            )
     width = field.width
     match field.kind:
         case "exact":

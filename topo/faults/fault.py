@@ -52,12 +52,11 @@ class Fault:
             raise not_understood(line)
         with blamed(kind, "read"):
             fault = kind.read(line)
-        refuse(
-            not getattr(fault, "carried_out", False),
-            f"{line.action!r} of another package makes a {type(fault).__name__}, which no world "
-            "carries out; let it make a LinkLoss, a PacketFault or an Outage",
-            line.error,
-        )
+        if not getattr(fault, "carried_out", False):
+            raise line.error(
+                f"{line.action!r} of another package makes a {type(fault).__name__}, which no "
+                "world carries out; let it make a LinkLoss, a PacketFault or an Outage"
+            )
         return fault
 
 
@@ -127,7 +126,8 @@ class Line:
         """Read the values and store them by their keys."""
         for key, equals, value in self._pairs:
             has_value = equals and value.strip()
-            refuse(not has_value, f"{key.strip()!r} needs a value, KEY=VALUE", self.error)
+            if not has_value:
+                raise self.error(f"{key.strip()!r} needs a value, KEY=VALUE")
             self.values[key.strip()] = value.strip()
         for key in self.values:
             if key not in allowed:

@@ -124,11 +124,8 @@ class Fail(OutageKind):
         )
         self.check_values(line)
         given = [key for key in ("on", *MATCH_KEYS) if key in values]
-        refuse(
-            "at" in values and given,
-            f"{', '.join(given)} choose packets, for after=N only",
-            line.error,
-        )
+        if "at" in values and given:
+            raise line.error(f"{', '.join(given)} choose packets, for after=N only")
         return Outage(
             self.name,
             line.where,

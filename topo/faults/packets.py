@@ -4,7 +4,7 @@ or late."""
 from dataclasses import dataclass, field
 
 from weft.agents.wire.headers import HAS_PAYLOAD, IS_SEND, IS_WRITE, PROPERTIES, Opcode
-from weft.base.errors import refuse
+from weft.base.errors import InputError, refuse
 from weft.topo.faults.fault import Fault, Line, register, unknown
 from weft.topo.network import LINK_TIERS, Direction, Topology
 
@@ -127,11 +127,11 @@ class PacketKind:
     """What happens to the packets, one of `PACKET_ACTIONS`; by default the kind's name."""
 
     def __post_init__(self) -> None:
-        refuse(
-            (self.action or self.name) not in PACKET_ACTIONS,
-            f"packet fault {self.name!r}: {self.action or self.name!r} is nothing that links do to "
-            f"packets; let its action be one of {', '.join(PACKET_ACTIONS)}",
-        )
+        if (self.action or self.name) not in PACKET_ACTIONS:
+            raise InputError(
+                f"packet fault {self.name!r}: {self.action or self.name!r} is nothing that links "
+                f"do to packets; let its action be one of {', '.join(PACKET_ACTIONS)}"
+            )
 
     def read(self, line: Line) -> PacketFault:
         """See `FaultKind.read`."""
@@ -139,11 +139,8 @@ class PacketKind:
         line.take_values(*MATCH_KEYS, *(("by",) if timed else ()))
         first, last = _range(line)
         by_ns = line.duration_ns("by", f"{self.default_by_ns or 0}ns")
-        refuse(
-            timed and by_ns == 0,
-            f"by={line.values.get('by')} is no delay; write one like by=1ms",
-            line.error,
-        )
+        if timed and by_ns == 0:
+            raise line.error(f"by={line.values.get('by')} is no delay; write one like by=1ms")
         action = self.action or self.name
         return PacketFault(action, read_match(line, line.where), first, last, by_ns, line.text)
 

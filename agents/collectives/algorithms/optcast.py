@@ -26,7 +26,7 @@ from weft.agents.collectives.unicast import Bytes
 from weft.agents.collectives.unicast_operation import most_posted
 from weft.agents.servers.reduction_plan import ReductionPlan, plan_of, terms_of
 from weft.agents.transport.types import MemoryRegion
-from weft.base.errors import ProtocolError, RunError, refuse
+from weft.base.errors import InputError, ProtocolError, RunError, refuse
 
 
 @dataclass
@@ -238,11 +238,11 @@ class OptcastAlgorithm(Algorithm):
     buffers = 2
 
     def check(self, request: Request) -> None:
-        refuse(
-            request.op not in OPS,
-            f"op {request.op!r} by {request.algorithm}: servers know {', '.join(OPS)}; choose one "
-            "of these, or other algorithms",
-        )
+        if request.op not in OPS:
+            raise InputError(
+                f"op {request.op!r} by {request.algorithm}: servers know {', '.join(OPS)}; choose "
+                "one of these, or other algorithms"
+            )
 
     def operation(
         self, communicator: Communicator, request: Request, data: Bytes, result: Bytes | None,

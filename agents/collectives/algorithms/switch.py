@@ -139,11 +139,11 @@ class SwitchAlgorithm(Algorithm):
     in_turn = True
 
     def check(self, request: Request) -> None:
-        refuse(
-            request.dtype not in SWITCH_DTYPES,
-            f"dtype {request.dtype!r} by {request.algorithm}: switches add "
-            f"{', '.join(SWITCH_DTYPES)}; choose one of these, or other algorithms",
-        )
+        if request.dtype not in SWITCH_DTYPES:
+            raise InputError(
+                f"dtype {request.dtype!r} by {request.algorithm}: switches add "
+                f"{', '.join(SWITCH_DTYPES)}; choose one of these, or other algorithms"
+            )
         refuse(
             request.op not in ("sum", "average"),
             f"op {request.op!r} by {request.algorithm}: switches add; choose sum or average, or "

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from weft.agents.fused.tasks import REMOTE_FIRST
-from weft.pytorch.errors import refuse
+from weft.pytorch.errors import BadCallError
 from weft.pytorch.fused import operators
 from weft.pytorch.fused.call import weft_group
 from weft.pytorch.fused.gemv_allreduce import OWNER
@@ -34,11 +34,11 @@ class _Layer(nn.Module):
         super().__init__()
         self.group, self.rank, self.size = ranks_of(group)
         total = {"in_features": in_features, "out_features": out_features}[split]
-        refuse(
-            total % self.size,
-            f"{type(self).__name__}: {split} {total}, which {self.size} ranks cannot share evenly; "
-            f"choose a multiple of {self.size}",
-        )
+        if total % self.size:
+            raise BadCallError(
+                f"{type(self).__name__}: {split} {total}, which {self.size} ranks cannot share "
+                f"evenly; choose a multiple of {self.size}"
+            )
         self.in_features, self.out_features = in_features, out_features
         self.sequence_parallel, self.fused, self.options = sequence_parallel, fused, options
         own = {"in_features": in_features, "out_features": out_features, split: total // self.size}

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from weft.base.effort import start_time
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import MachineError
 from weft.topo.worlds.emulated.runs import (
     RUN_VARIABLE,
     RUNS,
@@ -73,7 +73,8 @@ def clean(root: Path = RUNS) -> list[str]:
             f"{_listed(left)}: cannot be removed in full"
             + (" by this user: use sudo" if os.geteuid() else "; try again, or look what holds it")
         )
-    refuse(problems, "\n".join([*problems, *(f"removed {what}" for what in removed)]), MachineError)
+    if problems:
+        raise MachineError("\n".join([*problems, *(f"removed {what}" for what in removed)]))
     return removed
 
 
@@ -91,12 +92,11 @@ def _run_folders(root: Path) -> list[Path]:
         return []
     except PermissionError:
         raise MachineError(f"{root} cannot be read without root: use sudo") from None
-    refuse(
-        found and why,
-        f"{root}: {why}. What it says of runs is not believed, and nothing in it is touched "
-        f"({_listed(found)}); see what is there, then remove it or let its owner alone write it",
-        MachineError,
-    )
+    if found and why:
+        raise MachineError(
+            f"{root}: {why}. What it says of runs is not believed, and nothing in it is touched "
+            f"({_listed(found)}); see what is there, then remove it or let its owner alone write it"
+        )
     return found
 
 

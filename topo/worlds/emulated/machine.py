@@ -179,19 +179,17 @@ def check_machine(*, captures: bool = False) -> None:
         if (tool.required or (captures and tool.name == "tcpdump"))
         and shutil.which(tool.name) is None
     ]
-    refuse(
-        lacking,
-        f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
-        f"install with `apt-get install {' '.join(sorted({tool.package for tool in lacking}))}`",
-        MachineError,
-    )
+    if lacking:
+        raise MachineError(
+            f"not installed or not on PATH: {', '.join(tool.name for tool in lacking)}; "
+            f"install with `apt-get install {' '.join(sorted({tool.package for tool in lacking}))}`"
+        )
     made = run_tool(["mnexec", "-n", "true"])
-    refuse(
-        made.returncode != 0,
-        f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
-        "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)",
-        MachineError,
-    )
+    if made.returncode != 0:
+        raise MachineError(
+            f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
+            "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
+        )
     import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 

@@ -272,7 +272,8 @@ class CommandLine(CLI):
             return None
         try:
             name = self.parseline(line)[0]
-            refuse(name in REFUSED, f"{name}: {REFUSED.get(name)}")
+            if name in REFUSED:
+                raise InputError(f"{name}: {REFUSED.get(name)}")
             return super().onecmd(line)
         except WeftError as error:
             self._check()
@@ -334,10 +335,8 @@ class CommandLine(CLI):
     def do_source(self, line: str) -> Any:
         """source FILE: run the commands in a file."""
         words = shlex.split(line)
-        refuse(
-            len(words) != 1,
-            f"{f'source {line}'.strip()}: it is source FILE",
-        )
+        if len(words) != 1:
+            raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
         with told_as_input(f"source {words[0]!r}"):
             text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
         return any(self.onecmd(command) for command in text.splitlines())

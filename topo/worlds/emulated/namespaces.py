@@ -18,7 +18,7 @@ import msgspec
 
 from weft.base import documents
 from weft.base.children import last_words, run_tool
-from weft.base.errors import MachineError, refuse
+from weft.base.errors import MachineError
 
 CLONE_NEWNET = 0x40000000
 _SIOCETHTOOL = 0x8946
@@ -171,6 +171,7 @@ def queue_drops() -> dict[str, int]:
     Raises MachineError if tc cannot tell, RunError if it was killed.
     """
     done = run_tool(["tc", "-statistics", "-json", "qdisc", "show"])
-    refuse(done.returncode != 0, f"tc cannot show queues: {last_words(done)}", MachineError)
+    if done.returncode != 0:
+        raise MachineError(f"tc cannot show queues: {last_words(done)}")
     queues = documents.decoded(list[_Queue], done.stdout or "[]", "tc shows queues", MachineError)
     return {queue.dev: queue.drops for queue in queues if queue.kind == "tbf"}

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from weft.base.errors import WeftError, refuse
+from weft.base.errors import InputError, WeftError
 from weft.base.units import listed
 from weft.topo.faults import Fault, emulated_lines
 from weft.topo.faults.schedule import OutageSchedule
@@ -23,11 +23,11 @@ from weft.topo.network import Direction, Host, Topology
 
 def check_emulated(fault: Fault) -> None:
     """Raise InputError for faults that the emulated world's switches cannot carry out."""
-    refuse(
-        fault.emulated_problem,
-        f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
-        f"they know {listed(emulated_lines(), 'and')}. World 'simulated' knows all faults",
-    )
+    if fault.emulated_problem:
+        raise InputError(
+            f"fault {str(fault)!r}: the emulated world's switches cannot {fault.emulated_problem}; "
+            f"they know {listed(emulated_lines(), 'and')}. World 'simulated' knows all faults"
+        )
 
 
 @dataclass(frozen=True)

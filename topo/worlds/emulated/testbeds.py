@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from weft.base import documents
-from weft.base.errors import InputError, refuse
+from weft.base.errors import InputError
 from weft.base.private_files import open_private
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
@@ -51,10 +51,10 @@ class RunningTestbed:
             InputError: there is no switch of one of the names.
         """
         for name in names:
-            refuse(
-                name not in self.switches,
-                f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}",
-            )
+            if name not in self.switches:
+                raise InputError(
+                    f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}"
+                )
         return {name: self.switches[name] for name in names or self.switches}
 
 
@@ -85,8 +85,10 @@ def find_testbed(run_id: str | None = None, root: Path = RUNS) -> RunningTestbed
     found, doubts = _look(root)
     if run_id is not None:
         found = [each for each in found if each.run_id == run_id] or found
-        refuse(not found or found[0].run_id != run_id, f"run {run_id!r}: {_listed(found, doubts)}")
-    refuse(len(found) != 1, f"which testbed: {_listed(found, doubts)}")
+        if not found or found[0].run_id != run_id:
+            raise InputError(f"run {run_id!r}: {_listed(found, doubts)}")
+    if len(found) != 1:
+        raise InputError(f"which testbed: {_listed(found, doubts)}")
     return found[0]
 
 
