@@ -7,12 +7,14 @@ since the callbacks of a group's collectives run one after another, in the order
 begun. What a callback begins is told at once, so that a callback may wait for it.
 """
 
+import codecs
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, Protocol
+from weakref import ReferenceType, WeakKeyDictionary, ref
 
 import torch
 
@@ -57,55 +59,86 @@ class Told(Protocol):
         """Tell the future."""
 
 
-class CallbackFuture(torch.futures.Future):
-    """A future whose callbacks are known to be some, whichever thread runs them.
+_known: WeakKeyDictionary[torch._C.Future, "ReferenceType[Told] | None"] = WeakKeyDictionary()
+"""Futures whose callbacks are known to be some, with the operations that they are of; none if one
+is of a callback. An operation that is gone has told its future."""
+_plain = {name: getattr(torch._C.Future, name) for name in (
+    "add_done_callback", "then", "wait", "value", "done"
+)}  # fmt: skip
+"""What futures of torch do by themselves."""
 
-    Args:
-        work: the operation that it is of; none if it is of a callback. It has ended as soon as the
-            operation has, even if callbacks of earlier ones are yet to run: they may wait for it.
+
+class Outcome:
+    """What becomes of an operation, as a future of torch.
+
+    A future that fails must do so in torch's own code, since DDP and others read it there: what
+    `torch.futures.Future.set_exception` stores is a value to them. A callback that raises makes
+    such a one, so the future is that of a callback, which takes the value of another. Neither this
+    nor what raises is a function in Python, since torch appends its lines to the message.
     """
 
-    def __init__(self, work: Told | None = None) -> None:
-        super().__init__()
-        self._work = work
+    def __init__(self, work: Told) -> None:
+        self._source = torch._C.Future([])
+        self.future: Any = _plain["then"](self._source, _plain["value"])
+        """The future. It has ended as soon as the operation has, even if callbacks of earlier ones
+        are yet to run: they may wait for it."""
+        _known[self.future] = ref(work)
 
-    def add_done_callback(self, callback: Callable[[Any], object]) -> None:
-        """Call something with the future once it is done."""
+    def succeed(self, value: object) -> None:
+        """Let the future have a value."""
+        self._source.set_result(value)
 
-        def marked(done: Any) -> None:
-            with _callback():
-                callback(done)
+    def fail(self, error: Exception) -> None:
+        """Let the future raise an error."""
+        self._source._set_unwrap_func(codecs.strict_errors)
+        self._source.set_result(error)
 
-        super().add_done_callback(marked)
 
-    def then(self, callback: Callable[[Any], object]) -> "CallbackFuture":
-        """Call something with the future once it is done, and return a future of what it
-        returns."""
-        following = CallbackFuture()
+def _marked(callback: Callable[[Any], object]) -> Callable[[Any], object]:
+    def run(done: Any) -> object:
+        with _callback():
+            return callback(done)
 
-        def run(done: Any) -> None:
-            try:
-                found = callback(done)
-            except Exception as error:
-                following.set_exception(error)
-            else:
-                following.set_result(found)
+    return run
 
-        self.add_done_callback(run)
-        return following
 
-    def wait(self) -> Any:
-        """Wait for the end, and return the value."""
-        return super().wait() if self._work is None else self._work.result()
+def _add_done_callback(self: Any, callback: Callable[[Any], object]) -> None:
+    _plain["add_done_callback"](self, _marked(callback) if self in _known else callback)
 
-    def value(self) -> Any:
-        """Return the value; it must be done."""
-        ended = self._work is not None and self._work.is_completed()
-        return self.wait() if ended else super().value()
 
-    def done(self) -> bool:
-        """Return whether there is a value, or an error."""
-        return bool(super().done()) if self._work is None else self._work.is_completed()
+def _then(self: Any, callback: Callable[[Any], object]) -> Any:
+    if self not in _known:
+        return _plain["then"](self, callback)
+    following = _plain["then"](self, _marked(callback))
+    _known[following] = None
+    return following
+
+
+def _work_of(future: Any) -> Told | None:
+    reference = _known.get(future)
+    return reference() if reference is not None else None
+
+
+def _wait(self: Any) -> Any:
+    work = _work_of(self)
+    return _plain["wait"](self) if work is None else work.result()
+
+
+def _value(self: Any) -> Any:
+    work = _work_of(self)
+    return work.result() if work is not None and work.is_completed() else _plain["value"](self)
+
+
+def _done(self: Any) -> bool:
+    work = _work_of(self)
+    return bool(_plain["done"](self)) if work is None else work.is_completed()
+
+
+def _watch_futures() -> None:
+    """Let torch's futures do what is needed for those that are known. They cannot be of a class of
+    our own: those that torch's own code makes never are."""
+    for ours in (_add_done_callback, _then, _wait, _value, _done):
+        setattr(torch._C.Future, ours.__name__[1:], ours)
 
 
 class Callbacks:
@@ -121,6 +154,7 @@ class Callbacks:
         self._queue: deque[Told] = deque()
         """Collectives whose turn has not come, in the order in which they were begun."""
         self._running = False
+        _watch_futures()
 
     def begun(self, work: Told) -> None:
         """Take note of a collective that has been begun: its callbacks run after those of the ones

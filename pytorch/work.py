@@ -8,7 +8,7 @@ from datetime import timedelta
 import torch
 import torch.distributed as dist
 
-from weft.pytorch.callbacks import CallbackFuture, Callbacks
+from weft.pytorch.callbacks import Callbacks, Outcome
 from weft.pytorch.timeline import Timeline
 
 
@@ -34,7 +34,7 @@ class WeftWork(dist._Work):
         self._timeline = timeline
         self._callbacks = callbacks
         self.in_order = False
-        self._future: CallbackFuture | None = None
+        self._outcome: Outcome | None = None
         self._may_tell = False
         self._lock = threading.Lock()
         self._ended = threading.Event()
@@ -65,16 +65,16 @@ class WeftWork(dist._Work):
         """Take note that the future may be told, and return whether somebody has asked for it."""
         with self._lock:
             self._may_tell = True
-            return self._future is not None
+            return self._outcome is not None
 
     def tell(self) -> None:
         """Tell the future that the operation has ended."""
-        assert self._future is not None
+        assert self._outcome is not None
         failure = self.exception()
         if failure is not None:
-            self._future.set_exception(failure)
+            self._outcome.fail(failure)
         else:
-            self._future.set_result(self._result)
+            self._outcome.succeed(self._result)
 
     def wait(self, timeout: timedelta | None = None) -> bool:
         """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
@@ -110,13 +110,13 @@ class WeftWork(dist._Work):
     def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
         """Return a future of the tensors that it ends with."""
         with self._lock:
-            is_late = self._future is None and self._may_tell
-            if self._future is None:
-                self._future = CallbackFuture(self)
-            found = self._future
+            is_late = self._outcome is None and self._may_tell
+            if self._outcome is None:
+                self._outcome = Outcome(self)
+            future = self._outcome.future
         if is_late:
             self.tell()
-        return found
+        return future
 
     def result(self) -> list[torch.Tensor]:
         """Return the tensors that it ends with."""

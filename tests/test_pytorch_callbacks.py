@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from weakref import ref
 
 import pytest
 
@@ -98,3 +101,63 @@ def test_errors_reach_those_who_wait_and_later_callbacks_run(callbacks: Callback
     assert after.wait() == 1.0
     failing.when_over(heard.append)
     assert heard == ["lost rank 2"] * 2
+
+
+def test_torch_itself_sees_that_a_future_has_failed(callbacks: Callbacks) -> None:
+    """DDP and others read futures in C++, where what a program sees of them does not count."""
+    work, good = begin(callbacks), begin(callbacks)
+    futures = [good.get_future(), work.get_future(), work.get_future().then(lambda _: 1 / 0)]
+    work.end("lost rank 2")
+    good.end()
+    late = begin(callbacks)
+    late.end("lost rank 3")
+    futures.append(late.get_future())
+    for future, why in zip(
+        futures, ("", "allreduce: lost rank 2", "ZeroDivision", "allreduce: lost rank 3"),
+        strict=True,
+    ):  # fmt: skip
+        together = torch.futures.collect_all([future])
+        if why:
+            with pytest.raises(RuntimeError, match=why) as caught:
+                together.wait()
+            assert ("At:" in str(caught.value)) == (why == "ZeroDivision"), "lines of our own code"
+        else:
+            (ended,) = together.wait()
+            assert ended.value()[0] == 1.0
+
+
+def test_futures_of_others_are_as_torch_has_them(callbacks: Callbacks) -> None:
+    future = torch.futures.Future()
+    seen: list[bool] = []
+    following = future.then(lambda _: seen.append(in_callback()))
+    assert not future.done() and not following.done()
+    future.set_result(3)
+    following.wait()
+    assert (future.value(), future.wait(), seen) == (3, 3, [False])
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Threads let go of what they had to do a moment after they have done it."""
+    end_s = time.monotonic() + 10
+    while not holds():
+        gc.collect()
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+
+
+def test_nothing_is_kept_of_an_operation_that_nobody_asks_for_any_more(
+    callbacks: Callbacks,
+) -> None:
+    works = [begin(callbacks), begin(callbacks)]
+    for work in works:
+        work.get_future().then(lambda _: None)
+    works[0].end()
+    works[1].end("lost rank 2")
+    kept = [*map(ref, works), *(ref(work.result()[0]) for work in works[:1])]
+    future = works[0].get_future()
+    future.then(lambda _: None).wait()
+    del work, works
+    wait_until(lambda: kept[0]() is None and kept[1]() is None)
+    assert future.done() and future.wait()[0] == 1.0
+    del future
+    wait_until(lambda: kept[2]() is None)
