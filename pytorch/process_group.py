@@ -241,10 +241,21 @@ class WeftProcessGroup(dist.ProcessGroup):
         input_list: Sequence[torch.Tensor],
         opts: Any = None,
     ) -> WeftWork:
-        """Give all ranks several tensors of all: a list of outputs for each input."""
-        outputs = [[each[rank] for each in output_lists] for rank in range(self._size)]
+        """Give all ranks several tensors of all; each list of outputs is a rank's, like the
+        inputs."""
+        what = "allgather_coalesced"
+        refuse(
+            len(output_lists) != self._size,
+            f"{what}: {len(output_lists)} lists of outputs for {self._size} ranks",
+        )
+        for rank, each in enumerate(output_lists):
+            refuse(
+                len(each) != len(input_list),
+                f"{what}: the list of outputs for rank {rank} has {len(each)} tensors, and "
+                f"{len(input_list)} are given; each rank's list is like the inputs",
+            )
         flat = [each for one in output_lists for each in one]
-        return self._allgather("allgather_coalesced", outputs, input_list, flat, opts)
+        return self._allgather(what, output_lists, input_list, flat, opts)
 
     def all_gather_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
@@ -660,11 +671,15 @@ class WeftProcessGroup(dist.ProcessGroup):
         work, begun = self._begin(what, inputs, result, opts)
         sizes = [sum(map(memory_of.size_bytes, each)) for each in outputs]
         own = sum(map(memory_of.size_bytes, inputs))
-        refuse(
-            own != sizes[self._rank],
-            f"{what}: the output for rank {self._rank}, this one, has {sizes[self._rank]} bytes "
-            f"and the input {own}",
-        )
+        for output, tensor in zip(outputs[self._rank], inputs, strict=True):
+            if output.numel() != tensor.numel():
+                raise BadCallError(
+                    f"{what}: the output for rank {self._rank}, this one, has {output.numel()} "
+                    f"elements and the input {tensor.numel()}"
+                )
+        for each in outputs:
+            for output, tensor in zip(each, inputs, strict=True):
+                self._one_dtype(what, [output, tensor])
         total = sum(sizes)
         algorithm = algorithm or self._choices.algorithm("allgather", total)
         call = call_of(what, [each for one in outputs for each in one], algorithm=algorithm)

@@ -2,6 +2,7 @@
 with what each rank computes for itself. It knows nothing of Weft."""
 
 import sys
+import warnings
 from datetime import timedelta
 
 import torch
@@ -246,6 +247,16 @@ class Checks:
         total = float(sum(range(1, self.size + 1)))
         for tensor in tensors:
             self.equal("all_reduce_coalesced", tensor, torch.full_like(tensor, total))
+        for counts in ([3, 1000, 7], [2] * self.size):  # as many as ranks, too
+            given = [[values(10 * rank + n, c, torch.float32) for n, c in enumerate(counts)]
+                     for rank in range(self.size)]  # fmt: skip
+            lists = [[torch.empty(count) for count in counts] for _ in range(self.size)]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                dist.all_gather_coalesced(lists, given[self.rank], group=self.group)
+            for one, other in zip(lists, given, strict=True):
+                for found, right in zip(one, other, strict=True):
+                    self.equal("all_gather_coalesced", found, right)
         with dist._coalescing_manager(group=self.group, async_ops=True) as manager:
             outs = [torch.empty(n * self.size) for n in (4, 500)]
             for out in outs:
