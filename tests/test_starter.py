@@ -7,6 +7,7 @@ own standing in for dpkg-query, pip and Python: no test installs anything.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -367,6 +368,76 @@ def test_closed_standard_descriptors_lead_nowhere(checkout: Checkout, closed: st
     for descriptor, leads_to in enumerate(log.read_text().splitlines()):
         is_closed = f"{descriptor}>&-" in closed or f"{descriptor}<&-" in closed
         assert (leads_to == "/dev/null") == is_closed, (descriptor, leads_to)
+
+
+TORCH_PYTHON = """#!/bin/sh
+# Stands for .venv/bin/python without torch, and for a pip that finds it in $HAS alone.
+case "$*" in
+    *'import torch'*) exit 1;;
+    *torch==*)
+        echo "$*" >>"$LOG"
+        case " $* " in *" --extra-index-url $HAS "*) exit 0;; esac
+        [ "$HAS" = "its own" ] || { echo "no torch in what is asked" >&2; exit 1; }
+        ;;
+esac
+"""
+PUBLISHED = "https://download.pytorch.org/whl/cpu"
+
+
+def torch_installed(checkout: Checkout, has: str, **env: str) -> tuple[int, list[str], str]:
+    """Status, what pip was asked for after --quiet, and what is said of ``setup --torch``."""
+    assert checkout.run("setup").returncode == 0
+    checkout.log.unlink()
+    python = checkout.root / ".venv" / "bin" / "python"
+    python.write_text(TORCH_PYTHON)
+    env = {"HAS": has, "PIP_INDEX_URL": "https://index.invalid/simple", **env}
+    done = checkout.run("setup", "--torch", **env)
+    lines = checkout.log.read_text().splitlines()
+    return done.returncode, [line.partition(" torch==")[2] for line in lines], done.stderr
+
+
+def test_torch_comes_from_the_indexes_that_pip_is_configured_with(checkout: Checkout) -> None:
+    status, asked, _ = torch_installed(checkout, "its own")
+    assert (status, asked) == (0, ["2.13.0+cpu"])
+
+
+@pytest.mark.parametrize("named", [None, "https://mirror.invalid/cpu"])
+def test_else_torch_comes_from_another_index_beside_them_which_a_user_can_name(
+    checkout: Checkout, named: str | None
+) -> None:
+    other = named or PUBLISHED
+    env = {"WEFT_TORCH_INDEX": named} if named else {}
+    status, asked, _ = torch_installed(checkout, other, **env)
+    assert (status, asked) == (0, ["2.13.0+cpu", f"2.13.0+cpu --extra-index-url {other}"])
+
+
+@pytest.mark.parametrize("named", [None, ""])
+def test_torch_that_no_index_has_is_told_with_what_pip_said(
+    checkout: Checkout, named: str | None
+) -> None:
+    status, asked, said = torch_installed(
+        checkout, "nowhere", **({} if named is None else {"WEFT_TORCH_INDEX": named})
+    )
+    assert status == 2
+    assert len(asked) == (2 if named is None else 1)
+    assert said.count("no torch in what is asked") == len(asked)
+    assert "WEFT_TORCH_INDEX names an index that has it" in said
+
+
+def test_no_file_names_a_package_index_but_pytorchs_as_an_extra_one() -> None:
+    git = ["git", "-c", f"safe.directory={ROOT}", "ls-files", "-z"]
+    listed = subprocess.run(git, cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode:
+        pytest.skip(f"git cannot list the files: {listed.stderr}")
+    hosts = re.compile(
+        r"pypi\.org|pythonhosted|(?<!extra-)index-url|deb\.debian\.org|npmjs\.(?:org|com)"
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ROOT / name).is_file() and name != "tests/test_starter.py":
+            text = (ROOT / name).read_text(errors="replace")
+            assert not hosts.findall(text), name
+            lines = [line for line in text.splitlines() if "download.pytorch" in line]
+            assert all("extra" in line for line in lines), name
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe"])

@@ -20,7 +20,6 @@ import pytest
 from weft.base.cache import CHECKOUT
 
 VAGRANTFILE = (CHECKOUT / "Vagrantfile").read_text()
-MIRROR = "http://deb.debian.org/debian"
 SUITE = "bookworm"
 CERTIFICATES = "/etc/machine-certificates.crt"
 LOOKED_UP = ("etc/resolv.conf", "etc/hosts")
@@ -66,7 +65,7 @@ def inside(root: Path, *command: str, timeout_s: float) -> str:
 
 def make_root(root: Path) -> None:
     """A fresh Debian as a new machine is, but for the way to this machine's network."""
-    debootstrap = ["debootstrap", "--variant=minbase", SUITE, str(root), MIRROR]
+    debootstrap = ["debootstrap", "--variant=minbase", SUITE, str(root)]
     made = subprocess.run(debootstrap, capture_output=True, text=True, timeout=900, check=False)
     if made.returncode:
         pytest.skip(f"{' '.join(debootstrap)} failed: {made.stdout[-300:]}{made.stderr[-300:]}")

@@ -53,7 +53,7 @@ QUANTILES = ("p50", "p99", "max")
 """The quantiles of lateness that are judged."""
 TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
-    "torch's CPU build ('pip install torch --index-url https://download.pytorch.org/whl/cpu')"
+    "torch's CPU build (docs/pytorch.md, 'From a pip installation')"
 )
 
 
