@@ -2,13 +2,16 @@
 read."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Optional
+from typing import IO, Any, Optional
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.text import Text as StyledText
 
 from weft.base.errors import refuse
+from weft.base.streams import escaped, raw
 
 Text = Optional[str]  # noqa: UP045
 Place = Text
@@ -17,10 +20,34 @@ Flag = Optional[bool]  # noqa: UP045
 Texts = Optional[list[str]]  # noqa: UP045
 
 
+class ShowingConsole(Console):
+    """Control characters in texts are shown; those that rich itself writes are obeyed."""
+
+    @property
+    def file(self) -> IO[str]:
+        """What is written to: as it is, since texts have been escaped by then."""
+        return raw(super().file)  # type: ignore[arg-type]
+
+    @file.setter
+    def file(self, file: IO[str]) -> None:
+        self._file = file
+
+    def render_str(self, text: str, **how: Any) -> StyledText:
+        """Escape text before its width is looked at."""
+        return super().render_str(escaped(text), **how)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Escape what came as a styled text."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else escaped(text), style, control)
+
+
 def make_console(*, stderr: bool = False) -> Console:
     """Return the console of the terminal. Output to a file or a pipe has lines as long as the
     widest table."""
-    console = Console(stderr=stderr)
+    console = ShowingConsole(stderr=stderr)
     if not console.is_terminal:
         console.width = max(console.width, 100)
     return console

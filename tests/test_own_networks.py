@@ -30,7 +30,7 @@ from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.drawing import draw_svg
 from weft.topo.interfaces import host_side
 from weft.topo.network import Topology
-from weft.topo.own import NetworkDocument, topology_from, topology_of, with_programs
+from weft.topo.own import PROMPT_WORDS, NetworkDocument, topology_from, topology_of, with_programs
 from weft.topo.reach import Reach
 
 
@@ -78,25 +78,25 @@ def test_hosts_have_addresses_of_their_switch_and_ports_count_by_links() -> None
     network = weft.Network("lab", rate="100Mbit", delay="1ms", queue="64KiB")
     for name in ("a", "b"):
         network.host(name)
-    for name in ("x", "y"):
+    for name in ("w", "y"):
         network.switch(name)
-    network.link("x", "a")
-    network.link("x", "y", rate=5_000_000, delay=7, queue=70_000, ports={"y": 9})
+    network.link("w", "a")
+    network.link("w", "y", rate=5_000_000, delay=7, queue=70_000, ports={"y": 9})
     network.link("b", "y", ip="192.168.7.2/28", mac="02:00:00:00:00:99", gateway="192.168.7.9")
     network.link("a", "y")
     topology = network.topology()
     a, b = topology.hosts
     assert [(each.ip, each.switch, each.number) for each in a.interfaces] == [
-        ("10.0.0.1", "x", 1), ("10.0.1.1", "y", 2),
+        ("10.0.0.1", "w", 1), ("10.0.1.1", "y", 2),
     ]  # fmt: skip
     assert (b.ip, b.mac, b.leaf) == ("192.168.7.2", 0x02_00_00_00_00_99, "y")
     assert (a.gateway, b.gateway) == (0x0A0000FE, 0xC0A80709)
-    assert [link.name for link in topology.links] == ["a-x", "x-y", "b-y", "a-y"]
-    between = topology.link("y-x")
+    assert [link.name for link in topology.links] == ["a-w", "w-y", "b-y", "a-y"]
+    between = topology.link("y-w")
     assert (between.rate_bps, between.delay_ns, between.queue_bytes) == (5_000_000, 7, 70_000)
-    assert topology.direction("x", "y").destination.number == 9
+    assert topology.direction("w", "y").destination.number == 9
     assert [each.source.number for each in topology.outward("y")] == [1, 2, 9]
-    assert topology.link("a-x").delay_ns == 1_000_000
+    assert topology.link("a-w").delay_ns == 1_000_000
     assert topology.describe() == "lab: 2 hosts, 2 switches, 4 links"
     assert topology_from(topology.document) == topology
 
@@ -105,15 +105,15 @@ def test_subnets_that_lie_at_several_switches_are_told_apart_by_addresses() -> N
     network = weft.Network()
     for number in range(4):
         network.host(f"h{number}")
-    for name in ("x", "y"):
+    for name in ("w", "y"):
         network.switch(name)
-    network.link("h0", "x", ip="10.1.0.1/16")
+    network.link("h0", "w", ip="10.1.0.1/16")
     network.link("h1", "y", ip="10.1.0.2/16")
-    network.link("h2", "x", ip="10.2.0.1/16")
-    network.link("h3", "x", ip="10.2.9.1/24")
-    network.link("x", "y")
+    network.link("h2", "w", ip="10.2.0.1/16")
+    network.link("h3", "w", ip="10.2.9.1/24")
+    network.link("w", "y")
     subnets = network.topology().subnets
-    assert [(each.address, each.bits) for each in subnets["x"]] == [
+    assert [(each.address, each.bits) for each in subnets["w"]] == [
         (0x0A010001, 32), (0x0A020001, 32), (0x0A020901, 32),
     ]  # fmt: skip
     assert [(each.address, each.bits) for each in subnets["y"]] == [(0x0A010002, 32)]
@@ -158,9 +158,9 @@ def test_a_file_a_builder_and_a_graph_of_networkx_mean_the_same(tmp_path: Path) 
 def test_programs_of_a_file_lie_beside_it_and_their_hosts_use_arp(tmp_path: Path) -> None:
     (tmp_path / "lab.toml").write_text("""
         hosts = ["a", "b"]
-        switches = ["x", "y"]
+        switches = ["w", "y"]
         programs = { y = "own.p4" }
-        links = [{ ends = ["a", "x"] }, { ends = ["b", "y"] }, { ends = ["x", "y"] }]
+        links = [{ ends = ["a", "w"] }, { ends = ["b", "y"] }, { ends = ["w", "y"] }]
     """)
     topology = weft.read_network(tmp_path / "lab.toml")
     assert topology.switch("y").program == str(tmp_path / "own.p4")
@@ -169,7 +169,7 @@ def test_programs_of_a_file_lie_beside_it_and_their_hosts_use_arp(tmp_path: Path
     lines = host_side(topology.host("b"), topology)
     assert "address add 10.0.1.1/24 dev b-eth0" in lines
     assert not any("neighbour" in line or "default" in line for line in lines)
-    assert with_programs(topology, {"x": "p.p4"}).host("a").interfaces[0].on_link
+    assert with_programs(topology, {"w": "p.p4"}).host("a").interfaces[0].on_link
 
 
 def test_what_a_host_with_several_interfaces_sends_goes_by_the_one_of_its_address() -> None:
@@ -185,8 +185,8 @@ def test_what_a_host_with_several_interfaces_sends_goes_by_the_one_of_its_addres
 
 GOOD: dict[str, Any] = {
     "hosts": ["a", "b"],
-    "switches": ["x", "y"],
-    "links": [{"ends": ["a", "x"]}, {"ends": ["b", "y"]}, {"ends": ["x", "y"]}],
+    "switches": ["w", "y"],
+    "links": [{"ends": ["a", "w"]}, {"ends": ["b", "y"]}, {"ends": ["w", "y"]}],
 }
 
 
@@ -195,7 +195,7 @@ def links(*more: dict[str, Any]) -> dict[str, Any]:
 
 
 def of_host(**fields: Any) -> dict[str, Any]:
-    first = {"ends": ["a", "x"], **fields}
+    first = {"ends": ["a", "w"], **fields}
     return {**GOOD, "links": [first, *GOOD["links"][1:]]}
 
 
@@ -207,30 +207,53 @@ def toml(value: Any) -> str:
     return json.dumps(value)
 
 
+def test_no_node_is_called_like_a_word_of_the_prompt_however_it_is_named() -> None:
+    pytest.importorskip("mininet")
+    from weft.experiments.commands.prompt import Prompt
+
+    assert set(PROMPT_WORDS) == Prompt.words()
+    for word in PROMPT_WORDS:
+        as_host, as_switch = weft.Network("lab"), weft.Network("lab")
+        as_host.host(word)
+        as_host.switch("s")
+        as_host.link(word, "s")
+        as_switch.host("a")
+        as_switch.switch(word)
+        as_switch.link("a", word)
+        for network in (as_host, as_switch):
+            with pytest.raises(InputError, match=f"{word!r} is taken: the prompt of weft up"):
+                network.topology()
+        graph = networkx.Graph([(word, "s"), ("b", "s")])
+        with pytest.raises(InputError, match=f"{word!r} is taken"):
+            weft.from_networkx(graph)
+
+
 REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GOOD, "hosts": []}, "hosts are missing"),
     ({**GOOD, "switches": []}, "switches are missing"),
     ({**GOOD, "hosts": ["a", "b", "a"]}, "'a' is there 2 times"),
-    ({**GOOD, "hosts": ["a", "b", "x"]}, "'x' is there 2 times"),
+    ({**GOOD, "hosts": ["a", "b", "w"]}, "'w' is there 2 times"),
     ({**GOOD, "hosts": ["a", "b", "a-b"]}, "hosts: 'a-b' is no name"),
-    ({**GOOD, "switches": ["x", "y", "switches"]}, "switches: 'switches' is taken"),
+    ({**GOOD, "switches": ["w", "y", "switches"]}, "switches: 'switches' is taken"),
+    ({**GOOD, "hosts": ["a", "sh"]}, "hosts: 'sh' is taken: the prompt of weft up"),
+    ({**GOOD, "switches": ["w", "EOF"]}, "switches: 'EOF' is taken: the prompt of weft up"),
     ({**GOOD, "name": ""}, "name '' is no name"),
     ({**GOOD, "programs": {"z": "p.p4"}}, "programs: there is no switch 'z'"),
-    ({**GOOD, "programs": {"x": ""}}, "programs.x is empty"),
+    ({**GOOD, "programs": {"w": ""}}, "programs.w is empty"),
     ({**GOOD, "hosts": ["a", "b", "c"]}, "host 'c' has no link"),
     ({**GOOD, "defaults": {"rate": "fast"}}, "defaults.rate 'fast'"),
     ({**GOOD, "defaults": {"rates": "1Mbit"}}, "defaults"),
     ({**GOOD, "link": []}, "link"),
-    (links({"ends": ["x", "z"]}), "links[3].ends: there is no node 'z'"),
-    (links({"ends": ["x", "x"]}), "links[3].ends: 'x' is linked to itself"),
+    (links({"ends": ["w", "z"]}), "links[3].ends: there is no node 'z'"),
+    (links({"ends": ["w", "w"]}), "links[3].ends: 'w' is linked to itself"),
     (links({"ends": ["a", "b"]}), "'a' and 'b' are both hosts: put a switch between"),
-    (links({"ends": ["y", "x"]}), "links[3] (y-x): its ends are linked by links[2] (x-y) already"),
+    (links({"ends": ["y", "w"]}), "links[3] (y-w): its ends are linked by links[2] (w-y) already"),
     (links({"ends": ["a", "y"], "rate": "10Mbitt"}), "links[3] (a-y).rate '10Mbitt'"),
     (links({"ends": ["a", "y"], "rate": 0}), "links[3] (a-y): link rate 0"),
     (links({"ends": ["a", "y"], "delay": "soon"}), "links[3] (a-y).delay 'soon'"),
     (links({"ends": ["a", "y"], "ports": {"a": 3}}), "ports: 'a' is no switch of this link"),
     (links({"ends": ["a", "y"], "ports": {"y": 600}}), "ports.y 600: a port is 1 to 509"),
-    (of_host(ip="10.0.0.1"), "links[0] (a-x).ip '10.0.0.1' has no prefix length"),
+    (of_host(ip="10.0.0.1"), "links[0] (a-w).ip '10.0.0.1' has no prefix length"),
     (of_host(ip="10.0.0.300/24"), "is no IPv4 address and prefix length"),
     (of_host(ip="224.0.0.5/24"), "is no address of a host"),
     (of_host(ip="127.0.0.1/8"), "is no address of a host"),
@@ -241,17 +264,17 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_host(mac="01:00:00:00:00:01"), "a host's is no group address"),
     (of_host(mac="06:00:00:00:00:01"), "a host's is no group address"),
     (of_host(gateway="nowhere"), "gateway 'nowhere' is no IPv4 address"),
-    (of_host(gateway="10.0.0.1"), "links[0] (a-x) has that address"),
-    ({**GOOD, "links": [*GOOD["links"][:2], {"ends": ["x", "y"], "ip": "10.0.0.9/24"}]},
+    (of_host(gateway="10.0.0.1"), "links[0] (a-w) has that address"),
+    ({**GOOD, "links": [*GOOD["links"][:2], {"ends": ["w", "y"], "ip": "10.0.0.9/24"}]},
      "ip '10.0.0.9/24': it is for the link of a host"),
-    ({**GOOD, "links": [{"ends": ["a", "x"], "ip": "10.9.0.1/24"},
+    ({**GOOD, "links": [{"ends": ["a", "w"], "ip": "10.9.0.1/24"},
                         {"ends": ["b", "y"], "ip": "10.9.0.1/24"}]},
-     "links[1] (b-y).ip 10.9.0.1: links[0] (a-x) has that address already"),
-    ({**GOOD, "links": [{"ends": ["a", "x"], "ports": {"x": 1}},
-                        {"ends": ["b", "y"]}, {"ends": ["x", "y"], "ports": {"x": 1}}]},
-     "links[2] (x-y).ports.x 1: links[0] (a-x) has that port already"),
-    ({**GOOD, "programs": {"x": "p.p4"},
-      "links": [{"ends": ["a", "x"], "gateway": "10.9.9.9"}, *GOOD["links"][1:]]},
+     "links[1] (b-y).ip 10.9.0.1: links[0] (a-w) has that address already"),
+    ({**GOOD, "links": [{"ends": ["a", "w"], "ports": {"w": 1}},
+                        {"ends": ["b", "y"]}, {"ends": ["w", "y"], "ports": {"w": 1}}]},
+     "links[2] (w-y).ports.w 1: links[0] (a-w) has that port already"),
+    ({**GOOD, "programs": {"w": "p.p4"},
+      "links": [{"ends": ["a", "w"], "gateway": "10.9.9.9"}, *GOOD["links"][1:]]},
      "is not in the subnet 10.0.0.0/24"),
 ]  # fmt: skip
 
@@ -294,7 +317,7 @@ def test_arguments_of_other_types_are_refused_by_name() -> None:
     network = weft.Network("lab")
     wrong: dict[str, Callable[[], object]] = {
         "network 3 is no text": lambda: weft.Network(3),  # type: ignore[arg-type]
-        "network 'x': rate is [1], not": lambda: weft.Network("x", rate=[1]),  # type: ignore[arg-type]
+        "network 'w': rate is [1], not": lambda: weft.Network("w", rate=[1]),  # type: ignore[arg-type]
         "host 3 is no text": lambda: network.host(3),  # type: ignore[arg-type]
         "switch 3 is no text": lambda: network.switch(3),  # type: ignore[arg-type]
         "switch 's': program 3 is no path": lambda: network.switch("s", 3),  # type: ignore[arg-type]
@@ -303,7 +326,7 @@ def test_arguments_of_other_types_are_refused_by_name() -> None:
     links: dict[str, dict[str, Any]] = {
         "ip is 5, not text": {"ip": 5}, "mac is 5, not text": {"mac": 5},
         "gateway is 5, not text": {"gateway": 5}, "ports is [1], not": {"ports": [1]},
-        "ports.s is 'x', not a whole number": {"ports": {"s": "x"}},
+        "ports.s is 'w', not a whole number": {"ports": {"s": "w"}},
     }  # fmt: skip
     for words, options in links.items():
         wrong[f"network 'lab': link 'h'-'s': {words}"] = partial(network.link, "h", "s", **options)
@@ -332,7 +355,7 @@ def test_kinds_of_nodes_are_checked() -> None:
         weft.from_networkx(graph)
 
 
-NAMES = st.sampled_from(["a", "b", "x", "y", "", "a-b", "é", "a>b"])
+NAMES = st.sampled_from(["a", "b", "w", "y", "", "a-b", "é", "a>b"])
 TEXTS = st.one_of(NAMES, st.sampled_from(["1Mbit", "10.0.0.1/24", "0", "-1", "02:00:00:00:00:01"]))
 
 
@@ -503,11 +526,11 @@ def test_a_bottleneck_that_all_must_pass_sets_the_bound() -> None:
     network = weft.Network("dumbbell", rate="100Mbit")
     for name in ("a", "b", "c", "d"):
         network.host(name)
-    for name in ("x", "y"):
+    for name in ("w", "y"):
         network.switch(name)
-    for host, switch in (("a", "x"), ("b", "x"), ("c", "y"), ("d", "y")):
+    for host, switch in (("a", "w"), ("b", "w"), ("c", "y"), ("d", "y")):
         network.link(host, switch)
-    network.link("x", "y", rate="10Mbit")
+    network.link("w", "y", rate="10Mbit")
     options: dict[str, Any] = {
         "world": "simulated", "topology": "dumbbell", "graph": network.topology().document,
         "size_bytes": 1 << 16, "algorithms": ("ring",),
@@ -520,10 +543,10 @@ def test_a_bottleneck_that_all_must_pass_sets_the_bound() -> None:
 
 def test_a_slow_host_sets_the_bound_by_what_its_own_link_carries() -> None:
     network = weft.Network("slow", rate="100Mbit")
-    network.switch("x")
+    network.switch("w")
     for name in ("a", "b", "c"):
         network.host(name)
-        network.link(name, "x", rate="1Mbit" if name == "c" else None)
+        network.link(name, "w", rate="1Mbit" if name == "c" else None)
     options: dict[str, Any] = {
         "world": "simulated", "topology": "slow", "graph": network.topology().document,
         "size_bytes": 10_000, "algorithms": ("multicast",),

@@ -88,6 +88,14 @@ def test_text_with_commas_quotes_and_lines_is_one_cell() -> None:
     assert list(csv.DictReader(io.StringIO(csv_of(rows)))) == [{"error": 'a, "b"\nc', "run": "1"}]
 
 
+def test_a_text_is_no_formula_and_a_number_stays_one() -> None:
+    texts = ["=HYPERLINK(0)", "+1", "-1+cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "\r=1", "ok", "a=1"]
+    rows: list[dict[str, Any]] = [{"text": text, "number": -5, "part": -0.5} for text in texts]
+    read = list(csv.DictReader(io.StringIO(csv_of(rows), newline="")))
+    assert [row["text"] for row in read] == [*(f"'{text}" for text in texts[:6]), "ok", "a=1"]
+    assert {(row["number"], row["part"]) for row in read} == {("-5", "-0.5")}
+
+
 def test_a_table_that_does_not_exist_is_named(results: Results) -> None:
     with pytest.raises(InputError, match="table 'hosts': results have the tables runs, ranks"):
         results.rows("hosts")

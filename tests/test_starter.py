@@ -11,7 +11,7 @@ import re
 import shutil
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -384,14 +384,15 @@ esac
 PUBLISHED = "https://download.pytorch.org/whl/cpu"
 
 
-def torch_installed(checkout: Checkout, has: str, **env: str) -> tuple[int, list[str], str]:
+def torch_installed(
+    checkout: Checkout, has: str, env: Mapping[str, str] | None = None
+) -> tuple[int, list[str], str]:
     """Status, what pip was asked for after --quiet, and what is said of ``setup --torch``."""
     assert checkout.run("setup").returncode == 0
     checkout.log.unlink()
     python = checkout.root / ".venv" / "bin" / "python"
     python.write_text(TORCH_PYTHON)
-    env = {"HAS": has, "PIP_INDEX_URL": "https://index.invalid/simple", **env}
-    done = checkout.run("setup", "--torch", **env)
+    done = checkout.run("setup", "--torch", **{"HAS": has, **(env or {})})  # type: ignore[arg-type]
     lines = checkout.log.read_text().splitlines()
     return done.returncode, [line.partition(" torch==")[2] for line in lines], done.stderr
 
@@ -407,7 +408,7 @@ def test_else_torch_comes_from_another_index_beside_them_which_a_user_can_name(
 ) -> None:
     other = named or PUBLISHED
     env = {"WEFT_TORCH_INDEX": named} if named else {}
-    status, asked, _ = torch_installed(checkout, other, **env)
+    status, asked, _ = torch_installed(checkout, other, env)
     assert (status, asked) == (0, ["2.13.0+cpu", f"2.13.0+cpu --extra-index-url {other}"])
 
 
@@ -416,7 +417,7 @@ def test_torch_that_no_index_has_is_told_with_what_pip_said(
     checkout: Checkout, named: str | None
 ) -> None:
     status, asked, said = torch_installed(
-        checkout, "nowhere", **({} if named is None else {"WEFT_TORCH_INDEX": named})
+        checkout, "nowhere", {} if named is None else {"WEFT_TORCH_INDEX": named}
     )
     assert status == 2
     assert len(asked) == (2 if named is None else 1)

@@ -198,6 +198,20 @@ def test_p4runtime_shell_programs_a_switch_of_a_testbed(tmp_path: Path) -> None:
         assert "I.seen[1]: 2 packets" in prompt.ask(f"counters {name}")
 
 
+def test_a_node_whose_name_begins_like_a_command_is_a_node(tmp_path: Path) -> None:
+    (tmp_path / "lab.toml").write_text(
+        'hosts = ["sh.a", "py.b"]\nswitches = ["s"]\n'
+        '[[links]]\nends = ["sh.a", "s"]\n[[links]]\nends = ["py.b", "s"]\n'
+    )
+    own = f"{os.readlink('/proc/self/ns/net')}"
+    with standing(tmp_path, "--topology", "lab.toml") as prompt:
+        said = prompt.ask("sh.a readlink /proc/self/ns/net")
+        assert "net:[" in said
+        assert own not in said
+        assert own in prompt.ask("sh readlink /proc/self/ns/net")
+        assert "1 received" in prompt.ask("py.b ping -c 1 -W 5 sh.a")
+
+
 def test_what_is_not_up_is_said(tmp_path: Path) -> None:
     done = weft("shell", "leaf0", "--run", "0", cwd=tmp_path)
     assert done.returncode == 2 and "run '0'" in done.stderr and "Traceback" not in done.stderr

@@ -54,8 +54,16 @@ from weft.topo.network import (
 
 MOST_BYTES = 16 << 20
 """The largest network file that is read."""
-RESERVED_NAMES = ("switches",)
-"""Names that the emulated world needs for itself."""
+PROMPT_WORDS = (
+    "EOF", "counters", "dpctl", "dump", "exit", "gterm", "help", "intfs", "iperf", "iperfudp",
+    "link", "links", "load", "net", "nodes", "noecho", "pingall", "pingallfull", "pingpair",
+    "pingpairfull", "ports", "px", "py", "quit", "sh", "source", "switch", "tables", "time",
+    "trace", "wait", "x", "xterm",
+)  # fmt: skip
+"""The words of the prompt of ``weft up``: what is meant for a host called ``sh`` would run on the
+machine itself."""
+RESERVED_NAMES = ("switches", *PROMPT_WORDS)
+"""Names that no node may have. The emulated world needs the first for itself."""
 SWITCH_ADDRESSES = IPv4Interface("10.254.0.0/16").network
 """The addresses of switches that send packets of their own (`weft.controller`)."""
 
@@ -345,7 +353,11 @@ class _Build:
                         f"{kind}: {shown(name)} is no name: write a letter, and then letters, "
                         "digits, dots and underscores, 32 at most"
                     )
-                refuse(name in RESERVED_NAMES, f"{kind}: {name!r} is taken: give another name")
+                if name in RESERVED_NAMES:
+                    raise InputError(
+                        f"{kind}: {name!r} is taken: the prompt of weft up, or the network itself, "
+                        f"needs the word; call it {name}0 or otherwise"
+                    )
         name, times = Counter(names).most_common(1)[0]
         refuse(times > 1, f"{name!r} is there {times} times: every node has a name of its own")
         refuse(

@@ -11,8 +11,7 @@ import shutil
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from rich.console import Console
-
+from weft.base.command_line import make_console
 from weft.base.errors import MachineError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.bench.benchmarks import table_lines
@@ -60,7 +59,7 @@ def measure(
         kinds.append({"switch": "bmv2"})
     floor, hop_floor = floor_ns(), hop_floor_ns()
     rows = []
-    with Progress(Console(stderr=True)) as progress:
+    with Progress(make_console(stderr=True)) as progress:
         for name in workloads:
             for count in hosts:
                 for kind in kinds:

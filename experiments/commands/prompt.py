@@ -49,6 +49,11 @@ class Prompt(CommandLine):
         )
         super().__init__(net.mininet, commands, self._world.check_alive)
 
+    @classmethod
+    def words(cls) -> set[str]:
+        """Return the words by which lines of the prompt begin, other than names of nodes."""
+        return {name.removeprefix("do_") for name in dir(cls) if name.startswith("do_")}
+
     def do_link(self, line: str) -> None:
         """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""
         words = shlex.split(line)

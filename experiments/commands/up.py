@@ -7,6 +7,7 @@ from typing import TextIO
 
 from rich.console import Console
 
+from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.experiments.commands.prompt import Prompt
 from weft.experiments.interface.net import Net
@@ -30,6 +31,11 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
     """
     if program is not None:
         check_program(program)
+    # Mininet may have more words than those that no network's node is called by.
+    network = scenario.network()
+    names = {node.name for node in network.hosts} | {node.name for node in network.switches}
+    for name in sorted(names & Prompt.words()):
+        raise InputError(f"{name!r} is a command of the prompt: give the node another name")
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
             with progress.stage("program", f"Compile {program or 'the program of the fabric'}"):

@@ -9,7 +9,7 @@ experiment's points.
 import csv
 import io
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from weft.base.errors import InputError, MachineError
 from weft.experiments.scenario.options import value_of
@@ -22,6 +22,8 @@ Run: TypeAlias = Any
 Row: TypeAlias = dict[str, Any]
 NAMES = ("run", "collective", "algorithm", "repetition", "seed")
 """The columns that name a row's run, before those of swept options."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""What a text begins with that spreadsheets compute."""
 _COLUMNS = {
     "flows": (
         "flow", "source", "destination", "size_bytes", "begun_ns", "received_ns",
@@ -61,13 +63,32 @@ def columns_of(swept: Sequence[str], table: str) -> list[str]:
 
 def csv_of(rows: list[Row], columns: Sequence[str] = ()) -> str:
     """Return rows as CSV (RFC 4180, but with single line feeds), with a line of names, which are
-    ``columns`` where there are no rows; empty cells are what is not known."""
-    text = io.StringIO()
+    ``columns`` where there are no rows; empty cells are what is not known.
+
+    A text that a spreadsheet would compute, as one that begins with =, has a ' before it.
+    """
+    lines: list[str] = []
     names = list(rows[0]) if rows else columns
-    writer = csv.DictWriter(text, fieldnames=names, lineterminator="\n")
+    # By the ends of its lines it knows what has to be in quotation marks: a carriage return, too.
+    file = _Lines(lambda line: lines.append(line.removesuffix("\r\n") + "\n"))
+    writer = csv.DictWriter(file, fieldnames=names, lineterminator="\r\n")
     writer.writeheader()
-    writer.writerows(rows)
-    return text.getvalue()
+    for row in rows:
+        writer.writerow({name: _as_text(cell) for name, cell in row.items()})
+    return "".join(lines)
+
+
+class _Lines(NamedTuple):
+    """Take lines of a `csv.writer`, which writes each at once."""
+
+    write: Callable[[str], None]
+
+
+def _as_text(cell: Any) -> Any:
+    """Return a cell that no spreadsheet takes for a formula (OWASP, "CSV Injection"). Numbers are
+    none, whatever their sign."""
+    is_formula = isinstance(cell, str) and cell.startswith(_FORMULAS)
+    return f"'{cell}" if is_formula else cell
 
 
 def frame_of(rows: list[Row]) -> "pandas.DataFrame":

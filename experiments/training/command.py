@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 
 from weft.base.command_line import make_console
 from weft.base.progress import Progress
+from weft.base.streams import raw
 from weft.experiments.interface.net import Net
 from weft.experiments.runs.folder import REPORT, ResultsFolder
 from weft.experiments.scenario.options import from_options
@@ -64,7 +65,7 @@ def run_to_folder(
         ranks_asked = ranks or len(net.topology.hosts)
         console.print(f"Load PyTorch and start {ranks_asked} ranks", markup=False, highlight=False)
         run = torch_run(
-            net, script, arguments, options, output=sys.stdout, errors=sys.stderr,
+            net, script, arguments, options, output=raw(sys.stdout), errors=raw(sys.stderr),
             folder=folder.path,
         )  # fmt: skip
     shown = make_console()

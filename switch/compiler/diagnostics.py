@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
 from weft.base.errors import InputError
+from weft.base.streams import escaped
 
 Needed = TypeVar("Needed")
 
@@ -69,14 +70,15 @@ class Diagnostic:
     """The word that ``--Wdisable`` and ``--Werror`` take, if this is a warning."""
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
+        file = escaped(self.file, one_line=True)
+        place = f"{file}:{self.line}:{self.column}" if self.line else file
         text = f"{place}: {self.severity}: {self.message}"
         if self.kind:
             text += f" [--Wwarn={self.kind}]"
         if not self.source_line.strip():
             return text
         line = self.source_line.expandtabs(1).rstrip()
-        line, before = _window(line, self.column - 1)
+        line, before = _window(escaped(line), len(escaped(line[: self.column - 1])))
         underline = "^" + "~" * max(0, min(self.length, len(line) - before) - 1)
         margin = f"{self.line:>6} | "
         return f"{text}\n{margin}{line}\n{' ' * 6} | {' ' * before}{underline}"

@@ -24,6 +24,7 @@ from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_to
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
 from weft.base.files import read_text, told_as_input
 from weft.base.signals import watched
+from weft.base.streams import raw
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
@@ -218,6 +219,8 @@ class CommandLine(CLI):
     only that command."""
 
     prompt = "weft> "
+    identchars = f"{CLI.identchars}."
+    """What a word at the beginning of a line is made of: names of nodes may have dots."""
     helpStr = (
         "A node's name and a command run it there; in what follows, names of hosts stand for\n"
         "their addresses:\n"
@@ -315,6 +318,7 @@ class CommandLine(CLI):
         command, but the lines of a file are commands for the prompt."""
         said = select.poll()
         said.register(node.stdout, select.POLLIN)
+        screen = raw(self.stdout)  # a program on a node may do with the terminal what it likes
         typed = self.stdin.fileno() if self.isatty() else None
         if typed is not None:
             said.register(typed, select.POLLIN)
@@ -327,8 +331,8 @@ class CommandLine(CLI):
                 if typed in ready:
                     node.write(os.read(typed, 1024).decode(errors="replace"))
                 if node.stdout.fileno() in ready:
-                    self.stdout.write(node.monitor())
-                    self.stdout.flush()
+                    screen.write(node.monitor())
+                    screen.flush()
             except KeyboardInterrupt:
                 node.sendInt()
 
