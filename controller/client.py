@@ -50,6 +50,8 @@ PROGRAM_DEADLINE_S = 120.0
 LEAVE_DEADLINE_S = 10.0
 """How long a switch may take to end the stream of a client that leaves."""
 
+DIGEST_ACK_TIMEOUT_NS = 1_000_000_000
+"""After so long a digest counts as acknowledged, and the same one is sent again."""
 MAX_METADATA_BYTES = 1 << 20
 MOST_NOTICES = 1 << 16
 """The most messages of a switch that wait for somebody to take them."""
@@ -262,6 +264,8 @@ class Session:
             self.where = f"{name} (device {device_id}, {address})"
             self.client = RemoteClient(self.where, device_id, address, election_id, deadline_s)
         self._program: LoadableProgram | None = None
+        self._digests: set[int] = set()
+        """The ids of the program's digests that are switched on."""
         self._closed = False
 
     def connect(self) -> None:
@@ -309,6 +313,17 @@ class Session:
         with self._attempt("load the program"):
             self.client.stub.SetForwardingPipelineConfig(request, timeout=deadline_s)
         self._program = program
+        self._digests = set()
+
+    def want_digests(self) -> None:
+        """Let the switch send all digests of the program, each at once; `take_notices` returns
+        them, and they are to be acknowledged."""
+        config = {"max_list_size": 1, "ack_timeout_ns": DIGEST_ACK_TIMEOUT_NS}
+        ids = {one.preamble.id for one in self.program.config.p4info.digests}
+        for number in sorted(ids - self._digests):
+            entity = p4runtime_pb2.Entity(digest_entry={"digest_id": number, "config": config})
+            self.send("insert", [entity], "switch digests on")
+            self._digests.add(number)
 
     def write(self, updates: Sequence[Update]) -> None:
         """Send one batch of updates. Raises WriteError if the switch refused some of them."""

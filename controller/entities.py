@@ -11,6 +11,9 @@ from typing import TypeAlias
 
 from weft.switch.engine.control import GroupTarget, Key, MemberTarget
 
+REPLICA_INSTANCE = 1
+"""The egress_rid of copies whose makers do not ask for one."""
+
 
 @dataclass(frozen=True)
 class Action:
@@ -49,10 +52,14 @@ class PlannedEntry:
         """Return what tells the entry from the others of its switch."""
         return "entry", self.table, self.match, self.priority
 
-    def __str__(self) -> str:
+    @property
+    def match_text(self) -> str:
+        """Return what the entry matches, as text."""
         match = ", ".join(f"{name} = {value}" for name, value in self.match) or "anything"
-        priority = f" (priority {self.priority})" if self.priority else ""
-        return f"entry of {self.table}: {match}{priority} -> {self.target}"
+        return match + (f" (priority {self.priority})" if self.priority else "")
+
+    def __str__(self) -> str:
+        return f"entry of {self.table}: {self.match_text} -> {self.target}"
 
 
 def entry(
@@ -128,6 +135,9 @@ class PlannedMulticast:
 
     group_id: int
     ports: tuple[int, ...]
+    instances: tuple[int, ...] = ()
+    """The egress_rid of each copy; empty: `REPLICA_INSTANCE` of all, as a copy is known by its
+    port."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -135,8 +145,19 @@ class PlannedMulticast:
         return "multicast group", self.group_id
 
     def __str__(self) -> str:
-        ports = ", ".join(map(str, self.ports)) or "none"
-        return f"multicast group {self.group_id} -> ports {ports}"
+        told = [
+            f"{port} (rid {rid})" for port, rid in zip(self.ports, self.instances, strict=False)
+        ]
+        return (
+            f"multicast group {self.group_id} -> ports "
+            f"{', '.join(told or map(str, self.ports)) or 'none'}"
+        )
+
+    @property
+    def replicas(self) -> tuple[tuple[int, int], ...]:
+        """Return (port, egress_rid) of each copy."""
+        rids = self.instances or (REPLICA_INSTANCE,) * len(self.ports)
+        return tuple(zip(self.ports, rids, strict=True))
 
 
 Entity: TypeAlias = PlannedEntry | DefaultAction | PlannedMember | PlannedGroup | PlannedMulticast

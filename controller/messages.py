@@ -17,9 +17,6 @@ from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarge
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.bytestrings import encode
 
-REPLICA_INSTANCE = 1
-"""The egress_rid of all multicast copies; a copy is known by its port."""
-
 
 class EntityMessages:
     """Makes messages for one program. Raises InputError for a name that the program has not."""
@@ -62,9 +59,9 @@ class EntityMessages:
         else:
             group = message.packet_replication_engine_entry.multicast_group_entry
             group.multicast_group_id = entity.group_id
-            for port in entity.ports:
+            for port, instance in entity.replicas:
                 # The older of two ways to say it, which every server understands.
-                group.replicas.add(egress_port=port, instance=REPLICA_INSTANCE)
+                group.replicas.add(egress_port=port, instance=instance)
 
     def counter_id(self, counter: str) -> int:
         """Return the id of an indirect counter."""
@@ -77,7 +74,7 @@ class EntityMessages:
         fields = self._fields[entity.table]
         for name, match in entity.match:
             field = self._find(f"key field of table {entity.table}", name, fields)
-            _fill_match(f"{entity.table}, {name}", match, field, message.match.add())
+            fill_match(f"{entity.table}, {name}", match, field, message.match.add())
         if isinstance(entity.target, MemberTarget):
             message.action.action_profile_member_id = entity.target.member_id
         elif isinstance(entity.target, GroupTarget):
@@ -112,7 +109,9 @@ _FORMS = {
 filled."""
 
 
-def _fill_match(what: str, match: Key, field: Any, message: Any) -> None:
+def fill_match(what: str, match: Key, field: Any, message: Any) -> None:
+    """Fill an empty ``FieldMatch`` of a key field; ``what`` names it in messages. Raises InputError
+    for a match of another kind than the field's."""
     form = _FORMS.get((type(match), field.match_type))
     if form is None:
         kind = _KINDS.MatchType.Name(field.match_type)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from weft.base.cache import CHECKOUT
 from weft.base.progress import Progress
 from weft.experiments.results.results import Run
@@ -24,6 +26,17 @@ WEFT = [sys.executable, "-m", "weft"]
 ENVIRONMENT = {
     **os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])
 }  # fmt: skip
+
+WORLDS = [
+    "simulated",
+    pytest.param(
+        "emulated",
+        marks=[
+            pytest.mark.system,
+            pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
+        ],
+    ),
+]
 
 
 def weft(*arguments: str, cwd: Path, timeout_s: float = 600) -> subprocess.CompletedProcess[str]:

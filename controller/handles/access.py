@@ -103,8 +103,7 @@ class SwitchAccess:
 
         ``among``: the ids of the actions that are possible.
         """
-        actions = [one for one in self.p4info.actions if one.preamble.id in among]
-        action = self.find("action", name, actions)
+        action = self._action(name, among)
         full = action.preamble.name
         known = {param.name: param for param in action.params}
         for given in params:
@@ -126,6 +125,14 @@ class SwitchAccess:
             ),
         )
 
+    def parameters(self, name: str, among: Sequence[int]) -> list[str]:
+        """Return the names of an action's parameters; ``among`` as for `call`."""
+        return [param.name for param in self._action(name, among).params]
+
+    def _action(self, name: str, among: Sequence[int]) -> Any:
+        actions = [one for one in self.p4info.actions if one.preamble.id in among]
+        return self.find("action", name, actions)
+
     def write_with_member(self, update: Update, table: Any, action: Action) -> None:
         """Insert or modify an entry of a table with an action profile that is to lead to an action:
         to a member of its own, which has the action."""
@@ -133,12 +140,16 @@ class SwitchAccess:
         assert isinstance(wanted, PlannedEntry)
         self._controller.check(self.name, [update], SCRIPT)
         profiles = {one.preamble.id: one.preamble.name for one in self.p4info.action_profiles}
+        profile = profiles[table.implementation_id]
         taken = {member.member_id for member in self.members.values()}
-        number = next(i for i in range(FIRST_MEMBER, 1 << 31) if i not in taken)
-        member = PlannedMember(profiles[table.implementation_id], number, action)
+        member = next(
+            one
+            for one in (PlannedMember(profile, i, action) for i in range(FIRST_MEMBER, 1 << 31))
+            if one.member_id not in taken and not self.owner_of(one.key)
+        )
         self.write(Update("insert", member))
         try:
-            self.write(Update(update.kind, replace(wanted, target=MemberTarget(number))))
+            self.write(Update(update.kind, replace(wanted, target=MemberTarget(member.member_id))))
         except BaseException:
             self.write(Update("delete", member))
             raise

@@ -1,19 +1,11 @@
-"""Counters, registers, meters and multicast groups as a script handles them."""
+"""Counters, registers and meters as a script handles them."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from weft.base.arguments import wholes
-from weft.base.errors import InputError
-from weft.base.units import shown
-from weft.controller.entities import PlannedMulticast
 from weft.controller.handles.access import Count, SwitchAccess
 from weft.controller.handles.values import Value, read_value
-from weft.controller.plan import Update
 from weft.switch.messages import p4runtime_pb2
-
-MAX_GROUP = 65535
 
 
 @dataclass(frozen=True)
@@ -114,64 +106,28 @@ class MeterHandle(_Cells):
 
     def __getitem__(self, index: int) -> Rates | None:
         (cell,) = self._read(index)
-        return _rates(cell)
+        return rates_of(cell, "config")
 
     def __setitem__(self, index: int, rates: Rates | None) -> None:
-        if rates is None:
-            self._write(index)
-            return
-        figures = (rates.committed, rates.committed_burst, rates.peak, rates.peak_burst)
-        config = dict(zip(("cir", "cburst", "pir", "pburst"), figures, strict=True))
-        self._write(index, config=config)
+        self._write(index, **({} if rates is None else {"config": config_of(rates)}))
 
     def read(self) -> list[Rates | None]:
         """Return all cells in order."""
-        return [_rates(cell) for cell in sorted(self._read(), key=lambda cell: cell.index.index)]
+        cells = sorted(self._read(), key=lambda cell: cell.index.index)
+        return [rates_of(cell, "config") for cell in cells]
 
 
-def _rates(cell: Any) -> Rates | None:
-    if not cell.HasField("config"):
+def config_of(rates: Rates) -> dict[str, int]:
+    """Return the fields of a ``MeterConfig`` with these rates."""
+    return {
+        "cir": rates.committed, "cburst": rates.committed_burst,
+        "pir": rates.peak, "pburst": rates.peak_burst,
+    }  # fmt: skip
+
+
+def rates_of(message: Any, field: str) -> Rates | None:
+    """Return the rates of the ``MeterConfig`` in a field of a message; None if there are none."""
+    if not message.HasField(field):
         return None
-    config = cell.config
+    config = getattr(message, field)
     return Rates(config.cir, config.cburst, config.pir, config.pburst)
-
-
-class GroupsHandle:
-    """Handle the multicast groups of the packet replication engine, by their numbers."""
-
-    def __init__(self, switch: SwitchAccess) -> None:
-        self._switch = switch
-
-    def insert(self, group: int, ports: Sequence[int]) -> None:
-        """Make a group (1 to 65535) that copies a packet to each of some ports."""
-        self._switch.write(Update("insert", self._group(group, ports)))
-
-    def modify(self, group: int, ports: Sequence[int]) -> None:
-        """Let a group that the script has made copy to other ports."""
-        self._switch.write(Update("modify", self._group(group, ports)))
-
-    def delete(self, group: int) -> None:
-        """Delete a group that the script has made."""
-        self._switch.write(Update("delete", self._group(group, ())))
-
-    def read(self) -> dict[int, tuple[int, ...]]:
-        """Return the ports of all groups, whoever has made them, by group."""
-        query = {"multicast_group_entry": {"multicast_group_id": 0}}
-        found = self._switch.read(packet_replication_engine_entry=query)
-        groups = (one.packet_replication_engine_entry.multicast_group_entry for one in found)
-        return {
-            one.multicast_group_id: tuple(sorted(each.egress_port for each in one.replicas))
-            for one in groups
-        }
-
-    def _group(self, group: int, ports: Sequence[int]) -> PlannedMulticast:
-        if isinstance(group, bool) or not isinstance(group, int) or not 1 <= group <= MAX_GROUP:
-            raise InputError(
-                f"{self._switch.name}: group {shown(group)}: the numbers are 1 to {MAX_GROUP}"
-            )
-        numbers = wholes(f"{self._switch.name}: group {group}: ports", ports, "[1, 2]")
-        if len(set(numbers)) != len(numbers):
-            raise InputError(
-                f"{self._switch.name}: group {group}: ports {shown([*numbers])} has one twice"
-            )
-        return PlannedMulticast(group, tuple(sorted(numbers)))

@@ -22,7 +22,6 @@ if TYPE_CHECKING:  # it takes most of a second to import
 
 SLICES = 64
 """In how many slices of time is looked for what a switch tells."""
-ACK_TIMEOUT_NS = 1_000_000_000
 
 Wait = Callable[[float], None]
 """A function that lets so many seconds pass, in the time of the switch's world."""
@@ -75,13 +74,11 @@ class SwitchNotices:
         self._digests: list[Digest] = []
         self._packets: list[ControllerPacket] = []
         self._idle: list[IdleEntry] = []
-        self._wanted: set[int] = set()
-        """The ids of the digests that are switched on."""
+        access.session.want_digests()
 
     def digests(self, timeout_s: float, count: int) -> list[Digest]:
         """Return the digests that have come, and that come until the time is over or there are
-        ``count`` (0: however many). The first call switches all digests of the program on."""
-        self._switch_on()
+        ``count`` (0: however many)."""
         found = self._digests
         self._hear(timeout_s, lambda: bool(count) and len(found) >= count)
         taken, self._digests = found, []
@@ -126,14 +123,6 @@ class SwitchNotices:
         self._access.session.tell(request)
         self._wait(0.0)
 
-    def _switch_on(self) -> None:
-        ids = {one.preamble.id for one in self._access.p4info.digests}
-        config = {"max_list_size": 1, "ack_timeout_ns": ACK_TIMEOUT_NS}
-        for number in sorted(ids - self._wanted):
-            entity = p4runtime_pb2.Entity(digest_entry={"digest_id": number, "config": config})
-            self._access.session.send("insert", [entity], "switch digests on")
-        self._wanted |= ids
-
     def _hear(self, timeout_s: float, enough: Callable[[], bool]) -> None:
         self._take()
         for _ in range(SLICES if timeout_s > 0 else 0):
@@ -158,7 +147,7 @@ class SwitchNotices:
                 self._idle += (
                     IdleEntry(
                         tables[one.table_id].preamble.name,
-                        match_of(tables[one.table_id], one),
+                        match_of(tables[one.table_id].match_fields, one),
                         one.priority,
                         one.idle_timeout_ns / 1e9,
                     )

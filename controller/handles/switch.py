@@ -1,4 +1,4 @@
-"""A switch as a script handles it: tables, counters, registers, meters and groups by their names.
+"""A switch as a script handles it: tables, counters, registers, meters and so on by their names.
 
 What is written goes through the controller's own session, which owns the switch; what the
 controller's plans hold stays theirs (`weft.controller.claims`). Names are those of the switch's own
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from weft.controller.client import Session
 from weft.controller.controller import Controller
 from weft.controller.handles.access import SwitchAccess
-from weft.controller.handles.cells import CounterHandle, GroupsHandle, MeterHandle, RegisterHandle
+from weft.controller.handles.cells import CounterHandle, MeterHandle, RegisterHandle
 from weft.controller.handles.notices import (
     ControllerPacket,
     Digest,
@@ -19,7 +19,10 @@ from weft.controller.handles.notices import (
     SwitchNotices,
     Wait,
 )
+from weft.controller.handles.profiles import ProfileHandle
+from weft.controller.handles.replication import ClonesHandle, GroupsHandle
 from weft.controller.handles.table import TableHandle
+from weft.controller.handles.value_sets import ValueSetHandle
 from weft.controller.handles.values import Value
 
 if TYPE_CHECKING:
@@ -72,6 +75,18 @@ class SwitchHandle:
         """The program's indirect meters by their full names."""
         return {one.preamble.name: MeterHandle(self._access, one) for one in self.p4info.meters}
 
+    @property
+    def profiles(self) -> dict[str, ProfileHandle]:
+        """The program's action profiles and selectors by their full names."""
+        found = self.p4info.action_profiles
+        return {one.preamble.name: ProfileHandle(self._access, one) for one in found}
+
+    @property
+    def value_sets(self) -> dict[str, ValueSetHandle]:
+        """The value sets of the program's parser by their full names."""
+        found = self.p4info.value_sets
+        return {one.preamble.name: ValueSetHandle(self._access, one) for one in found}
+
     def table(self, name: str) -> TableHandle:
         """Return the table of this name."""
         return TableHandle(
@@ -92,10 +107,29 @@ class SwitchHandle:
         )
 
     def meter(self, name: str) -> MeterHandle:
-        """Return the indirect meter of this name."""
+        """Return the indirect meter of this name; the rates of a direct one are set by
+        `TableHandle.set_meter`, and are in the entries of its table."""
         return MeterHandle(
             self._access, self._access.find("meter", name, self._access.p4info.meters)
         )
+
+    def profile(self, name: str) -> ProfileHandle:
+        """Return the action profile or selector of this name."""
+        return ProfileHandle(
+            self._access,
+            self._access.find("action profile", name, self._access.p4info.action_profiles),
+        )
+
+    def value_set(self, name: str) -> ValueSetHandle:
+        """Return the parser's value set of this name."""
+        return ValueSetHandle(
+            self._access, self._access.find("value set", name, self._access.p4info.value_sets)
+        )
+
+    @property
+    def clones(self) -> ClonesHandle:
+        """The clone sessions of the packet replication engine."""
+        return ClonesHandle(self._access)
 
     @property
     def groups(self) -> GroupsHandle:
@@ -103,16 +137,13 @@ class SwitchHandle:
         return GroupsHandle(self._access)
 
     def digests(self, timeout: float = 0.0, count: int = 0) -> list[Digest]:
-        """Return the digests that have come since the last call, and that come until ``timeout``
-        seconds are over or ``count`` are there (0: however many).
-
-        The first call switches all digests of the program on: call it before the packets come.
-        """
+        """Return the digests that have come since the network is up, or since the last call, and
+        that come until ``timeout`` seconds are over or ``count`` are there (0: however many)."""
         return self._notices.digests(timeout, count)
 
     def packets_in(self, timeout: float = 0.0, count: int = 0) -> list[ControllerPacket]:
-        """Return the packets that the switch has sent to the controller (port 510) since the last
-        call, and that it sends until ``timeout`` seconds are over or ``count`` are there."""
+        """Return the packets that the switch has sent to the controller, by its CPU port, since the
+        last call, and that it sends until ``timeout`` seconds are over or ``count`` are there."""
         return self._notices.packets_in(timeout, count)
 
     def idle_entries(self, timeout: float = 0.0, count: int = 0) -> list[IdleEntry]:
@@ -122,6 +153,6 @@ class SwitchHandle:
         return self._notices.idle_entries(timeout, count)
 
     def packet_out(self, packet: "Packet | bytes", **metadata: Value) -> None:
-        """Let the switch take a frame in from the controller: it comes in by port 510, behind the
-        program's packet_out header, whose fields ``metadata`` has."""
+        """Let the switch take a frame in from the controller: it comes in by the CPU port, behind
+        the program's packet_out header, whose fields ``metadata`` has."""
         self._notices.packet_out(bytes(packet), metadata)

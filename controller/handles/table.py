@@ -9,11 +9,12 @@ from weft.base.errors import InputError, did_you_mean
 from weft.base.units import listed, shown
 from weft.controller.entities import DefaultAction, entry
 from weft.controller.handles.access import Count, SwitchAccess
+from weft.controller.handles.cells import Rates, config_of, rates_of
 from weft.controller.handles.values import Value, read_key
 from weft.controller.inspection import entry_text
 from weft.controller.plan import Update
 from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
-from weft.switch.messages import p4info_pb2
+from weft.switch.messages import p4info_pb2, p4runtime_pb2
 
 Match = Mapping[str, Any]
 """What an entry's key fields match, by their names; see `read_key`."""
@@ -45,6 +46,8 @@ class InstalledEntry:
     another controller."""
     count: Count | None
     """What its direct counter has counted, if the table has one."""
+    meter: Rates | None
+    """The rates of its direct meter; None if the table has none, or every packet is green."""
     idle_timeout_s: float
     """After so long without a hit the switch tells the controller; 0: it never does."""
     idle_s: float | None
@@ -107,7 +110,7 @@ class TableHandle:
             priority: for a table with a ternary, range or optional field, above 0: the greatest
                 wins.
             member, group: in place of an action, what an entry of a table with an action profile
-                leads to.
+                leads to; with an action, its parameters of these names.
             idle_timeout: after so many seconds without a hit the switch tells
                 (`weft.controller.handles.switch.SwitchHandle.idle_entries`); for a table that the
                 program declares with ``support_timeout = true``. 0: it never does.
@@ -152,6 +155,16 @@ class TableHandle:
         """Return all entries of the table, whoever has written them."""
         return [self._installed(one) for one in self._read(is_default=False)]
 
+    def set_meter(self, match: Match, rates: Rates | None, *, priority: int = 0) -> None:
+        """Give the direct meter of an entry its rates; None lets every packet be green."""
+        values = {} if rates is None else {"config": config_of(rates)}
+        self._set_direct("meter", match, priority, values, there=self._metered)
+
+    def set_count(self, match: Match, count: Count, *, priority: int = 0) -> None:
+        """Set the direct counter of an entry."""
+        data = {"packet_count": count.packets, "byte_count": count.bytes}
+        self._set_direct("counter", match, priority, {"data": data}, there=self._counted)
+
     @property
     def default(self) -> str:
         """The default action as text."""
@@ -171,14 +184,43 @@ class TableHandle:
         }  # fmt: skip
         if self._counted and not is_default:
             query["counter_data"] = {}
+        if self._metered and not is_default:
+            query["meter_config"] = {}
         if self._ages and not is_default:
             query["time_since_last_hit"] = {}
         return [one.table_entry for one in self._switch.read(table_entry=query)]
 
     @property
     def _counted(self) -> bool:
-        direct = {one.preamble.id for one in self._switch.p4info.direct_counters}
+        return self._has(self._switch.p4info.direct_counters)
+
+    @property
+    def _metered(self) -> bool:
+        return self._has(self._switch.p4info.direct_meters)
+
+    def _has(self, resources: Any) -> bool:
+        direct = {one.preamble.id for one in resources}
         return not direct.isdisjoint(self._info.direct_resource_ids)
+
+    def _set_direct(
+        self, kind: str, match: Match, priority: int, values: Mapping[str, Any], *, there: bool
+    ) -> None:
+        """Set what belongs to an entry, whoever has written that: its direct counter or meter."""
+        self._check_match(match)
+        keys = self._keys(match)
+        if not there:
+            raise InputError(
+                f"{self._where(match)}: the table has no direct {kind}: the program declares one, "
+                f"and names it in the table's {kind}s"
+            )
+        message = p4runtime_pb2.Entity()
+        wanted = entry(self.name, keys, MemberTarget(0), self._priority(priority, match))
+        self._switch.program.messages.fill(message, wanted)
+        message.table_entry.ClearField("action")
+        direct = {"table_entry": message.table_entry, **values}
+        entity = p4runtime_pb2.Entity(**{f"direct_{kind}_entry": direct})
+        what = f"set the {kind} of the entry {wanted.match_text} of {self.name}"
+        self._switch.session.send("modify", [entity], what)
 
     def _put(
         self,
@@ -194,6 +236,14 @@ class TableHandle:
         self._check_match(match)
         idle_ns = self._idle_ns(idle_timeout, match)
         keys, priority = self._keys(match), self._priority(priority, match)
+        among = [ref.id for ref in self._info.action_refs if ref.scope != _DEFAULT_ONLY]
+        if action and not (member is None and group is None):
+            # An action's own parameters may have these names.
+            known = self._switch.parameters(action, among)
+            if member is not None and "member" in known:
+                params, member = {**params, "member": member}, None
+            if group is not None and "group" in known:
+                params, group = {**params, "group": group}, None
         targets = [name for name, given in
                    (("action", action or None), ("member", member), ("group", group))
                    if given is not None]  # fmt: skip
@@ -216,7 +266,6 @@ class TableHandle:
             self._switch.write(Update(kind, wanted))
             self._switch.drop_member(wanted)
             return
-        among = [ref.id for ref in self._info.action_refs if ref.scope != _DEFAULT_ONLY]
         call = self._switch.call(action, params, among)
         update = Update(kind, entry(self.name, keys, call, priority, idle_timeout_ns=idle_ns))
         if not self._info.implementation_id:
@@ -312,7 +361,7 @@ class TableHandle:
         return entry_text(self._switch.p4info, self._info, message)
 
     def _installed(self, message: Any) -> InstalledEntry:
-        match = match_of(self._info, message)
+        match = match_of(self._info.match_fields, message)
         action, params = "", {}
         if message.action.WhichOneof("type") == "action":
             action = self._action_name(message.action.action.action_id)
@@ -337,16 +386,17 @@ class TableHandle:
             text.partition(" -> ")[2],
             self._switch.owner_of(key),
             Count(count.packet_count, count.byte_count) if self._counted else None,
+            rates_of(message, "meter_config"),
             message.idle_timeout_ns / 1e9,
             message.time_since_last_hit.elapsed_ns / 1e9 if self._ages else None,
             text,
         )
 
 
-def match_of(table: Any, message: Any) -> dict[str, Key]:
-    """Return what the key fields of a ``TableEntry`` match, by their full names; ``table`` is the
-    ``p4.config.v1.Table``."""
-    fields = {field.id: field.name for field in table.match_fields}
+def match_of(match_fields: Any, message: Any) -> dict[str, Key]:
+    """Return what a ``TableEntry``, or a member of a value set, matches, by the full names of
+    fields; ``match_fields`` are the program's ``p4.config.v1.MatchField`` messages."""
+    fields = {field.id: field.name for field in match_fields}
     return {fields[one.field_id]: _key_of(one) for one in message.match}
 
 

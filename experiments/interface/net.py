@@ -194,6 +194,8 @@ class Net:
                     self.topology, addresses, self._program, others=self._own
                 )
                 self._controller.strange = self.strange
+                for name in self._own:
+                    self._controller.session(name).want_digests()
                 self._plan()
         except BaseException:
             self.close()
