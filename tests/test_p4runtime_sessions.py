@@ -192,7 +192,6 @@ def test_streams_are_limited(connect: Connect) -> None:
 def test_a_config_reads_back_as_it_was_set(connect: Connect, every_entity: Files) -> None:
     client = connect()
     client.arbitrate()
-    assert not client.get_config().HasField("config")
     client.push(every_entity, cookie=77)
     config = client.get_config().config
     assert config.p4info == client.info
@@ -240,7 +239,8 @@ def test_verify_changes_nothing(connect: Connect, every_entity: Files) -> None:
     client = connect()
     client.arbitrate()
     client.push(every_entity, "VERIFY")
-    assert not client.get_config().HasField("config")
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+        client.get_config()
 
 
 def test_a_saved_config_takes_writes_and_runs_after_commit(
@@ -319,6 +319,40 @@ def test_without_a_program_nothing_can_be_written_or_read(connect: Connect) -> N
         client.write((INSERT, "table_entry {}"))
     with pytest.raises(Refused, match="FAILED_PRECONDITION"):
         client.read("table_entry {}")
+
+
+@pytest.mark.parametrize("entity", sorted(p4runtime_pb2.Entity.DESCRIPTOR.fields_by_name))
+def test_without_a_program_no_kind_of_entity_can_be_written_or_read(
+    entity: str, connect: Connect
+) -> None:
+    client = connect()
+    client.arbitrate()
+    for do in (lambda text: client.write((INSERT, text)), client.read):
+        with pytest.raises(Refused) as caught:
+            do(f"{entity} {{}}")
+        codes = {caught.value.code, *(code for code, _ in caught.value.updates)}
+        assert codes & {"FAILED_PRECONDITION", "UNIMPLEMENTED"}, caught.value
+
+
+@pytest.mark.parametrize(
+    "response_type",
+    p4runtime_pb2.GetForwardingPipelineConfigRequest.ResponseType.keys(),
+)
+def test_without_a_program_there_is_no_config_to_get(response_type: str, connect: Connect) -> None:
+    """Clients push theirs if they are told so, as BMv2's server tells them."""
+    client = connect()
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+        client.get_config(response_type)
+
+
+def test_a_program_that_was_loaded_without_its_p4info_is_no_config(
+    connect: Connect, every_entity: Files, dataplane: Dataplane
+) -> None:
+    control = dataplane.control(0, "leaf0")
+    control.load_program(every_entity.json.read_text(), load="save")
+    control.commit_program()
+    with pytest.raises(Refused, match="FAILED_PRECONDITION: leaf0: no forwarding pipeline"):
+        connect().get_config()
 
 
 # -- the whole -----------------------------------------------------------------------------------

@@ -169,16 +169,18 @@ def _refuse(constant: str) -> Any:
 
 
 def get_config(device: Device, request: Any) -> Any:
-    """Return the config that entities refer to, or the parts of it that are asked for."""
+    """Return the config that entities refer to, or the parts of it that are asked for.
+
+    Raises FAILED_PRECONDITION if there is none. The specification allows an empty answer, too; this
+    is what BMv2's server says, and clients push their config when they are told so.
+    """
     wanted = request.response_type
     refuse(
         wanted not in _GET.ResponseType.values(),
         f"response_type {wanted} is none of the four",
         invalid,
     )
-    current = device.staged.config if device.staged is not None else device.running
-    if current is None:
-        return p4runtime_pb2.GetForwardingPipelineConfigResponse()
+    current = device.config
     config = p4runtime_pb2.ForwardingPipelineConfig()
     config.CopyFrom(current.message)
     if wanted not in (_GET.ALL, _GET.P4INFO_AND_COOKIE):

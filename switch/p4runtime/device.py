@@ -157,18 +157,27 @@ class Device:
             self.staged.notes = notes
 
     @property
+    def config(self) -> PipelineConfig:
+        """Return the config that entities refer to; raise FAILED_PRECONDITION if there is none."""
+        return self._running if self.staged is None else self.staged.config
+
+    @property
     def info(self) -> ProgramInfo:
         """Return the program that entities refer to; raise FAILED_PRECONDITION if there is none."""
-        return self.running_info if self.staged is None else self.staged.config.info
+        return self.config.info
 
     @property
     def running_info(self) -> ProgramInfo:
         """Return the program that packets meet; raise FAILED_PRECONDITION if there is none."""
+        return self._running.info
+
+    @property
+    def _running(self) -> PipelineConfig:
         if self.running is None:
             raise failed_precondition(
                 f"{self.switch.name}: no forwarding pipeline; call SetForwardingPipelineConfig"
             )
-        return self.running.info
+        return self.running
 
     def set_port_up(self, port: int, up: bool) -> None:
         """Say whether a port is up; groups with members that watch the port follow."""
