@@ -53,23 +53,23 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def output_file(out: str | None) -> Path | None:
-    """Return the file or folder that ``--out`` names; None if it is not given. Raises
+def output_file(out: str | None, option: str = "--out") -> Path | None:
+    """Return the file or folder that an option names; None if it is not given. Raises
     `InputError`."""
     refuse(
         out is not None and not out.strip(),
-        f"--out {out!r} is empty: write a path, or leave the option out",
+        f"{option} {out!r} is empty: write a path, or leave the option out",
     )
     return None if out is None else Path(out)
 
 
-def output_folder(out: str | None) -> Path | None:
-    """Return the folder that ``--out`` names, there already or not; None if it is not given. Raises
+def output_folder(out: str | None, option: str = "--out") -> Path | None:
+    """Return the folder that an option names, there already or not; None if it is not given. Raises
     `InputError`."""
-    path = output_file(out)
+    path = output_file(out, option)
     refuse(
         path is not None and path.exists() and not path.is_dir(),
-        f"--out {out!r} is a file: name a folder, there already or not",
+        f"{option} {out!r} is a file: name a folder, there already or not",
     )
     return path
 

@@ -4,13 +4,22 @@ those for a testbed that stays up: ``weft up``, ``weft shell`` and ``weft load``
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Optional
 
 import typer
 
 from weft.base import files
-from weft.base.command_line import Place, Text, Texts, macros, make_console, output_file
+from weft.base.command_line import (
+    Place,
+    Text,
+    Texts,
+    macros,
+    make_console,
+    output_file,
+    output_folder,
+)
 from weft.experiments.commands.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
@@ -117,15 +126,31 @@ def up(
         Optional[Path],  # noqa: UP045
         typer.Option(metavar="FILE", help="Commands to read in place of the terminal's."),
     ] = None,
+    pcap: Annotated[
+        Place,
+        typer.Option(metavar="DIR", help="Capture every packet at both ends of every link to DIR."),
+    ] = None,
+    bypass_qdisc: Annotated[
+        bool,
+        typer.Option(
+            "--bypass-qdisc",
+            help="Switches send past their interfaces' queueing disciplines: faster, but tc and "
+            "captures of what they send have no effect.",
+        ),
+    ] = False,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
     from weft.experiments.commands.up import stay_up
     from weft.experiments.scenario.options import from_options
 
     scenario = from_options({"collective": "allgather", **options})
-    console = make_console(stderr=True)
+    folder = output_folder(pcap, "--pcap")
+    stay = partial(
+        stay_up, scenario, program, console=make_console(stderr=True), pcap=folder,
+        bypass_qdisc=bypass_qdisc,
+    )  # fmt: skip
     if script is None:
-        stay_up(scenario, program, sys.stdin, console)
+        stay(sys.stdin)
         return
     from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
@@ -134,7 +159,7 @@ def up(
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
         file.write(commands)
         file.seek(0)
-        stay_up(scenario, program, file, console)
+        stay(file)
 
 
 def shell(

@@ -17,13 +17,23 @@ from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
-def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console: Console) -> None:
+def stay_up(
+    scenario: Scenario,
+    program: Path | None,
+    commands: TextIO,
+    console: Console,
+    *,
+    pcap: Path | None = None,
+    bypass_qdisc: bool = False,
+) -> None:
     """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
     commands end.
 
     Args:
         program: the user's own in place of the fabric's; its tables are empty then.
         console: where progress is shown.
+        pcap: the folder for captures at both ends of every link.
+        bypass_qdisc: whether what switches send passes by their interfaces' queueing disciplines.
 
     Raises:
         InputError, MachineError: the network, the program, or the machine does not do.
@@ -39,7 +49,12 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
             with progress.stage("program", f"Compile {program or 'the program of the fabric'}"):
-                net = Net(scenario, program)
+                net = Net(
+                    scenario,
+                    program,
+                    pcap=None if pcap is None else str(pcap),
+                    bypass_qdisc=bypass_qdisc,
+                )
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)
         world: EmulatedWorld = net.backend.world
@@ -54,3 +69,12 @@ def stay_up(scenario: Scenario, program: Path | None, commands: TextIO, console:
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         stack.callback(signal.signal, signal.SIGINT, before)
         Prompt(net, running, commands)
+    if pcap is not None:
+        _tell_captures(world, pcap)
+
+
+def _tell_captures(world: EmulatedWorld, pcap: Path) -> None:
+    print(f"Captures: {pcap.resolve()}")
+    for each in world.captured:
+        if each.lost:
+            print(f"capture {each.path.name} misses {each.lost} packets at {each.end}")

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from weft.agents.drivers.launcher import Launcher
@@ -40,9 +41,19 @@ class EmulatedNet:
     name = "emulated"
 
     def __init__(
-        self, topology: Topology, switch: str, mtu: int, seed: int, links: LinkKind
+        self,
+        topology: Topology,
+        switch: str,
+        mtu: int,
+        seed: int,
+        links: LinkKind,
+        bypass_qdisc: bool,
+        pcap: Path | None,
     ) -> None:
-        self.world = EmulatedWorld(topology, switch, path_mtu=mtu, seed=seed, links=links)
+        self.world = EmulatedWorld(
+            topology, switch, path_mtu=mtu, seed=seed, links=links, bypass_qdisc=bypass_qdisc,
+            pcap_dir=pcap,
+        )  # fmt: skip
         self.most_frame_bytes = self.world.link_mtu + ETHERNET_BYTES
         self._receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []
@@ -97,7 +108,8 @@ class EmulatedNet:
             interface = self.world.host_interface(host.rank, each.number)
             pid = self.world.host_pid(host.rank)
             self._receivers.append(in_namespace(pid, partial(open_receiver, interface)))
-            self._senders.append(in_namespace(pid, partial(open_sender, interface, visible=True)))
+            sender = partial(open_sender, interface, bypass_qdisc=False)
+            self._senders.append(in_namespace(pid, sender))
 
     def mute_hosts(self) -> None:
         """Let hosts' kernels send nothing by themselves: they have no addresses any more."""

@@ -86,6 +86,8 @@ def up(
     mtu: int = 4096,
     links: LinkKind = "veth",
     seed: int = 1,
+    pcap: str | os.PathLike[str] | None = None,
+    bypass_qdisc: bool | None = None,
 ) -> "Net":
     """Return a network that is up, with its routes, while its with-block is entered.
 
@@ -110,6 +112,11 @@ def up(
         mtu: the RoCE payload of collectives' packets, in bytes.
         links: ``patch`` joins switches inside the switch process, without interfaces.
         seed: of the switches' random(), routes and data.
+        pcap: a folder for captures at both ends of every link, ``leaf0-spine1.pcap`` and so on, in
+            the emulated world.
+        bypass_qdisc: whether what the built-in switches send in the emulated world passes by their
+            interfaces' queueing disciplines: a little faster, but tc has no effect there, and no
+            capture sees it. By default it does so if all switches run the fabric's program.
 
     Raises:
         InputError: something of this makes no sense.
@@ -118,7 +125,14 @@ def up(
     fields: dict[str, Any] = {
         "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
     }  # fmt: skip
-    return Net(scenario_on(network_of(network), "allgather", **fields), program, fields)
+    scenario = scenario_on(network_of(network), "allgather", **fields)
+    return Net(
+        scenario,
+        program,
+        fields,
+        pcap=None if pcap is None else given.path("pcap", pcap, "'captures'"),
+        bypass_qdisc=bypass_qdisc,
+    )
 
 
 class Net:
@@ -133,6 +147,9 @@ class Net:
         scenario: Scenario,
         program: Program | Mapping[str, Program] | None = None,
         fields: Mapping[str, Any] | None = None,
+        *,
+        pcap: str | None = None,
+        bypass_qdisc: bool | None = None,
     ) -> None:
         """Check everything, and compile the programs; see `up`.
 
@@ -140,6 +157,7 @@ class Net:
             scenario: what it says of network, world and switches, of paths and of losses, holds.
             program: as for `up`.
             fields: what of the scenario holds for collectives on the network, too.
+            pcap, bypass_qdisc: as for `up`.
         """
         self.topology = self._with_programs(scenario.network(), program)
         """What the network is."""
@@ -161,11 +179,18 @@ class Net:
                 from weft.experiments.interface.emulated import EmulatedNet
 
             self.backend = EmulatedNet(
-                self.topology, scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind
-            )
+                self.topology, scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind,
+                bypass_qdisc=not own if bypass_qdisc is None else bypass_qdisc,
+                pcap=None if pcap is None else Path(pcap),
+            )  # fmt: skip
         else:
             from weft.experiments.interface.simulated import SimulatedNet
 
+            if pcap is not None:
+                raise InputError(
+                    f"pcap {shown(pcap)}: the simulated world has no interfaces to capture at; use "
+                    "world='emulated'"
+                )
             self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
         self._controller: Controller | None = None
         self._switches: dict[str, SwitchHandle] = {}

@@ -156,6 +156,7 @@ def _set_up_log(options: SwitchOptions) -> None:
         with files.told_as_input(f"cannot write the log {str(options.log_file)!r}"):
             handlers.append(_log_file(options.log_file, options))
         _log.addHandler(handlers[-1])
+    _log.addHandler(logging.NullHandler())  # without any, warnings would go to standard error
     logging.addLevelName(LOG_LEVEL, "TRACE")
     server = logging.getLogger("weft.switch")
     for handler in handlers:
@@ -229,7 +230,12 @@ def _config(options: SwitchOptions) -> ProcessConfig:
         "cpu_port": options.cpu_port,
         "drop_port": options.drop_port,
     }
-    return config_of({"switches": [switch], "drop_port": options.drop_port}, "the command line")
+    document = {
+        "switches": [switch],
+        "drop_port": options.drop_port,
+        "bypass_qdisc": options.bypass_qdisc,
+    }
+    return config_of(document, "the command line")
 
 
 def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
@@ -249,12 +255,13 @@ def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
     with ExitStack() as at_end:
         at_end.callback(process.stop)
         at_end.callback(_end_captures, process)
+        at_end.callback(_tell_send_errors, process)
         logged = _logs_packets(options)
         wanted = logged or options.trace is not None
         trace = TraceLines(process, options.trace, logged=logged) if wanted else None
         server = serve(process.controls[0], options.device_id, options.address, credentials)
         at_end.callback(server.stop)
-        at_end.callback(LinkStates(process, [server.device.set_port_up]).close)
+        at_end.callback(LinkStates(process, [server.device.set_port_up], _warn).close)
         if trace is not None:
             at_end.callback(trace.close)
         _say(f"P4Runtime: device {options.device_id} on {server.address}")
@@ -277,10 +284,24 @@ def _end_captures(process: SwitchProcess) -> None:
             _say(f"capture {capture['path']} misses {capture['lost']} packets")
 
 
+def _tell_send_errors(process: SwitchProcess) -> None:
+    for number, (_, port, interface) in enumerate(process.sockets.ports):
+        if errors := process.sockets.send_errors(number):
+            _say(
+                f"port {port}: {errors} packets were lost at interface {interface}, which was "
+                "down, or whose queueing discipline was full"
+            )
+
+
 def _logs_packets(options: SwitchOptions) -> bool:
     """Return whether there is a log whose level, as with BMv2, includes every packet's way."""
     logs = options.log_console or options.log_file is not None
     return logs and _LEVELS[options.log_level] <= _LEVELS["debug"]
+
+
+def _warn(line: str) -> None:
+    _log.warning(line)
+    print(f"weft: {line}", file=sys.stderr, flush=True)
 
 
 def _say(line: str) -> None:

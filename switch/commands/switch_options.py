@@ -76,6 +76,8 @@ class SwitchOptions:
     address: str
     cpu_port: int | None
     drop_port: int
+    bypass_qdisc: bool
+    """Whether what it sends passes by the interfaces' queueing disciplines."""
     pcap: Path | None
     log_console: bool
     log_file: Path | None
@@ -115,6 +117,9 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--queue", {**_MANY, "metavar": "[PORT:]KEY=VALUE,...",
      "help": "the link behind a port, or all: rate=10Mbit, delay=1ms, packets=64, "
      "bytes=64KiB; may be repeated [no limits]"}),
+    ("--bypass-qdisc", {"action": _FLAG,
+     "help": "send past the interfaces' queueing disciplines: a little faster, but tc has no "
+     "effect on it, and other programs' captures do not see it"}),
     ("--pcap", {"metavar": "DIR", "help": "capture into DIR/IFACE_in.pcap and _out.pcap [no; .]"}),
     ("--log-console", {"action": _FLAG, "help": "log to standard output"}),
     ("--log-file", {"metavar": "FILE", "help": "log to FILE.txt, as BMv2 names it"}),
@@ -178,6 +183,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         address=_address(given.grpc_server_addr),
         cpu_port=cpu_port or None,
         drop_port=_whole(given.drop_port, "--drop-port", 511),
+        bypass_qdisc=given.bypass_qdisc,
         pcap=None if given.pcap is None else Path(given.pcap),
         log_console=given.log_console,
         log_file=None if given.log_file is None else Path(f"{given.log_file}.txt"),

@@ -70,6 +70,10 @@ class SocketRecord(Record):
     waiting: Chain
     """The frames to send."""
     send_errors: int
+    """How many frames the kernel did not take; they are lost."""
+    queued: int
+    """Whether frames go through the interface's queueing discipline: it has dropped what it
+    refuses."""
     free_ns: int
     """When the port's link would have carried all that was received."""
     rate_bps: int

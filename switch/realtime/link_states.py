@@ -1,16 +1,21 @@
 """Which ports are up: the kernel's notices of interfaces (rtnetlink(7)), and failed patch links.
 
 A port is up while its interface is set up and has a carrier. The packet loop does not need to know;
-the P4Runtime server does, for members of groups that watch a port.
+the P4Runtime server does, for members of groups that watch a port. A port whose interface is
+deleted, or moved to another namespace, is down until there is one of that name again.
 """
 
 import os
 import select
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 
+from weft.base.errors import MachineError
 from weft.switch.realtime.process import SwitchProcess
 
 RTMGRP_LINK = 1
@@ -18,32 +23,66 @@ RTM_NEWLINK = 16
 RTM_DELLINK = 17
 RTM_GETLINK = 18
 NLM_F_REQUEST_DUMP = 0x301
+IFLA_IFNAME = 3
 IFF_UP = 1
 IFF_LOWER_UP = 0x10000
 RECEIVE_BYTES = 1 << 18
 
 _HEADER = struct.Struct("=IHHII")
 _LINK = struct.Struct("=BxHiII")
+_ATTRIBUTE = struct.Struct("=HH")
 
 PortListener = Callable[[int, bool], None]
 """A function that is called with a port and whether it is up, in a thread of its own."""
 
 
-class LinkStates:
-    """Tell each switch's listener when a port goes down or comes back; all are up at first."""
+@dataclass(frozen=True)
+class LinkChange:
+    """Say how an interface is, or that it has gone from this namespace."""
 
-    def __init__(self, process: SwitchProcess, listeners: Sequence[PortListener]) -> None:
+    index: int
+    name: str
+    there: bool
+    up: bool
+
+
+def to_stderr(line: str) -> None:
+    """Write a line to standard error."""
+    print(line, file=sys.stderr, flush=True)
+
+
+class LinkStates:
+    """Tell each switch's listener when a port goes down or comes back; all are up at first.
+
+    What becomes of interfaces is said, too: that one has gone, and that it is there again.
+    """
+
+    def __init__(
+        self,
+        process: SwitchProcess,
+        listeners: Sequence[PortListener],
+        say: Callable[[str], None] = to_stderr,
+    ) -> None:
         """Take ``listeners``: one for each switch, in the order of the configuration."""
         self._listeners = listeners
+        self._say = say
+        self._sockets = process.sockets
+        self._names = [switch.name for switch in process.config.switches]
         self._up: dict[tuple[int, int], bool] = {}
-        self._ports: dict[int, tuple[int, int]] = {
-            socket.if_nametoindex(interface): (number, port)
-            for number, port, interface in process.sockets.ports
-        }
+        self._there: dict[int, int] = {}
+        """The places among the process's sockets of the ports whose interfaces are there, by the
+        interfaces' indices."""
+        self._gone: dict[str, int] = {}
+        """Those whose interfaces are gone, by the interfaces' names."""
         process.on_link = self._tell
         self._kernel = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         self._kernel.bind((0, RTMGRP_LINK))
         self._kernel.setblocking(False)
+        for place, (_, _, interface) in enumerate(self._sockets.ports):
+            try:
+                self._there[socket.if_nametoindex(interface)] = place
+            except OSError:  # it has gone since its sockets were opened
+                self._lose(place)
         self._stop = os.eventfd(0, os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name="link states", daemon=True)
         self._ask()
@@ -74,11 +113,55 @@ class LinkStates:
             except BlockingIOError:
                 continue
             except OSError:  # notices were lost, as the socket was full
+                self._look_for_all()
                 self._ask()
                 continue
-            for index, up in link_changes(data):
-                if index in self._ports:
-                    self._tell(*self._ports[index], up)
+            for change in link_changes(data):
+                self._take(change)
+
+    def _take(self, change: LinkChange) -> None:
+        if change.index in self._there:
+            if change.there:
+                self._tell(*self._port(self._there[change.index]), change.up)
+            else:
+                self._lose(self._there.pop(change.index))
+        elif change.there and change.name in self._gone:
+            self._find(change)
+
+    def _look_for_all(self) -> None:
+        for index, place in list(self._there.items()):
+            try:
+                socket.if_indextoname(index)
+            except OSError:
+                del self._there[index]
+                self._lose(place)
+
+    def _port(self, place: int) -> tuple[int, int]:
+        """Return the numbers of the switch and the port of a place."""
+        switch, port, _ = self._sockets.ports[place]
+        return switch, port
+
+    def _lose(self, place: int) -> None:
+        switch, port, interface = self._sockets.ports[place]
+        self._gone[interface] = place
+        self._tell(switch, port, False)
+        self._say(
+            f"{self._names[switch]}, port {port}: interface {interface!r} is gone from this "
+            "namespace; the port goes on when there is one of that name again"
+        )
+
+    def _find(self, change: LinkChange) -> None:
+        place = self._gone[change.name]
+        with suppress(MachineError):  # it may be gone again, of which the kernel has told then
+            self._sockets.open_anew(place)
+            del self._gone[change.name]
+            self._there[change.index] = place
+            switch, port = self._port(place)
+            self._say(
+                f"{self._names[switch]}, port {port}: interface {change.name!r} is there again, "
+                "and the port goes on"
+            )
+            self._tell(switch, port, change.up)
 
     def _tell(self, switch: int, port: int, up: bool) -> None:
         if self._up.get((switch, port), True) != up:
@@ -86,15 +169,31 @@ class LinkStates:
             self._listeners[switch](port, up)
 
 
-def link_changes(data: bytes) -> Iterator[tuple[int, bool]]:
-    """Yield, from rtnetlink's messages, the index of each interface and whether it is up."""
+def link_changes(data: bytes) -> Iterator[LinkChange]:
+    """Yield what rtnetlink's messages say of interfaces."""
     at = 0
     while at + _HEADER.size + _LINK.size <= len(data):
         length, kind, *_ = _HEADER.unpack_from(data, at)
         if length < _HEADER.size:
             return
         if kind in (RTM_NEWLINK, RTM_DELLINK) and length >= _HEADER.size + _LINK.size:
-            _, _, index, flags, _ = _LINK.unpack_from(data, at + _HEADER.size)
-            running = IFF_UP | IFF_LOWER_UP
-            yield index, kind == RTM_NEWLINK and flags & running == running
+            family, _, index, flags, _ = _LINK.unpack_from(data, at + _HEADER.size)
+            if family == socket.AF_UNSPEC:  # a bridge tells of its ports in the same words
+                running = IFF_UP | IFF_LOWER_UP
+                there = kind == RTM_NEWLINK
+                name = _name(data[at + _HEADER.size + _LINK.size : at + length])
+                yield LinkChange(index, name, there, there and flags & running == running)
         at += (length + 3) & ~3
+
+
+def _name(attributes: bytes) -> str:
+    """Return the interface's name among the attributes of a message; empty if it has none."""
+    at = 0
+    while at + _ATTRIBUTE.size <= len(attributes):
+        length, kind = _ATTRIBUTE.unpack_from(attributes, at)
+        if length < _ATTRIBUTE.size:
+            break
+        if kind == IFLA_IFNAME:
+            return os.fsdecode(attributes[at + _ATTRIBUTE.size : at + length].rstrip(b"\0"))
+        at += (length + 3) & ~3
+    return ""

@@ -46,14 +46,14 @@ def open_receiver(interface: str) -> socket.socket:
     return _bound(port, interface, ETH_P_ALL)
 
 
-def open_sender(interface: str, visible: bool = False) -> socket.socket:
+def open_sender(interface: str, bypass_qdisc: bool = True) -> socket.socket:
     """Return a raw socket to send by, which receives nothing; raises ``MachineError``.
 
-    Frames that bypass the queueing discipline are cheaper to send, but no other packet socket
-    sees them leave: with ``visible`` they do not, so that captures hold both directions.
+    Frames that bypass the queueing discipline are cheaper to send, but tc does nothing to them, and
+    no other packet socket sees them leave.
     """
     port = _packet_socket()
-    _let_send(port, visible)
+    _let_send(port, bypass_qdisc)
     return _bound(port, interface, 0)
 
 
@@ -70,8 +70,8 @@ def _let_receive(port: socket.socket) -> None:
     _set_size(port, SO_RCVBUFFORCE, socket.SO_RCVBUF, RECEIVE_BUFFER_BYTES)
 
 
-def _let_send(port: socket.socket, visible: bool = False) -> None:
-    port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 0 if visible else 1)
+def _let_send(port: socket.socket, bypass_qdisc: bool = True) -> None:
+    port.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, int(bypass_qdisc))
     _set_size(port, SO_SNDBUFFORCE, socket.SO_SNDBUF, SEND_BUFFER_BYTES)
 
 
@@ -85,11 +85,18 @@ def _set_size(port: socket.socket, option: int, fallback: int, size_bytes: int) 
 def _bound(port: socket.socket, interface: str, protocol: int) -> socket.socket:
     port.setblocking(False)
     try:
+        _bind(port, interface, protocol)
+    except MachineError:
+        port.close()
+        raise
+    return port
+
+
+def _bind(port: socket.socket, interface: str, protocol: int) -> None:
+    try:
         port.bind((interface, protocol))
     except OSError as error:
-        port.close()
         raise MachineError(f"interface {interface!r} cannot be a switch port: {error}") from None
-    return port
 
 
 def messages(vectors: Any, each: int) -> Any:
@@ -113,10 +120,10 @@ class PortSockets:
         dataplane: Dataplane,
         ports: list[tuple[int, int, str]],
         coalesce_ns: int,
-        visible: bool = False,
+        bypass_qdisc: bool = True,
     ) -> None:
-        """Open the sockets; each of ``ports`` is (switch, port, interface). ``visible`` is as for
-        ``open_sender``."""
+        """Open the sockets; each of ``ports`` is (switch, port, interface). ``bypass_qdisc`` is as
+        for ``open_sender``."""
         self.ports = ports
         self.receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []
@@ -127,11 +134,12 @@ class PortSockets:
         try:
             for _, _, interface in ports:
                 self.receivers.append(open_receiver(interface))
-                self._senders.append(open_sender(interface, visible))
+                self._senders.append(open_sender(interface, bypass_qdisc))
         except BaseException:
             self.close()
             raise
         self.rows = rows(layout.SocketRecord, max(len(ports), 1))
+        self.rows.queued = not bypass_qdisc
         self.io = self._make_io(dataplane, coalesce_ns)
 
     def _make_io(self, dataplane: Dataplane, coalesce_ns: int) -> layout.LoopRecord:
@@ -176,6 +184,13 @@ class PortSockets:
         for name, array in arrays.items():
             setattr(io, name, array.ctypes.data)
         return io
+
+    def open_anew(self, number: int) -> None:
+        """Let a port go on with the interface that has its interface's name now; the loop may run
+        meanwhile. Raises ``MachineError`` if there is none."""
+        _, _, interface = self.ports[number]
+        _bind(self._senders[number], interface, 0)
+        _bind(self.receivers[number], interface, ETH_P_ALL)
 
     def wake(self) -> None:
         """Make the loop return."""

@@ -87,7 +87,7 @@ class SwitchProcess:
                 )
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
-        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.captured)
+        self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.bypass_qdisc)
         first_line = len(config.switches) * ports_each
         for line, place in enumerate(delayed, first_line):
             end = divmod(line, ports_each)

@@ -35,7 +35,11 @@ def sort_departures(context: Context, io: LoopRecord) -> None:
 
 @jit
 def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: int) -> bool:
-    """Send what waits at a socket, and return False if the kernel took only a part of it."""
+    """Send what waits at a socket, and return False if the kernel took only a part of it.
+
+    What a full queueing discipline refuses it has dropped, as any program's. After a part of a
+    batch the kernel does not say why it stopped, so the next frame is tried once more.
+    """
     port = PortRecord(context.ports, socket.switch * context.port_count + socket.port)
     timed = port.rate_bps > 0 or port.delay_ns > 0
     while socket.waiting.head != NONE:
@@ -56,7 +60,8 @@ def send_socket(context: Context, io: LoopRecord, socket: SocketRecord, time: in
             count += 1
         sent = sendmmsg(socket.sender, io.send, count, MSG_DONTWAIT)
         if sent < 0:
-            if errno() in (EAGAIN, ENOBUFS):
+            error = errno()
+            if error == EAGAIN or (error == ENOBUFS and socket.queued == 0):
                 return False
             socket.send_errors += 1
         now = clock(time) if timed else 0

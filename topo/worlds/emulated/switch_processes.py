@@ -57,16 +57,16 @@ def builtin_config(
     run: RunRecord,
     seed: int,
     link_mtu: int,
-    captured: bool = False,
+    bypass_qdisc: bool = True,
     links: LinkKind = "veth",
     patch_captures: Path | None = None,
 ) -> dict[str, Any]:
     """Return the configuration of ``python -m weft.switch.realtime`` for all switches of a
     topology.
 
-    ``captured`` says whether captures at the switches' ends of links are to see what the switches
-    send. ``patch_captures`` is the folder for captures of patch links, which only the process
-    itself sees.
+    With ``bypass_qdisc``, tc at the switches' ends of links has no effect on what the switches
+    send, and captures there do not see it. ``patch_captures`` is the folder for captures of patch
+    links, which only the process itself sees.
     """
     ports: dict[str, list[dict[str, Any]]] = {switch.name: [] for switch in topology.switches}
     interfaces = dict(switch_interfaces(topology, links))
@@ -94,7 +94,7 @@ def builtin_config(
         "stats_socket": str(run.folder / "statistics.sock"),
         "drop_port": DROP_PORT,
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
-        "captured": captured,
+        "bypass_qdisc": bypass_qdisc,
         "switches": [
             {
                 "name": switch.name,
@@ -120,13 +120,13 @@ class BuiltinSwitches:
         seed: int,
         link_mtu: int,
         module: str = "weft.switch.realtime",
-        captured: bool = False,
+        bypass_qdisc: bool = True,
         links: LinkKind = "veth",
         patch_captures: Path | None = None,
     ) -> None:
         """Start the process in the run's namespace; it has its configuration in a file, and opens
         its ports when `begin` is called."""
-        config = builtin_config(topology, run, seed, link_mtu, captured, links, patch_captures)
+        config = builtin_config(topology, run, seed, link_mtu, bypass_qdisc, links, patch_captures)
         path = run.folder / "switches.json"
         with open_private(path, "w") as file:
             json.dump(config, file, indent=1)

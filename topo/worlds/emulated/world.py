@@ -84,6 +84,7 @@ class EmulatedWorld:
         link_mtu: int = LINK_MTU,
         seed: int = 1,
         pcap_dir: Path | None = None,
+        bypass_qdisc: bool = True,
         bmv2_log: bool = False,
         links: LinkKind = "veth",
         switch_module: str = "weft.switch.realtime",
@@ -94,7 +95,9 @@ class EmulatedWorld:
 
         ``run`` is the record to use; without one the world makes its own, and removes it at its
         end. ``path_mtu`` is the RoCE payload in bytes, ``link_mtu`` the veths' IP MTU. With
-        ``pcap_dir``, every link end is captured there. ``bmv2_log`` turns BMv2's packet logs on.
+        ``pcap_dir``, every link end is captured there. With ``bypass_qdisc``, what the built-in
+        switches send passes by the queueing disciplines of their interfaces, unless it is captured:
+        cheaper, but tc has no effect there. ``bmv2_log`` turns BMv2's packet logs on.
         With ``links`` "patch", links between switches are inside the switch process, without
         interfaces; only the built-in switch can do that. ``switch_module`` is the module that runs
         the built-in switches. ``meanwhile`` is called while the switches start. Raises InputError
@@ -121,6 +124,7 @@ class EmulatedWorld:
         """What each capture holds and lost; filled when the world has ended."""
         self._owns_record = run is None
         self._pcap_dir = pcap_dir
+        self._bypass_qdisc = bypass_qdisc and pcap_dir is None
         self._bmv2_log = bmv2_log
         self._switch_module = switch_module
         self._ready_limit_s = ready_limit_s
@@ -174,7 +178,7 @@ class EmulatedWorld:
                 self.seed,
                 self.link_mtu,
                 self._switch_module,
-                captured=self._pcap_dir is not None,
+                bypass_qdisc=self._bypass_qdisc,
                 links=self.links,
                 patch_captures=self._pcap_dir,
             )
