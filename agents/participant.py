@@ -47,6 +47,8 @@ class Team:
 
     turns_from_next: bool = False
     """As `Communicator` has it."""
+    epoch: int = 1
+    """A number of the run that no run before it on this network had."""
 
     def is_member(self, rank: int, group: int) -> bool:
         """Return whether a rank is a member of the group of a number."""
@@ -252,6 +254,7 @@ class Participant:
                     team.aggregation,
                     lanes,
                     team.turns_from_next,
+                    team.epoch,
                 )
                 self.agent = HostAgent(endpoint, communicator)
             else:

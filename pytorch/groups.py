@@ -110,6 +110,7 @@ class Network:
             settings.rate_bps,
             seed=settings.seed * len(settings.addresses) + settings.rank,
             options=settings.transport,
+            epoch=settings.epoch,
         )
         self._groups: list[Group] = []
         self.failure = ""
@@ -302,6 +303,7 @@ class Group:
             servers,
             made.job,
             turns_from_next=True,
+            epoch=made.epoch,
         )
         self._agent = HostAgent(endpoint, self._communicator)
         self._mailbox = Mailbox(endpoint, rank, addresses)

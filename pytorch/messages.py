@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pace_bps: int
     """The rate of the slowest link that a multicast goes over."""
     seed: int
+    epoch: int
+    """The run's number on its network, as `Endpoint` has it."""
     transport: TransportOptions
     algorithms: dict[str, str]
     """What was asked for by collective: `weft.pytorch.choices`."""
@@ -103,6 +105,8 @@ class GroupMade(_Message, frozen=True, tag="group_made"):
     """What the switches know the group as, if they add for it."""
     note: str = ""
     """Why something that was asked for is not there."""
+    epoch: int = 1
+    """The group's number on this network, as `Communicator` has it."""
 
 
 class DropGroup(_Message, frozen=True, tag="drop_group"):

@@ -61,19 +61,22 @@ class Group:
         options: TransportOptions | None = None,
         requests: Sequence[Request] | None = None,
         lanes: Mapping[tuple[int, int], Sequence[Lane]] | None = None,
+        epoch: int = 1,
     ) -> None:
         self.size = size
         addresses = [ipv4("10.0.0.1") + rank for rank in range(size)]
         multicast = [MULTICAST_GROUP + index for index in range(groups)]
         self.agents: list[HostAgent] = []
         for rank, address in enumerate(addresses):
-            endpoint = Endpoint(address, path_mtu, rate_bps, seed=rank + 1, options=options)
+            endpoint = Endpoint(
+                address, path_mtu, rate_bps, seed=rank + 1, options=options, epoch=epoch
+            )
             others = set(range(size))
             if requests is not None:
                 others = set().union(*(partners(request, rank, size) for request in requests))
             own = {to: each for (source, to), each in (lanes or {}).items() if source == rank}
             communicator = Communicator(
-                endpoint, rank, addresses, multicast, others, lanes=own or None
+                endpoint, rank, addresses, multicast, others, lanes=own or None, epoch=epoch
             )
             self.agents.append(HostAgent(endpoint, communicator))
         introductions = [agent.communicator.introduction() for agent in self.agents]

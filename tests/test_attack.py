@@ -14,7 +14,17 @@ from pathlib import Path
 import pytest
 from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
-from tests.attack.kinds import clients, faults, inputs, kills, packets, places, signals, sockets
+from tests.attack.kinds import (
+    clients,
+    faults,
+    inputs,
+    kills,
+    packets,
+    places,
+    replays,
+    signals,
+    sockets,
+)
 from tests.attack.mutations import mutate_bytes, mutate_text
 from tests.attack.processes import marked
 from tests.attack.schedule import Attack, Failure, lanes
@@ -23,7 +33,7 @@ from tests.attack.worker import Elsewhere, make_trial
 
 from weft.base.cache import CHECKOUT
 
-ALL: list[Kind] = [clients, faults, inputs, kills, packets, places, signals, sockets]
+ALL: list[Kind] = [clients, faults, inputs, kills, packets, places, replays, signals, sockets]
 """As mypy sees them: each is a kind."""
 DEADLINE_S = 120.0
 

@@ -18,13 +18,13 @@ from weft.agents.transport import ChunkSink, Endpoint, ReceiveWorker, Statistics
 from weft.agents.wire.headers import Opcode
 from weft.base.jit import words_of
 
-HERE, THERE = ipv4("10.0.0.1"), ipv4("10.0.0.2")
+HERE, THERE, STRANGER = ipv4("10.0.0.1"), ipv4("10.0.0.2"), ipv4("10.0.0.3")
 GROUPS = [(ipv4("239.0.0.5"), 7), (ipv4("239.0.0.6"), 8)]
 PORT = 50_000
 CHUNK_BYTES = 16
 SHARDS = [[70, 0, 16], [33], [160, 5]]
-"""Of three sinks: operations 1 and 2 on the first group, 1 on the second."""
-PLACES = [(0, 1), (0, 2), (1, 1)]
+"""Of three sinks: operations 1 and 2 on the first group, 257 on the second."""
+PLACES = [(0, 1), (0, 2), (1, 257)]
 
 
 @dataclass
@@ -75,21 +75,29 @@ class PlainWorker:
             counted.own_loopback += 1
         elif packet.opcode is not Opcode.UD_SEND_ONLY_WITH_IMMEDIATE:
             counted.unknown_opcode += 1
-        elif (datagram.destination, packet.qkey) not in GROUPS:
+        elif (group := self.group_of(datagram.destination, packet.qkey)) is None:
             counted.unknown_queue_pair += 1
         else:
-            place = (datagram.destination, packet.qkey, packet.immediate >> 24)
-            sink = self.sinks.get(place)
+            operation = packet.qkey - group[1] << 8 | packet.immediate >> 24
+            sink = self.sinks.get((*group, operation))
             if sink is None:
                 counted.wrong_operation += 1
             else:
-                self.deliver(sink, packet.immediate & 0xFFFFFF, packet.payload)
+                self.deliver(sink, packet.immediate & 0xFFFFFF, packet.payload, datagram.source)
 
-    def deliver(self, sink: int, chunk: int, payload: bytes) -> None:
+    @staticmethod
+    def group_of(address: int, qkey: int) -> tuple[int, int] | None:
+        """The group that a Q_Key at an address is one of: there is one for each 256 operations."""
+        of_address = (group for group in GROUPS if group[0] == address)
+        return next((group for group in of_address if 0 <= qkey - group[1] < 1 << 24), None)
+
+    def deliver(self, sink: int, chunk: int, payload: bytes, source: int) -> None:
         lengths, there = self.lengths[sink], self.payloads[sink]
         if chunk >= len(lengths) or len(payload) != lengths[chunk]:
             self.out_of_bounds[sink] += 1
             self.counted.chunks_out_of_bounds += 1
+        elif source != THERE:
+            self.counted.foreign_chunks += 1
         elif chunk in there:
             self.duplicates[sink] += 1
             self.counted.duplicate_chunks += 1
@@ -102,7 +110,13 @@ class PlainWorker:
 
 def make_sinks() -> list[ChunkSink]:
     return [
-        ChunkSink(np.zeros(sum(sizes), np.uint8), operation, CHUNK_BYTES, sizes)
+        ChunkSink(
+            np.zeros(sum(sizes), np.uint8),
+            operation,
+            CHUNK_BYTES,
+            sizes,
+            senders=[THERE] * len(sizes),
+        )
         for (_, operation), sizes in zip(PLACES, SHARDS, strict=True)
     ]
 
@@ -118,7 +132,7 @@ def chunks_of(sink: ChunkSink) -> list[tuple[int, int]]:
 
 
 def chunk_datagram(
-    immediate: int,
+    number: int,
     payload: bytes,
     group: tuple[int, int] = GROUPS[0],
     *,
@@ -127,7 +141,9 @@ def chunk_datagram(
     queue_pair: int = 0xFFFFFF,
     tos: int = 0,
 ) -> Datagram:
-    address, qkey = group
+    """A packet with a number of 56 bits, whose upper ones go into the Q_Key."""
+    address, qkey = group[0], group[1] + (number >> 32)
+    immediate = number & 0xFFFFFFFF
     packet = Packet(opcode, queue_pair, 0, qkey=qkey, immediate=immediate, payload=payload)
     return Datagram(source, address, PORT, tos, packet.encode(source, address, PORT))
 
@@ -139,7 +155,7 @@ def good_datagrams() -> list[Datagram]:
         data = pattern(len(sink.buffer), seed)
         for chunk, (begin, end) in enumerate(chunks_of(sink)):
             payload = data[begin:end].tobytes()
-            found.append(chunk_datagram(sink.immediate_base + chunk, payload, GROUPS[group]))
+            found.append(chunk_datagram(sink.number_base + chunk, payload, GROUPS[group]))
     return found
 
 
@@ -159,7 +175,7 @@ def hostile_datagram(draw: st.DrawFn) -> Datagram:
         | draw(st.one_of(st.integers(0, 12), st.integers(0, 0xFFFFFF))),
         draw(st.binary(max_size=40)),
         (draw(st.sampled_from([*(group for group, _ in GROUPS), HERE])), draw(st.integers(6, 9))),
-        source=draw(st.sampled_from([THERE, THERE, HERE])),
+        source=draw(st.sampled_from([THERE, THERE, HERE, STRANGER])),
         opcode=draw(st.sampled_from([*[Opcode.UD_SEND_ONLY_WITH_IMMEDIATE] * 3, *Opcode])),
         queue_pair=draw(st.sampled_from([0xFFFFFF, 0xFFFFFF, 5])),
         tos=draw(st.integers(0, 255)),
@@ -270,7 +286,7 @@ def test_workers_side_by_side_gather_one_buffer(staged: bool) -> None:
         worker.attach(sink)
         packets = [
             chunk_datagram(
-                sink.immediate_base + chunk, data[begin:end].tobytes(), (worker.groups[0], 7)
+                sink.number_base + chunk, data[begin:end].tobytes(), (worker.groups[0], 7)
             )
             for chunk, (begin, end) in enumerate(chunks_of(sink))
         ]

@@ -57,7 +57,7 @@ def allgather(
         pair.sink = sink
         sinks.append(sink)
         chunks = sink.chunks_of(rank)
-        base = sink.immediate_base + chunks.start
+        base = sink.number_base + chunks.start
         region = host.register(shards[rank])
         pair.post_chunks(
             region, 0, len(chunks), chunk_bytes, base, 10**9 // max(1, len(sizes) - 1), rank
@@ -143,7 +143,8 @@ def test_shards_may_lie_anywhere_in_the_buffer() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((256, 10, [50]), "8 bits"),
+        ((1 << 32, 10, [50]), "32 bits"),
+        ((-1, 10, [50]), "32 bits"),
         ((1, 0, [50]), "at least 1"),
         ((1, 10, [101]), "outside"),
         ((1, 10, [50], [51]), "outside"),
@@ -168,11 +169,11 @@ def test_several_operations_at_once_do_not_mix() -> None:
     for sink, part in zip(sinks, data, strict=True):
         receiver.attach(sink)
         region = group.hosts[0].register(part)
-        sender.post_chunks(region, 0, 4, 256, sink.immediate_base, 0)
+        sender.post_chunks(region, 0, 4, 256, sink.number_base, 0)
     group.network.settle()
     assert all((sink.buffer == part).all() for sink, part in zip(sinks, data, strict=True))
     receiver.detach(sinks[0])
-    sender.post_chunks(region, 0, 4, 256, sinks[0].immediate_base, 0)
+    sender.post_chunks(region, 0, 4, 256, sinks[0].number_base, 0)
     group.network.settle()
     assert group.hosts[1].statistics.wrong_operation == 4
     with pytest.raises(TransportMisuse, match="operation 255 has a sink"):
@@ -205,9 +206,13 @@ def test_what_is_no_chunk_of_ours_is_counted_and_dropped() -> None:
     arrive(base | 1 << 24, bytes(256))
     arrive((base + (1 << 24)) | 0, bytes(256))
     assert host.statistics.wrong_operation == 1
-    arrive(base, bytes(256), qkey=QKEY + 1)
+    arrive(base, bytes(256), qkey=QKEY + 1)  # 256 operations later
+    arrive(base, bytes(256), qkey=QKEY + (1 << 24) - 1)
+    assert host.statistics.wrong_operation == 3
+    arrive(base, bytes(256), qkey=QKEY - 1)
+    arrive(base, bytes(256), qkey=QKEY + (1 << 24))
     arrive(base, bytes(256), group_address=GROUP + 1)
-    assert host.statistics.unknown_queue_pair == 2
+    assert host.statistics.unknown_queue_pair == 3
     arrive(base + 3, bytes(256))
     arrive(base + 2, bytes(256))
     arrive(base + 2, bytes(87))
@@ -318,7 +323,7 @@ def test_multicast_and_reliable_traffic_share_the_link() -> None:
     source = one.register(pattern(50_000))
     sink = ChunkSink(np.zeros(50_000, np.uint8), 1, 256, [50_000])
     group.pairs[1].sink = sink
-    group.pairs[0].post_chunks(source, 0, sink.chunks, 256, sink.immediate_base, 0)
+    group.pairs[0].post_chunks(source, 0, sink.chunks, 256, sink.number_base, 0)
     left.post_write(source, 0, 50_000, target.address, target.rkey)
     group.network.settle()
     assert sink.missing == 0 and (sink.buffer == source.buffer).all()
@@ -369,7 +374,7 @@ def chunk_packets(sink: ChunkSink, data: npt.NDArray[np.uint8]) -> list[Datagram
             end = min(begin + sink.chunk_bytes, offset + size)
             packet = Packet(
                 Opcode.UD_SEND_ONLY_WITH_IMMEDIATE, 0xFFFFFF, 0, qkey=QKEY,
-                immediate=sink.immediate_base + chunk, payload=data[begin:end].tobytes(),
+                immediate=sink.number_base + chunk, payload=data[begin:end].tobytes(),
             )  # fmt: skip
             packets.append(Datagram(source, GROUP, 5, 0, packet.encode(source, GROUP, 5)))
     return packets
@@ -472,7 +477,7 @@ def test_loops_back_nothing() -> None:
     sink = ChunkSink(np.zeros(256, np.uint8), 1, 256, [256])
     group.pairs[0].sink = sink
     region = group.hosts[0].register(pattern(256))
-    group.pairs[0].post_chunks(region, 0, 1, 256, sink.immediate_base, 0)
+    group.pairs[0].post_chunks(region, 0, 1, 256, sink.number_base, 0)
     group.network.settle()
     assert sink.missing == 1
 
@@ -484,7 +489,7 @@ def test_of_two_queue_pairs_on_a_group_the_one_with_the_sink_receives() -> None:
     busy.attach(sink)
     data = pattern(1000)
     sending = sender.create_ud(GROUP, QKEY)
-    sending.post_chunks(sender.register(data), 0, 4, 256, sink.immediate_base, 0)
+    sending.post_chunks(sender.register(data), 0, 4, 256, sink.number_base, 0)
     MemoryNetwork([sender, host]).settle()
     assert (sink.buffer == data).all() and sink.missing == 0
     assert idle.sink is None and host.statistics.chunks_received == 4

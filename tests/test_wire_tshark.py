@@ -45,7 +45,7 @@ def traffic(options: TransportOptions | None = None) -> list[Datagram]:
     here = hosts[0].register(pattern(1500))
     there = hosts[1].register(np.zeros(1500, np.uint8))
     groups[1].sink = sink = ChunkSink(np.zeros(1000, np.uint8), 1, 256, [1000])
-    groups[0].post_chunks(here, 0, 4, 256, sink.immediate_base, 0, length=1000)
+    groups[0].post_chunks(here, 0, 4, 256, sink.number_base, 0, length=1000)
     for size in (3, 700):
         left.post_send(bytes(size))
         left.post_send(bytes(size), immediate=1)

@@ -153,7 +153,7 @@ def be_a_host(rank: int, meeting: Meeting, listener: socket.socket | None) -> di
         measure("read", "read_done")
         written = bool((back.buffer == mine).all())
         # As fast as the sockets take them: the receiver's socket has room for them all.
-        group.post_chunks(source, 0, sink.chunks, CHUNK, sink.immediate_base, 0)
+        group.post_chunks(source, 0, sink.chunks, CHUNK, sink.number_base, 0)
         measure("multicast", "chunks_sent")
         pair.post_send(b"that was all")
         measure("end", "sent")

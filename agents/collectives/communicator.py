@@ -71,8 +71,23 @@ def join(
         raise InputError(f"aggregation job: {error}") from error
 
 
-MULTICAST_QKEY = 0x57454654
-"""The Q_Key of all multicast packets of the collectives."""
+_FIRST_QKEY = 0x57454654
+_QKEY_STEP = 0x4F1BBCDD
+_FIRST_QKEYS = 1 << 31
+"""From how many Q_Keys groups have their first; above is room for the later ones of the last."""
+
+
+def multicast_qkey(epoch: int) -> int:
+    """Return the Q_Key of the first 256 operations that a group of ranks multicasts, the next 256
+    of which have the next one, and so on. All groups of ranks that ever have a multicast address
+    have epochs of their own.
+
+    The step from one epoch to the next is the golden ratio of all first Q_Keys. It keeps those of n
+    groups (up to 100,000) apart by more than a third of an n-th of all, so that each can carry out
+    256 * 2^31 / 3n operations before it comes to the Q_Keys of another one.
+    """
+    return (_FIRST_QKEY + (epoch - 1) * _QKEY_STEP) % _FIRST_QKEYS
+
 
 _NUMBERS = 1 << 6
 """Source ports between two hosts that the queue pairs of a kind may take, by number."""
@@ -218,6 +233,8 @@ class Communicator(Members):
         turns_from_next: whether queue pairs take turns from that with the next rank on, not from
             that with rank 0 on. Short messages of all to all that begin together then do not meet
             on one rank's link while others get nothing.
+        epoch: a number, from 1 on, that no group of ranks before this one had whose multicast
+            groups had the same addresses: nothing that those sent is taken for this one's.
 
     Raises:
         InputError: the rank is not one of the addresses', the endpoint has another address, or the
@@ -235,7 +252,9 @@ class Communicator(Members):
         aggregation: SwitchJob | None = None,
         lanes: Mapping[int, Sequence[Lane]] | None = None,
         turns_from_next: bool = False,
+        epoch: int = 1,
     ) -> None:
+        whole_number("communicator: epoch", epoch)
         refuse(
             not 0 <= rank < len(addresses),
             f"rank {rank}: a group of {len(addresses)} has 0 to {len(addresses) - 1}",
@@ -255,7 +274,7 @@ class Communicator(Members):
         super().__init__(endpoint, rank, addresses, servers, peers, lanes)
         own_port = endpoint.source_port_to(endpoint.address)
         self.groups: dict[int, UdQueuePair] = {
-            number: endpoint.create_ud(group, MULTICAST_QKEY, own_port)
+            number: endpoint.create_ud(group, multicast_qkey(epoch), own_port)
             for number, group in enumerate(groups)
             if group is not None
         }

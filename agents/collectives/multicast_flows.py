@@ -117,9 +117,10 @@ class MulticastFlows:
         rank, graph = self._communicator.rank, self._graph
         flows = [cast.flows[cast.destinations.index(rank)] for cast in casts]
         sink = ChunkSink(
-            self._regions[1], number & 0xFF, self._packet_bytes,
+            self._regions[1], number, self._packet_bytes,
             [cast.size_bytes for cast in casts],
             [int(graph.target_bytes[flow]) for flow in flows],
+            senders=[self._communicator.addresses[cast.source] for cast in casts],
         )  # fmt: skip
         self.sinks.append(sink)
         self._feeds.append((self._pairs[group], sink))
@@ -160,7 +161,7 @@ class MulticastFlows:
         assert places is not None
         self._pairs[cast.group].post_chunks(
             self._regions[places.memory[flow]], 0, -(-cast.size_bytes // self._packet_bytes),
-            self._packet_bytes, (self._number & 0xFF) << 24 | self._first[cast.group][cast.shard],
+            self._packet_bytes, self._number << 24 | self._first[cast.group][cast.shard],
             self._rate_bps, self._posts.ticket(MULTICAST_RUN, number),
             offset=places.offset[flow], length=cast.size_bytes,
         )  # fmt: skip

@@ -78,9 +78,10 @@ class Subgroups:
         ]
         self.sinks = [
             ChunkSink(
-                region, request.number & 0xFF, self.packet_bytes,
+                region, request.number, self.packet_bytes,
                 (end - begin).tolist(), (starts + begin).tolist(),
                 packets_per_chunk=max(1, chunk_bytes // path_mtu),
+                senders=communicator.addresses,
             )
             for begin, end in itertools.pairwise(cuts)
         ]  # fmt: skip

@@ -308,6 +308,7 @@ def participant_of(config: RankConfig) -> Participant:
         config.rate_bps,
         seed=config.seed * (config.processes or len(config.teams[0].addresses)) + config.rank,
         options=config.transport,
+        epoch=config.teams[0].epoch,
     )
     return Participant(endpoint, config.teams, config.roles, config.partners, config.lanes)
 

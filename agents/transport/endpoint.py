@@ -49,8 +49,19 @@ Table = npt.NDArray[np.void]
 PATH_MTUS = (256, 512, 1024, 2048, 4096)
 """What the InfiniBand specification allows, in bytes of payload."""
 
+_NUMBERS = (0x100, 0x800000)
+"""The range of first QP numbers."""
+_NUMBER_STEP = 0x4F1B57
 _MAXIMUM_REGIONS = at.KEY_INDEX_MASK
 _MAXIMUM_QUEUE_PAIRS = 1 << 16
+
+
+def _first_number(drawn: int, epoch: int) -> int:
+    """Return the QP number of the first queue pair: what was drawn for the first epoch, and for
+    each one more a step further, which is the golden ratio of all. It keeps those of n epochs apart
+    by more than a third of an n-th of all."""
+    low, high = _NUMBERS
+    return low + (drawn - low + (epoch - 1) * _NUMBER_STEP) % (high - low)
 
 
 def _free_memory(state: at.EndpointState) -> None:
@@ -67,6 +78,11 @@ class Endpoint:
     which paces everything that it sends in frame bytes (0: unlimited); `seed` gives QP numbers,
     first PSNs and keys. Same calls at the same times, same packets. TransportMisuse for values
     that make no sense.
+
+    `epoch`, from 1 on, is for a host that had an endpoint before, with the same seed: with another
+    epoch there are other QP numbers, as far from all others as they can be (`_first_number`), and
+    other PSNs and keys. Within an endpoint no QP number is used twice. So nothing of a queue pair
+    that is gone is taken by one that has come after it.
     """
 
     def __init__(
@@ -76,7 +92,9 @@ class Endpoint:
         rate_bps: int = 0,
         seed: int = 0,
         options: TransportOptions | None = None,
+        epoch: int = 1,
     ) -> None:
+        refuse(epoch < 1, f"epoch {epoch}: it is 1 or more", TransportMisuse)
         refuse(
             path_mtu not in PATH_MTUS,
             f"path MTU {path_mtu}: it is one of 256, 512, 1024, 2048, 4096",
@@ -92,6 +110,9 @@ class Endpoint:
         self.rate_bps = rate_bps
         self.options = options or TransportOptions()
         self._random = random.Random(f"{seed} {address}")
+        first_number = _first_number(self._random.randrange(*_NUMBERS), epoch)
+        if epoch > 1:
+            self._random = random.Random(f"{seed} {address} {epoch}")
         self._pairs: Table = np.zeros(0, at.PairState.dtype)
         self._times: Words = np.zeros(0, np.int64)
         """The trees of times and the table of rows that changed."""
@@ -122,11 +143,11 @@ class Endpoint:
         """How many more events there may be for what was kept ahead of gaps."""
         self._stale = True
         self._echoes: Table = np.zeros(0, at.Echo.dtype)
-        self._set_state()
+        self._set_state(first_number)
         self._set_control(seed)
         weakref.finalize(self, _free_memory, self.state).atexit = False
 
-    def _set_state(self) -> None:
+    def _set_state(self, first_number: int) -> None:
         state, options = self.state, self.options
         window = max(4, options.window_bytes // self.path_mtu)
         window_ns = packet_ns = 0
@@ -142,7 +163,7 @@ class Endpoint:
             address=self.address,
             path_mtu=self.path_mtu,
             rate_bps=self.rate_bps,
-            first_number=self._random.randrange(0x100, 0x800000),
+            first_number=first_number,
             was_idle=1,
             maximum_window=window,
             read_segment=max(1, min(options.read_segment_packets, window)),

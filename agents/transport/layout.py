@@ -294,7 +294,8 @@ class Work(Record):
     address: int
     """The address of local memory."""
     length: int
-    remote_address: int
+    remote_address_or_qkey: int
+    """The Q_Key is that of a run of chunks."""
     rkey_or_batch: int
     """The peer's key; of a run of chunks, how many of them leave back to back."""
     immediate: int
@@ -542,9 +543,10 @@ class Group(Record):
 
     address: int
     qkey: int
+    """Of operations 0 to 255; with every 256 more it is one more."""
     queue_pair: int
     sinks: Annotated[Words, 256]
-    """Addresses of `SinkState`, by operation; 0 for none."""
+    """Addresses of `SinkState`, by the lower 8 bits of the operation; 0 for none."""
 
 
 @record
@@ -577,7 +579,7 @@ EVENT_WRITE_WITH_IMMEDIATE = 2
 """An RDMA WRITE of ``length`` bytes with ``immediate`` is complete."""
 EVENT_CHUNKS_SENT = 3
 EVENT_CHUNKS_RECEIVED = 4
-"""The sink of operation ``value`` is whole."""
+"""The sink in place ``value`` is whole: of the operation with these lower 8 bits."""
 EVENT_FAILED = 5
 """The queue pair failed: ``value`` is the reason, ``sequence`` where."""
 EVENT_FRAGMENT_KEPT = 6
@@ -631,6 +633,7 @@ class WorkerState(Record):
 class Staged(Record):
     """The completion entry of a slot of a staging ring."""
 
+    source: int
     destination: int
     qkey: int
     immediate: int
@@ -659,5 +662,5 @@ class SinkState(Record):
     whole_before: int
     """No chunk before this one is missing: where the search for a gap goes on."""
     tables: int
-    """Address of int64[4 * shards + 1], per shard: missing[shards], offset[shards], size[shards],
-    first chunk[shards + 1]."""
+    """Address of int64[5 * shards + 1], per shard: missing[shards], offset[shards], size[shards],
+    first chunk[shards + 1], and the address of the host that may send it[shards], or 0."""

@@ -10,7 +10,7 @@ from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.receive_worker import ReceiveWorker
-from weft.agents.transport.sink import ChunkSink
+from weft.agents.transport.sink import ChunkSink, in_its_place
 from weft.agents.transport.types import (
     CompletionKind,
     MemoryRegion,
@@ -21,6 +21,7 @@ from weft.agents.wire.headers import (
     HAS_IMMEDIATE,
     IS_FIRST,
     IS_LAST,
+    LAST_SEQUENCE,
     SYNDROME_INVALID_REQUEST,
     SYNDROME_REMOTE_ACCESS_ERROR,
 )
@@ -199,6 +200,11 @@ class RcQueuePair(Posting):
 
     def _place(self, row: at.PairState, work: Work) -> Work:
         first = row.posted_end
+        if first > LAST_SEQUENCE:
+            raise TransportMisuse(
+                f"queue pair {self.number:#x} has used up its {LAST_SEQUENCE} sequence numbers: "
+                "make a new one"
+            )
         if row.next_work == row.first_work:
             row.send_work = row.next_work
         row.posted_end = first + max(1, -(-work[LENGTH] // self._endpoint.path_mtu))
@@ -307,6 +313,7 @@ class UdQueuePair(Posting):
         self.qkey = qkey
         self.group_index = group_index
         self._sinks: dict[int, ChunkSink] = {}
+        """By the lower 8 bits of their operations."""
         self._worker: tuple[ReceiveWorker, int] | None = None
 
     def post_chunks(
@@ -315,7 +322,7 @@ class UdQueuePair(Posting):
         first_chunk: int,
         count: int,
         chunk_bytes: int,
-        immediate_base: int,
+        number_base: int,
         rate_bps: int,
         context: object = None,
         *,
@@ -327,11 +334,12 @@ class UdQueuePair(Posting):
         as `chunks_sent`.
 
         Chunk i is the `chunk_bytes` bytes at `offset + i * chunk_bytes` of the region, cut short
-        at `offset + length` (by default the region's end); its immediate is `immediate_base + i`
-        (32 bits). Packets leave no faster than `rate_bps` of frame bytes (0: only the endpoint's
-        own rate holds) on average over batches of `batch` chunks (the paper's are of 128), which
-        leave back to back. Runs posted to one queue pair leave one after the other; a run of no
-        chunks completes at the next `transmit`. The bytes are read when they leave.
+        at `offset + length` (by default the region's end); its number is `number_base + i`, of 56
+        bits: the lower 32 are its immediate, the others are added to the queue pair's Q_Key
+        (`ChunkSink.number_base`). Packets leave no faster than `rate_bps` of frame bytes (0: only
+        the endpoint's own rate holds) on average over batches of `batch` chunks (the paper's are of
+        128), which leave back to back. Runs posted to one queue pair leave one after the other; a
+        run of no chunks completes at the next `transmit`. The bytes are read when they leave.
         """
         if length is None:
             length = region.length - offset
@@ -356,10 +364,16 @@ class UdQueuePair(Posting):
             TransportMisuse,
         )
         refuse(batch < 1, f"batches of {batch} chunks: at least 1 is needed", TransportMisuse)
-        check_word("immediate", immediate_base)
-        check_word("immediate", immediate_base + max(end - 1, 0))
+        blocks, immediate = divmod(number_base, 1 << 32)
+        refuse(
+            not 0 <= blocks < 1 << 24,
+            f"chunk number {number_base}: it has 56 bits, 32 of the operation and 24 of the chunk",
+            TransportMisuse,
+        )
+        check_word("immediate", immediate + max(end - 1, 0))
+        qkey = (self.qkey + blocks) & 0xFFFFFFFF
         work = (
-            0, memory, length, 0, batch, immediate_base, first_chunk, end, chunk_bytes, rate_bps
+            0, memory, length, qkey, batch, immediate, first_chunk, end, chunk_bytes, rate_bps
         )  # fmt: skip
         self._post(CompletionKind.CHUNKS_SENT, context, count, region, work)
 
@@ -378,31 +392,32 @@ class UdQueuePair(Posting):
     def attach(self, sink: ChunkSink) -> None:
         """Receive the chunks of the sink's operation into it, beside those of other operations.
 
-        TransportMisuse if another sink has the same operation number on this queue pair. One sink
-        may be attached to several queue pairs (a buffer fed by several groups).
+        TransportMisuse if a sink of an operation with the same lower 8 bits is on this queue pair.
+        One sink may be attached to several queue pairs (a buffer fed by several groups).
         """
-        attached = self._sinks.get(sink.operation)
+        attached = self._sinks.get(sink.place)
         if attached is not None and attached is not sink:
             raise TransportMisuse(
-                f"operation {sink.operation} has a sink on queue pair {self.number:#x} already"
+                f"operation {attached.operation} has a sink on queue pair {self.number:#x} already"
+                f"{in_its_place(attached, sink)}"
             )
         if self._worker is not None:
             worker, group = self._worker
             worker.attach(sink, group)
         else:
             sink.feed(self._endpoint)
-            self._endpoint.sinks_of(self.group_index)[sink.operation] = sink.state.location
-        self._sinks[sink.operation] = sink
+            self._endpoint.sinks_of(self.group_index)[sink.place] = sink.state.location
+        self._sinks[sink.place] = sink
 
     def detach(self, sink: ChunkSink) -> None:
         """Receive no more into the sink: its late chunks count as `wrong_operation`."""
-        if self._sinks.get(sink.operation) is sink:
-            del self._sinks[sink.operation]
+        if self._sinks.get(sink.place) is sink:
+            del self._sinks[sink.place]
             if self._worker is not None:
                 worker, group = self._worker
                 worker.detach(sink, group)
             else:
-                self._endpoint.sinks_of(self.group_index)[sink.operation] = 0
+                self._endpoint.sinks_of(self.group_index)[sink.place] = 0
 
     def serve_by(self, worker: ReceiveWorker, group: int) -> None:
         """Leave what arrives to the worker from now on; the endpoint calls it."""
@@ -413,7 +428,7 @@ class UdQueuePair(Posting):
 
     def take_whole(self, sink: ChunkSink) -> bool:
         """Complete a sink that a worker found whole, and return whether it was here."""
-        if self._sinks.get(sink.operation) is not sink:
+        if self._sinks.get(sink.place) is not sink:
             return False
         self._endpoint.complete(
             Completion(CompletionKind.CHUNKS_RECEIVED, self, context=sink.context, sink=sink)

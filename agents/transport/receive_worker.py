@@ -16,7 +16,7 @@ import numpy as np
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.receive import receive_chunks, wait_for_batch
-from weft.agents.transport.sink import MAXIMUM_OPERATIONS, ChunkSink, own_lines
+from weft.agents.transport.sink import PLACES, ChunkSink, in_its_place, own_lines
 from weft.agents.transport.types import Statistics, TransportMisuse
 from weft.agents.wire.packets import Fields
 from weft.base.errors import refuse
@@ -63,7 +63,7 @@ class ReceiveWorker:
         self._sinks: list[dict[int, ChunkSink]] = [{} for _ in groups]
         rows = max(len(groups), 1)
         self._table = own_lines(rows * words_in(at.Group)).view(at.Group.dtype)
-        room = MAXIMUM_OPERATIONS * rows
+        room = PLACES * rows
         self._events = own_lines((room + 1) * words_in(at.Event)).view(at.Event.dtype)
         self._scratch = own_lines(words_in(Fields))
         self.state = at.WorkerState.within(own_lines(words_in(at.WorkerState)))
@@ -112,12 +112,14 @@ class ReceiveWorker:
     def attach(self, sink: ChunkSink, group: int = 0) -> None:
         """Receive the chunks of the sink's operation on group `group` (by its place in the list).
 
-        TransportMisuse if another sink has that operation, or its chunks do not fit a slot.
+        TransportMisuse if a sink of an operation with the same lower 8 bits is there, or its chunks
+        do not fit a slot.
         """
-        attached = self._sinks[group].get(sink.operation)
+        attached = self._sinks[group].get(sink.place)
         if attached is not None and attached is not sink:
             raise TransportMisuse(
-                f"operation {sink.operation} has a sink on {ipv4_text(self.groups[group])} already"
+                f"operation {attached.operation} has a sink on {ipv4_text(self.groups[group])} "
+                f"already{in_its_place(attached, sink)}"
             )
         refuse(
             not (not self._slot_bytes or sink.chunk_bytes <= self._slot_bytes),
@@ -126,8 +128,8 @@ class ReceiveWorker:
             TransportMisuse,
         )
         sink.feed(self)
-        self._sinks[group][sink.operation] = sink
-        self._table["sinks"][group, sink.operation] = sink.state.location
+        self._sinks[group][sink.place] = sink
+        self._table["sinks"][group, sink.place] = sink.state.location
 
     def detach(self, sink: ChunkSink, group: int = 0) -> None:
         """Receive no more into the sink from a group: its late chunks count as `wrong_operation`.
@@ -135,10 +137,10 @@ class ReceiveWorker:
         Afterwards nobody writes the sink or its buffer: a batch that another thread is receiving
         at the moment is waited for.
         """
-        if self._sinks[group].get(sink.operation) is sink:
-            self._table["sinks"][group, sink.operation] = 0
+        if self._sinks[group].get(sink.place) is sink:
+            self._table["sinks"][group, sink.place] = 0
             wait_for_batch(self.state_address)
-            del self._sinks[group][sink.operation]
+            del self._sinks[group][sink.place]
 
     def receive(self, batch: Datagrams, now_ns: int) -> None:
         """Take in datagrams that arrived; the batch is not kept."""

@@ -6,6 +6,10 @@ bits) and the chunk (24 bits); the chunk is copied to its place, its bit is set,
 missing chunks falls. Here the bit is tested first. The packets' own part runs compiled, where
 packets are received, on the same arrays.
 
+8 bits come round after 256 operations, and a chunk that somebody has kept so long must not be taken
+for one of now. So the number of an operation has 32 bits here: the Q_Key of a packet is the group's
+and, added to it, the upper 24 of these. A sink takes what has all of them right.
+
 Every word has one writer. Where packets arrive, and only there, `present` and all counters are
 written; whoever marks chunks (an RDMA READ brought them) writes an array of his own, `fetched`.
 What is missing is what neither has. So one thread may feed a sink while another marks, reads and
@@ -27,8 +31,12 @@ from weft.base.jit import words_in
 MAXIMUM_CHUNKS = 1 << 24
 """The immediate has 24 bits for the chunk."""
 
-MAXIMUM_OPERATIONS = 256
-"""The immediate has 8 bits for the operation."""
+MAXIMUM_OPERATIONS = 1 << 32
+"""The immediate has 8 bits for the operation, and 24 are added to the Q_Key."""
+
+PLACES = 256
+"""A group has a place for the sink of one operation for each number that the immediate has for
+them."""
 
 
 _LINE_WORDS = 16
@@ -44,6 +52,13 @@ def own_lines(words: int) -> npt.NDArray[np.int64]:
     return memory[skipped : skipped + words]
 
 
+def in_its_place(attached: "ChunkSink", sink: "ChunkSink") -> str:
+    """Return what to add to the message that a sink is there, where it is another operation's."""
+    if attached.operation == sink.operation:
+        return ""
+    return f", and operation {sink.operation} has the same lower 8 bits: detach it first"
+
+
 class ChunkSink:
     """A chunk sink receives the chunks of one operation: its buffer is made of shards, each cut
     into chunks.
@@ -54,9 +69,11 @@ class ChunkSink:
     misses everything: mark one's own shard with `mark_shard`. The buffer is written in place.
     Where the operation's own chunks take several packets, what is a chunk here is a packet's part
     of one, and `packets_per_chunk` of them (counted from the start of their shard) are recovered
-    as a whole: `gaps` is widened to them.
+    as a whole: `gaps` is widened to them. `senders` are the IPv4 addresses, as integers, of the
+    hosts that send each shard: what comes of a shard from another host is dropped, and counted as
+    `foreign_chunks`. Without it, everybody may send all of them.
 
-    Raises TransportMisuse for what does not fit the buffer, 8 bits of operation or 24 bits of
+    Raises TransportMisuse for what does not fit the buffer, 32 bits of operation or 24 bits of
     chunk.
     """
 
@@ -69,6 +86,7 @@ class ChunkSink:
         shard_offsets: Sequence[int] | None = None,
         context: object = None,
         packets_per_chunk: int = 1,
+        senders: Sequence[int] | None = None,
     ) -> None:
         memory = buffer.buffer if isinstance(buffer, MemoryRegion) else buffer
         refuse(
@@ -79,7 +97,7 @@ class ChunkSink:
         )
         refuse(
             not 0 <= operation < MAXIMUM_OPERATIONS,
-            f"operation {operation} does not fit 8 bits (0 to 255)",
+            f"operation {operation} does not fit 32 bits (0 to {MAXIMUM_OPERATIONS - 1})",
             TransportMisuse,
         )
         refuse(
@@ -113,6 +131,11 @@ class ChunkSink:
             f"a shard lies outside its buffer of {len(memory)} bytes",
             TransportMisuse,
         )
+        refuse(
+            senders is not None and len(senders) != len(sizes),
+            f"{len(sizes)} shards with {len(senders or ())} senders",
+            TransportMisuse,
+        )
         chunks = -(-sizes // chunk_bytes)
         total = int(chunks.sum())
         refuse(
@@ -131,7 +154,7 @@ class ChunkSink:
         self._fetched = own_lines(total // 8 + 1).view(np.uint8)[:total]
         self._marked = own_lines(1)
         head = words_in(SinkState)
-        self.words: npt.NDArray[np.int64] = own_lines(head + 4 * shards + 1)
+        self.words: npt.NDArray[np.int64] = own_lines(head + 5 * shards + 1)
         """What compiled code works on: `state`, and behind it its tables."""
         tables = self.words[head:]
         self.state = SinkState.within(self.words).fill(
@@ -150,6 +173,7 @@ class ChunkSink:
         self._offset = tables[shards : 2 * shards]
         self._size = tables[2 * shards : 3 * shards]
         self._first = tables[3 * shards : 4 * shards + 1]
+        tables[4 * shards + 1 : 5 * shards + 1] = 0 if senders is None else senders
         self._missing[:] = chunks
         self._offset[:] = offsets
         self._size[:] = sizes
@@ -198,8 +222,13 @@ class ChunkSink:
         return int(np.count_nonzero(self._present & self._fetched)) if self._marked[0] else 0
 
     @property
-    def immediate_base(self) -> int:
-        """Return the immediate of chunk 0: the operation in the upper 8 of 32 bits."""
+    def place(self) -> int:
+        """Return where its group has it: the lower 8 bits of the operation."""
+        return self.operation % PLACES
+
+    @property
+    def number_base(self) -> int:
+        """Return the number of chunk 0: the operation in the upper 32 of 56 bits."""
         return self.operation << 24
 
     def missing_in(self, shard: int) -> int:

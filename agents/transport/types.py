@@ -217,7 +217,7 @@ class Statistics:
     """Requests refused for their key, bounds or sequence of opcodes."""
     own_loopback: int = 0
     wrong_operation: int = 0
-    """Chunks of an operation that no attached sink is waiting for."""
+    """Chunks of an operation that no attached sink is waiting for, such as one long ago."""
     duplicate_chunks: int = 0
     chunks_out_of_bounds: int = 0
     """Chunks whose number or length does not fit their sink."""
@@ -239,6 +239,8 @@ class Statistics:
     """Source ports given up for others: by PLB, or for the next alternate."""
     entropies_drawn: int = 0
     """Source ports that REPS and PLB drew at random."""
+    foreign_chunks: int = 0
+    """Chunks of a shard that is another host's to send, or of no member of the group."""
 
 
 PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})

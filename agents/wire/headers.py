@@ -16,6 +16,15 @@ HEADER_ROOM_BYTES = 64
 
 PSN_MASK = 0xFFFFFF
 PARTITION_KEY = 0xFFFF
+"""Of the default partition, as a full member."""
+SEQUENCE_BITS = 39
+SEQUENCE_MASK = (1 << SEQUENCE_BITS) - 1
+"""Connections number packets by more bits than the PSN has: with each time that the PSN has come
+round, the lower 15 bits of the P_Key fall by one (`packets.put_bth`). So what was said one round
+before is not taken for what is due now."""
+LAST_SEQUENCE = SEQUENCE_MASK - PSN_MASK
+"""Nothing more is posted behind this: what is numbered after it could be taken for what was first
+of all."""
 MULTICAST_QPN = 0xFFFFFF
 
 SYNDROME_ACK = 0x1F

@@ -4,7 +4,7 @@ whole batches."""
 import numpy as np
 
 from weft.agents.wire.compiled import internal
-from weft.agents.wire.crc import icrc_at, swap32
+from weft.agents.wire.crc import icrc_at, swap16, swap32
 from weft.agents.wire.headers import (
     AETH_BYTES,
     BTH_BYTES,
@@ -16,11 +16,23 @@ from weft.agents.wire.headers import (
     HAS_RETH,
     ICRC_BYTES,
     IMMEDIATE_BYTES,
+    PARTITION_KEY,
     PROPERTIES,
     PSN_MASK,
     RETH_BYTES,
 )
-from weft.base.jit import Record, Word, load8, load32, load64, record, store8, store32, store64
+from weft.base.jit import (
+    Record,
+    Word,
+    load8,
+    load16,
+    load32,
+    load64,
+    record,
+    store8,
+    store32,
+    store64,
+)
 
 
 @record
@@ -31,6 +43,7 @@ class Fields(Record):
     property_bits: int
     queue_pair: int
     psn: int
+    """The PSN, and above it how often it has come round, as the P_Key says: `SEQUENCE_BITS`."""
     acknowledge_request: int
     remote_address: int
     rkey: int
@@ -53,6 +66,9 @@ class Fields(Record):
     port."""
     source_port: int
 
+
+_ROUNDS_MASK = 0x7FFF
+"""Of the P_Key: the highest bit says what kind of member the sender is."""
 
 # What `parse` returns.
 GOOD, TRUNCATED, BAD_ICRC, UNKNOWN_OPCODE = range(4)
@@ -105,7 +121,8 @@ def parse(
     fields.property_bits = bits
     fields.queue_pair = swap32(np.int64(load32(row + 4))) & PSN_MASK
     last = swap32(np.int64(load32(row + 8)))
-    fields.psn = last & PSN_MASK
+    key = swap16(np.int64(load16(row + 2)))
+    fields.psn = last & PSN_MASK | ((PARTITION_KEY - key) & _ROUNDS_MASK) << 24
     fields.acknowledge_request = last >> 31
     fields.begins_message = last >> 24 & 1
     fields.congested = np.int64(load8(row + 4)) >> 6 & 1
@@ -139,9 +156,11 @@ def parse(
 def put_bth(
     row: int, opcode: int, payload_length: int, acknowledge_request: int, queue_pair: int, psn: int
 ) -> int:
-    """Write a BTH at address `row`, and return the offset behind it."""
+    """Write a BTH at address `row`, and return the offset behind it. The P_Key has what is left of
+    a `psn` of more than 24 bits."""
     pad = -payload_length & 3
-    store32(row, np.uint32(opcode | (pad << 12) | 0xFFFF0000))
+    key = PARTITION_KEY - (psn >> 24 & _ROUNDS_MASK)
+    store32(row, np.uint32(opcode | (pad << 12) | swap16(key) << 16))
     store32(row + 4, np.uint32(swap32(queue_pair)))
     store32(row + 8, np.uint32(swap32((psn & PSN_MASK) | (acknowledge_request << 31))))
     return BTH_BYTES

@@ -41,7 +41,7 @@ def _receive_ns(batch_packets: int) -> float:
     results = []
     for _ in range(ATTEMPTS):
         other.sink = sink = ChunkSink(buffer, 1, CHUNK_BYTES, [len(buffer)])
-        group.post_chunks(region, 0, CHUNKS, CHUNK_BYTES, sink.immediate_base, 0)
+        group.post_chunks(region, 0, CHUNKS, CHUNK_BYTES, sink.number_base, 0)
         spent = 0
         while len(batch := sender.transmit(0)):
             started = time.perf_counter_ns()

@@ -168,9 +168,12 @@ def own_programs(network: Topology) -> dict[str, ProgramFiles]:
     return {name: compiled[path] for name, path in paths.items()}
 
 
-def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "") -> Cast:
+def cast_of(
+    scenario: Scenario, network: Topology, plan: Plan, algorithm: str = "", epoch: int = 1
+) -> Cast:
     """Return what runs on which host of a scenario's network: teams of ranks, and reduction
     servers. It also says along which paths an algorithm's ranks send, if that is decided for them.
+    `epoch` is the run's own on its network.
     """
     placement = scenario.placement
     ips = [host.ip for host in network.hosts]
@@ -186,6 +189,7 @@ def cast_of(scenario: Scenario, network: Topology, plan: Plan, algorithm: str = 
             group_members=_group_members(scenario, algorithm),
             aggregation=switch_jobs[job] if switch_jobs else None,
             turns_from_next=scenario.collective == FUSED_OPERATORS or algorithm in _TO_ALL_AT_ONCE,
+            epoch=epoch,
         )
         for job, hosts in enumerate(placement.jobs)
     )

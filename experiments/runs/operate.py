@@ -62,8 +62,8 @@ class Testbed(Protocol):
 
     @property
     def epochs(self) -> Iterator[int]:
-        """Return the numbers of the aggregation jobs on this network, each of which is used
-        once."""
+        """Return the numbers of the runs on this network, each of which is used once: packets of
+        one run are told from those of another by them."""
 
     failed: Collection[str]
     """The names of links that have failed before, and are known to have."""
@@ -113,7 +113,7 @@ def start_of(
     """Return what a run begins with.
 
     Args:
-        epoch: the number of its aggregation jobs.
+        epoch: its number on this network.
         failed: the names of links that are known to have failed before.
     """
     plan = plan_at_start(names, scenario, topology, epoch, algorithm, failed)
@@ -121,7 +121,7 @@ def start_of(
         f"{re.sub(r'[^A-Za-z0-9.+-]', '_', algorithm)[-LONGEST_NAME:]}-{repetition}",
         plan,
         operation_of(scenario, algorithm, scenario.seed + repetition),
-        cast_of(scenario, topology, plan, algorithm),
+        cast_of(scenario, topology, plan, algorithm, epoch),
     )
 
 

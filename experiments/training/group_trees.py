@@ -47,7 +47,7 @@ class GroupTrees:
         reach: the paths of the network.
         slots: of each job, N.
         values: of a packet to an aggregating switch, V.
-        epochs: numbers of jobs on this network, each of which is used once.
+        epochs: numbers of runs and groups on this network, each of which is used once.
         plan: makes the plan of all switches.
         apply: brings the switches to a plan.
     """
@@ -83,6 +83,7 @@ class GroupTrees:
             subsets: those of each subset.
         """
         wanted = _Kept(tuple(hosts), {}, None)
+        epoch = next(self._epochs)
         why: list[str] = []
         if asked.multicast:
             roots = multicast.roots_of(self._reach, hosts)
@@ -96,7 +97,7 @@ class GroupTrees:
                 wanted.groups = {}
                 why.append("no multicast group is free, so unicast takes its place")
         if asked.aggregation:
-            wanted.job = self._free_job(tuple(hosts))
+            wanted.job = self._free_job(tuple(hosts), epoch)
             if wanted.job is None:
                 why.append("no room for sums is free, so rings take its place")
         before = dict(self._kept)
@@ -113,6 +114,7 @@ class GroupTrees:
             [ipv4_text(multicast.GROUP_BASE_ADDRESS + number) for number in wanted.groups],
             SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS) if job else None,
             f"group {asked.name} of {len(hosts)} ranks: {'; '.join(why)}" if why else "",
+            epoch,
         )
 
     def drop(self, name: str, rank: int) -> None:
@@ -144,7 +146,7 @@ class GroupTrees:
         jobs = [kept.job for kept in self._kept.values() if kept.job is not None]
         self._apply(self._plan({"multicast": groups, "aggregation": jobs}))
 
-    def _free_job(self, hosts: tuple[str, ...]) -> AggregationJob | None:
+    def _free_job(self, hosts: tuple[str, ...], epoch: int) -> AggregationJob | None:
         """Return a job with a number and rows that no other has; None if all are taken."""
         most, rows = room(self._names)
         numbers = {kept.job.number for kept in self._kept.values() if kept.job is not None}
@@ -154,6 +156,4 @@ class GroupTrees:
         base = next((first for first in pools if first not in bases), None)
         if number is None or base is None:
             return None
-        return AggregationJob(
-            ipv4_text(JOB_BASE_ADDRESS + number), hosts, next(self._epochs), self._slots, base
-        )
+        return AggregationJob(ipv4_text(JOB_BASE_ADDRESS + number), hosts, epoch, self._slots, base)

@@ -178,6 +178,7 @@ class _Program:
         hosts = net.topology.hosts
         self._hosts = hosts[: options.ranks or len(hosts)]
         self._choices = choices_of(options.algorithms)
+        self._epoch = next(net.backend.epochs)
         self._begun: CpuTimes | None = None
         self._checked_s = 0.0
         names = net.controller.names
@@ -282,6 +283,7 @@ class _Program:
             rate_bps=net.topology.outward(host.name)[0].link.rate_bps,
             pace_bps=pace_bps(net.topology),
             seed=self._scenario.seed,
+            epoch=self._epoch,
             transport=replace(transport_of(self._scenario), give_up_ns=GIVE_UP_NS),
             algorithms=options.algorithms,
             backend=options.backend,

@@ -103,7 +103,7 @@ class Exchange:
                 first = choose.choice([0, choose.randrange(len(chunks))])
                 self.groups[own].post_chunks(
                     here, first, choose.randrange(len(chunks) - first + 1), MTU,
-                    self.sinks[own].immediate_base + chunks.start, choose.choice([0, 10**7]), name,
+                    self.sinks[own].number_base + chunks.start, choose.choice([0, 10**7]), name,
                     length=longest, batch=choose.choice([1, 4]),
                 )  # fmt: skip
 

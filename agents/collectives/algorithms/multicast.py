@@ -293,7 +293,7 @@ class MulticastOperation(Operation):
         for part, share in zip(parts, frames, strict=True):
             part.queue_pair.post_chunks(
                 self._region, 0, part.count, packet_bytes,
-                part.sink.immediate_base + part.first,
+                part.sink.number_base + part.first,
                 rate_bps * share // sum(frames),
                 self._posts.ticket(MULTICAST_RUN, part.worker),
                 offset=part.offset, length=part.length, batch=self._request.batch,

@@ -21,7 +21,7 @@ from weft.agents.transport.kernels.quantize import (
 )
 from weft.agents.transport.kernels.state import backed_off
 from weft.agents.wire.compiled import internal
-from weft.agents.wire.headers import MULTICAST_QPN
+from weft.agents.wire.headers import MULTICAST_QPN, PSN_MASK
 from weft.agents.wire.packets import put_bth, put_words
 from weft.base.jit import items_at, load32, words_at
 
@@ -311,7 +311,7 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
             exponent = own_exponent(job, operation, following)
     values_bytes = 4 * job.values if flags & at_job.HAS_VALUES else 0
     size = at_job.HEADER_BYTES + values_bytes
-    used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number)
+    used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number & PSN_MASK)
     deth = (pair.qkey, pair.number, operation.number)
     header = (job.epoch, round_number & ROUND_MASK, flags << 24 | owner, (exponent & 0xFFFF) << 16)
     used = put_words(row, put_words(row, used, deth), header)

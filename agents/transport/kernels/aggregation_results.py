@@ -90,16 +90,12 @@ def receive_result(
     fields: wire.Fields,
     row: int,
     source: int,
-    destination: int,
+    index: int,
     now: int,
 ) -> None:
-    """Take a packet of an aggregation job that has arrived."""
+    """Take a packet that has arrived of the aggregation job in row `index`."""
     if source == endpoint.address:
         endpoint.statistics.own_loopback += 1
-        return
-    index = find_job(endpoint, destination)
-    if index < 0:
-        endpoint.statistics.unknown_queue_pair += 1
         return
     pair = pair_at(endpoint, index)
     job = at_job.JobState(pair.job)

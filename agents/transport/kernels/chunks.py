@@ -30,6 +30,8 @@ NEVER = 1 << 62
 """Later than every time."""
 
 _CHUNK_OPCODE = 0x65
+_QKEYS = 1 << 24
+"""How many Q_Keys a group has: one for each 256 operations."""
 _ONES = np.uint64(0x0101010101010101)
 
 
@@ -58,12 +60,16 @@ def find_place(sink: at.SinkState, chunk: int, length: int) -> tuple[int, int]:
 
 
 @internal
-def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int) -> int:
-    """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk."""
+def take_chunk(sink: at.SinkState, chunk: int, payload: int, length: int, source: int) -> int:
+    """Put a chunk in its place; 0 if it is new, 1 if it was there, 2 if it fits no chunk, 3 if it
+    is not for this host to send."""
     shard, place = find_place(sink, chunk, length)
     if shard < 0:
         sink.out_of_bounds += 1
         return 2
+    sender = words_at(sink.tables, 5 * sink.shards + 1)[4 * sink.shards + 1 + shard]
+    if sender != 0 and sender != source:
+        return 3
     present = sink.present + chunk
     if load8(present) or (load64_signed(sink.marked) and load8(sink.fetched + chunk)):
         sink.duplicates += 1
@@ -123,12 +129,21 @@ def is_chunk(endpoint: at.EndpointState, fields: wire.Fields, source: int) -> bo
 
 
 @internal
+def operations_before(group: at.Group, destination: int, qkey: int) -> int:
+    """Return the number, without its lower 8 bits, of the operations of a group that have a Q_Key,
+    or -1 if the packet is for another address, or the Q_Key is not one of the group's."""
+    if group.address != destination:
+        return -1
+    blocks = (qkey - group.qkey) & 0xFFFFFFFF
+    return blocks << 8 if blocks < _QKEYS else -1
+
+
+@internal
 def is_member(endpoint: at.EndpointState, destination: int, qkey: int) -> bool:
-    """Return whether there is a queue pair on a group with this Q_Key; counts what there is none
-    for."""
+    """Return whether there is a queue pair on a group that this Q_Key is one of; counts what there
+    is none for."""
     for index in range(endpoint.groups):
-        group = at.Group(endpoint.group_table, index)
-        if group.address == destination and group.qkey == qkey:
+        if operations_before(at.Group(endpoint.group_table, index), destination, qkey) >= 0:
             return True
     endpoint.statistics.unknown_queue_pair += 1
     return False
@@ -137,34 +152,40 @@ def is_member(endpoint: at.EndpointState, destination: int, qkey: int) -> bool:
 @internal
 def deliver_chunk(
     endpoint: at.EndpointState,
+    source: int,
     destination: int,
     qkey: int,
     immediate: int,
     payload: int,
     length: int,
 ) -> None:
-    """Take a chunk whose payload is at an address to the sink of its group, Q_Key and operation."""
-    operation = immediate >> 24
+    """Take a chunk whose payload is at an address to the sink of its group and operation."""
+    lower = immediate >> 24
     member = False
     for index in range(endpoint.groups):
         group = at.Group(endpoint.group_table, index)
-        if group.address != destination or group.qkey != qkey:
+        upper = operations_before(group, destination, qkey)
+        if upper < 0:
             continue
         member = True
-        address = group.sinks[operation]
+        address = group.sinks[lower]
         if address == 0:
             continue
         sink = at.SinkState(address)
-        result = take_chunk(sink, immediate & 0xFFFFFF, payload, length)
+        if sink.operation != upper | lower:
+            continue
+        result = take_chunk(sink, immediate & 0xFFFFFF, payload, length, source)
         if result == 1:
             endpoint.statistics.duplicate_chunks += 1
         elif result == 2:
             endpoint.statistics.chunks_out_of_bounds += 1
+        elif result == 3:
+            endpoint.statistics.foreign_chunks += 1
         else:
             endpoint.statistics.chunks_received += 1
             if is_whole(sink):
                 pair = group.queue_pair
-                add_event(endpoint, at.EVENT_CHUNKS_RECEIVED, pair).value = operation
+                add_event(endpoint, at.EVENT_CHUNKS_RECEIVED, pair).value = lower
         return
     if member:
         endpoint.statistics.wrong_operation += 1
@@ -207,7 +228,7 @@ def send_chunk(
         row = row_address(batch, count)
         used = put_bth(row, _CHUNK_OPCODE, size, 0, MULTICAST_QPN, pair.chunk_psn)
         immediate = (work.immediate + chunk) & 0xFFFFFFFF
-        used = put_words(row, used, (pair.qkey, pair.number, immediate))
+        used = put_words(row, used, (work.remote_address_or_qkey, pair.number, immediate))
         memcpy(row + used, work.address + offset, size)
         frame = finish(endpoint, pair, batch, count, used + size, now)
         endpoint.statistics.chunks_sent += 1

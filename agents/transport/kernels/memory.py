@@ -10,9 +10,18 @@ import numpy as np
 from weft.agents.transport import layout as at
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import compiled, internal
-from weft.agents.wire.headers import HAS_IMMEDIATE, IS_FIRST, IS_LAST, PSN_MASK
+from weft.agents.wire.headers import (
+    HAS_IMMEDIATE,
+    IS_FIRST,
+    IS_LAST,
+    PSN_MASK,
+    SEQUENCE_BITS,
+    SEQUENCE_MASK,
+)
 from weft.base.deferred import external
 from weft.base.jit import words_at
+
+_HALF_ROUND = 1 << (SEQUENCE_BITS - 1)
 
 _calloc: Any = external("calloc", "intp", "intp", "intp")
 """calloc(count, size) of libc: memory that compiled code takes when a packet makes it necessary."""
@@ -108,7 +117,15 @@ def add_fragment(
 
 @internal
 def extend(psn: int, near: int) -> int:
-    """Return the unbounded sequence number next to `near` that has this PSN."""
+    """Return the unbounded sequence number next to `near` whose lower `SEQUENCE_BITS` a packet
+    has."""
+    return near + ((psn - near + _HALF_ROUND) & SEQUENCE_MASK) - _HALF_ROUND
+
+
+@internal
+def extend_psn(psn: int, near: int) -> int:
+    """Return the unbounded sequence number next to `near` that has a PSN of 24 bits, named in a
+    packet whose own number is known."""
     return near + ((psn - near + 0x800000) & PSN_MASK) - 0x800000
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from weft.agents.datagrams import FRAME_OVERHEAD_BYTES
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
-from weft.agents.transport.kernels.aggregation_results import receive_result
+from weft.agents.transport.kernels.aggregation_results import find_job, receive_result
 from weft.agents.transport.kernels.chunks import deliver_chunk, is_chunk, is_member
 from weft.agents.transport.kernels.memory import note_change, pair_at
 from weft.agents.transport.kernels.requester import (
@@ -93,11 +93,15 @@ def take_batch(endpoint: at.EndpointState, batch: at.Batch, count: int, now: int
         if not open_packet(endpoint, batch, number, fields):
             continue
         if fields.queue_pair == MULTICAST_QPN:
-            if fields.qkey == at_job.AGGREGATION_QKEY:
-                receive_result(endpoint, fields, row, source, destination, now)
+            job = -1
+            if fields.qkey == at_job.AGGREGATION_QKEY:  # which may be a group's, too
+                job = find_job(endpoint, destination)
+            if job >= 0:
+                receive_result(endpoint, fields, row, source, job, now)
             elif is_chunk(endpoint, fields, source):
                 deliver_chunk(
                     endpoint,
+                    source,
                     destination,
                     fields.qkey,
                     fields.immediate,
@@ -136,7 +140,9 @@ _sched_yield: Any = external("sched_yield", "int32")
 
 
 @internal
-def stage(worker: at.WorkerState, fields: wire.Fields, row: int, destination: int) -> None:
+def stage(
+    worker: at.WorkerState, fields: wire.Fields, row: int, source: int, destination: int
+) -> None:
     """Put a chunk's payload into the next slot of the ring, and its completion entry beside it.
 
     A payload larger than a slot fits no sink either: it keeps its length, which gives it away.
@@ -149,6 +155,7 @@ def stage(worker: at.WorkerState, fields: wire.Fields, row: int, destination: in
         min(length, worker.slot_bytes),
     )
     entry = at.Staged(worker.completions, slot)
+    entry.source = source
     entry.destination = destination
     entry.qkey = fields.qkey
     entry.immediate = fields.immediate
@@ -165,6 +172,7 @@ def poll_completions(worker: at.WorkerState) -> None:
         entry = at.Staged(worker.completions, slot)
         deliver_chunk(
             worker.endpoint,
+            entry.source,
             entry.destination,
             entry.qkey,
             entry.immediate,
@@ -189,7 +197,7 @@ def receive_staged(worker: at.WorkerState, batch: at.Batch, count: int) -> None:
         destination = np.int64(load32(batch.destination + 4 * number))
         if is_chunk(endpoint, fields, source) and is_member(endpoint, destination, fields.qkey):
             row = batch.data + number * batch.stride
-            stage(worker, fields, row, destination)
+            stage(worker, fields, row, source, destination)
             if worker.staged - worker.polled == worker.slots:
                 poll_completions(worker)
     while worker.polled < worker.staged:

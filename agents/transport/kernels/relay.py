@@ -18,6 +18,7 @@ from weft.agents.transport.kernels.memory import (
     work_at,
 )
 from weft.agents.wire.compiled import compiled, internal
+from weft.agents.wire.headers import LAST_SEQUENCE
 from weft.base.jit import words_at
 
 OPERATIONS = 256
@@ -65,7 +66,7 @@ def post_write(endpoint: at.EndpointState, location: int, number: int) -> bool:
     lane = at.Lane(peer.lanes, lane_number)
     index = lane.queue_pair
     pair = pair_at(endpoint, index)
-    if pair.state == at.FAILED or pair.work_waits:
+    if pair.state == at.FAILED or pair.work_waits or pair.posted_end > LAST_SEQUENCE:
         return False
     if pair.next_work - pair.first_work == pair.work_room:
         return False
@@ -75,7 +76,7 @@ def post_write(endpoint: at.EndpointState, location: int, number: int) -> bool:
     work.kind = at.WRITE_WITH_IMMEDIATE
     work.address = write.address
     work.length = write.length
-    work.remote_address = peer.address + write.target
+    work.remote_address_or_qkey = peer.address + write.target
     work.rkey_or_batch = peer.rkey
     work.immediate = relay.operation << _BLOCK_BITS | write.block
     work.first = pair.posted_end

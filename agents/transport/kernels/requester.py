@@ -23,7 +23,7 @@ from weft.agents.transport.kernels.frames import (
     row_address,
     service_of_data,
 )
-from weft.agents.transport.kernels.memory import extend, work_at
+from weft.agents.transport.kernels.memory import extend, extend_psn, work_at
 from weft.agents.transport.kernels.state import (
     acknowledge,
     advance,
@@ -35,6 +35,7 @@ from weft.agents.transport.kernels.state import (
 from weft.agents.wire import packets as wire
 from weft.agents.wire.compiled import internal
 from weft.agents.wire.headers import (
+    PSN_MASK,
     SYNDROME_PSN_SEQUENCE_ERROR,
 )
 from weft.agents.wire.packets import put_bth, put_reth, put_word, set_begins_message
@@ -140,7 +141,7 @@ def send_request(
         packets = next_read_packets(endpoint, pair, work)
         size = min(packets * mtu, length - offset)
         used = put_bth(row, _READ_REQUEST, 0, 1, peer, psn)
-        used = put_reth(row, used, work.remote_address + offset, work.rkey_or_batch, size)
+        used = put_reth(row, used, work.remote_address_or_qkey + offset, work.rkey_or_batch, size)
         note_sent(endpoint, pair, packets, True, now)
         return finish(endpoint, pair, batch, count, used, now)
     first = psn == work.first
@@ -170,7 +171,7 @@ def send_request(
     if selective and first:
         set_begins_message(row)
     if addressed:
-        remote = work.remote_address + (offset if selective else 0)
+        remote = work.remote_address_or_qkey + (offset if selective else 0)
         named = size if selective else length
         used = put_reth(row, used, remote, work.rkey_or_batch, named)
     if immediate:
@@ -229,10 +230,10 @@ def receive_selective_acknowledgement(
     if syndrome >> 5 == 3 and syndrome != SYNDROME_PSN_SEQUENCE_ERROR:
         refused = pair.unacknowledged <= reached < pair.send_highest
         if refused and acknowledge(endpoint, pair, index, reached, now):
-            fail(endpoint, pair, index, syndrome, fields.psn)
+            fail(endpoint, pair, index, syndrome, fields.psn & PSN_MASK)
         return
     if syndrome == SYNDROME_PSN_SEQUENCE_ERROR:
-        named = extend(fields.message_sequence, pair.unacknowledged)
+        named = extend_psn(fields.message_sequence, reached)
         if named > reached and note_arrival(endpoint, pair, named) and pair.probing:
             restore(endpoint, pair)
             pair.probing = 0
@@ -293,7 +294,7 @@ def receive_cumulative_acknowledgement(
         pair.probing = 0
         go_back_once(pair)
     else:
-        fail(endpoint, pair, index, syndrome, fields.psn)
+        fail(endpoint, pair, index, syndrome, fields.psn & PSN_MASK)
 
 
 @internal

@@ -272,9 +272,9 @@ def _through_switches(trial: Trial) -> str:
     def look(_progress: SimulatedProgress) -> None:
         for batch in (fabric._sending, fabric._received):
             if batch.length[0] > 12:
-                forger.see(_first(batch))
+                forger.see(first_of(batch))
         if forger.seen:
-            frame = _framed(random, forger.make())
+            frame = framed(random, forger.make())
             fabric.inject(random.choice(directions), frame)
 
     attend = fabric.run
@@ -321,7 +321,8 @@ def _judge(results: list[RankReport], forger: Forger) -> str:
     return "ended with an error"
 
 
-def _first(batch: Datagrams) -> Datagram:
+def first_of(batch: Datagrams) -> Datagram:
+    """The first datagram of a batch."""
     data = batch.data[0, : batch.length[0]].tobytes()
     return Datagram(
         int(batch.source[0]), int(batch.destination[0]), int(batch.source_port[0]),
@@ -329,8 +330,9 @@ def _first(batch: Datagrams) -> Datagram:
     )  # fmt: skip
 
 
-def _framed(random: Random, datagram: Datagram) -> bytes:
-    """A datagram as a frame; at times with headers in front of it that make no sense."""
+def framed(random: Random, datagram: Datagram, whole: bool = False) -> bytes:
+    """A datagram as a frame; unless it is to be whole, at times with headers in front of it that
+    make no sense."""
     size = len(datagram.data)
     udp = struct.pack(">HHHH", datagram.source_port, 4791, size + 8, 0)
     head = struct.pack(
@@ -346,6 +348,8 @@ def _framed(random: Random, datagram: Datagram) -> bytes:
         to = (0x01005E000000 | datagram.destination & 0x7FFFFF).to_bytes(6, "big")
     ethernet = to + random.randbytes(6) + b"\x08\x00"
     frame = bytearray(ethernet + head + udp + datagram.data)
+    if whole:
+        return bytes(frame)
     if random.random() < 0.2:
         for _ in range(random.randint(1, 3)):
             frame[random.randrange(42)] ^= 1 << random.randrange(8)

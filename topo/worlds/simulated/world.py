@@ -247,6 +247,7 @@ class _Operation:
                     rate_bps[process],
                     seed=operation.seed * len(cast.roles) + process,
                     options=cast.transport,
+                    epoch=cast.teams[0].epoch,
                 ),
                 cast.teams,
                 members,
