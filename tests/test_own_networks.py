@@ -172,6 +172,27 @@ def test_programs_of_a_file_lie_beside_it_and_their_hosts_use_arp(tmp_path: Path
     assert with_programs(topology, {"w": "p.p4"}).host("a").interfaces[0].on_link
 
 
+def test_hosts_of_a_single_switch_with_its_own_program_are_one_subnet_with_arp() -> None:
+    topology = with_programs(weft.single(3), {"leaf0": "own.p4"})
+    for host in topology.hosts:
+        lines = host_side(host, topology)
+        assert f"address add {host.ip}/24 dev {host.name}-eth0" in lines
+        assert not any("neighbour" in line or "route" in line for line in lines)
+    routed = host_side(weft.single(3).host("h0"), weft.single(3))
+    assert any("neighbour" in line for line in routed)
+
+
+def test_hosts_of_a_leaf_with_its_own_program_use_arp_below_it_and_the_leaf_beyond() -> None:
+    topology = with_programs(weft.leaf_spine(2, 1, 2), {"leaf0": "own.p4"})
+    assert host_side(topology.host("h0"), topology)[1:] == [
+        "address add 10.0.0.1/24 dev h0-eth0",
+        "link set dev h0-eth0 up",
+        "neighbour add 10.0.0.254 lladdr 06:00:00:00:00:01 dev h0-eth0 nud permanent",
+        "route add default via 10.0.0.254 dev h0-eth0 src 10.0.0.1",
+    ]
+    assert not topology.host("h2").interfaces[0].on_link  # its leaf runs the fabric's program
+
+
 def test_what_a_host_with_several_interfaces_sends_goes_by_the_one_of_its_address() -> None:
     network = ring_of_switches()
     network.link("h0", "s2")

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from scapy.layers.inet import ICMP
+from scapy.layers.l2 import ARP
+from scapy.utils import rdpcap
 from tests.emulated_support import is_alive
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, wait_until, weft
 
@@ -179,6 +182,11 @@ def test_p4runtime_shell_programs_a_switch_of_a_testbed(tmp_path: Path) -> None:
     arguments = ("--topology", "single", "--hosts-per-leaf", "2", "--program", "hub.p4")
     with left_as_it_was(), standing(tmp_path, *arguments) as prompt:
         assert "the program runs" in prompt.ask("load hub.p4")
+        for one, other in (0, 1), (1, 0):  # what is counted below is no ARP
+            prompt.ask(
+                f"h{one} ip neighbour replace 10.0.0.{other + 1} lladdr "
+                f"02:00:0a:00:00:0{other + 1} dev h{one}-eth0 nud permanent"
+            )
         assert prompt.ask("h0 ping -c 1 -W 1 h1").count("100% packet loss") == 1
         assert len(runs_of(prompt.process.pid)) == 1
         assert (RUNS / runs_of(prompt.process.pid)[0] / "testbed.json").is_file()
@@ -210,6 +218,47 @@ def test_a_node_whose_name_begins_like_a_command_is_a_node(tmp_path: Path) -> No
         assert own not in said
         assert own in prompt.ask("sh readlink /proc/self/ns/net")
         assert "1 received" in prompt.ask("py.b ping -c 1 -W 5 sh.a")
+
+
+WIRE = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct H { ethernet_t eth; }
+struct M { }
+parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
+    state start { p.extract(h.eth); transition accept; }
+}
+control V(inout H h, inout M m) { apply { } }
+control I(inout H h, inout M m, inout standard_metadata_t s) {
+    apply { if (s.ingress_port == 1) s.egress_spec = 2; else s.egress_spec = 1; }
+}
+control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
+control C(inout H h, inout M m) { apply { } }
+control D(packet_out p, in H h) { apply { p.emit(h.eth); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def test_hosts_of_a_switch_with_a_program_of_its_own_are_ordinary_and_captures_are_whole(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "wire.p4").write_text(WIRE)
+    (tmp_path / "commands").write_text("h0 ping -c 1 h1\nh0 ip route\nh0 ip neighbour\n")
+    arguments = ("--topology", "single", "--hosts-per-leaf", "2", "--program", "wire.p4")
+    with left_as_it_was():
+        done = weft("up", *arguments, "--pcap", "c", "--script", "commands", cwd=tmp_path)
+    assert done.returncode == 0 and "1 received" in done.stdout, done.stderr
+    assert re.search(r"^10\.0\.0\.0/24 dev h0-eth0 ", done.stdout, re.M)
+    assert "10.0.0.2 dev h0-eth0 lladdr 02:00:0a:00:00:02" in done.stdout
+    assert "default" not in done.stdout and "PERMANENT" not in done.stdout
+    assert "fabric" not in done.stdout + done.stderr
+    assert f"Captures: {tmp_path / 'c'}" in done.stdout
+    for end in ("h0-leaf0", "leaf0-h0", "leaf0-h1", "h1-leaf0"):
+        packets = rdpcap(str(tmp_path / "c" / f"{end}.pcap"))
+        echoes = [packet[ICMP].type for packet in packets if ICMP in packet]
+        asked = [packet[ARP].op for packet in packets if ARP in packet]
+        assert echoes == [8, 0] and asked[:2] == [1, 2], end
 
 
 def test_what_is_not_up_is_said(tmp_path: Path) -> None:

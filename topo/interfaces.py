@@ -174,18 +174,22 @@ def _interface_side(each: Interface, name: str, topology: Topology) -> list[str]
 
     Its subnet is on the link if others are found by ARP. Else every packet follows the route to the
     gateway, whose MAC address, the switch's, is given, even to hosts of the same switch and to
-    multicast groups. Nothing is left to ARP.
+    multicast groups. Nothing is left to ARP. In a Clos the gateway's MAC address is always given,
+    since no program has to answer for it.
     """
     address = f"address add {each.ip}/{each.prefix_bits} dev {name}"
     up = f"link set dev {name} up"
-    if each.on_link or each.gateway is None:
+    if each.gateway is None or (each.on_link and not topology.clos):
         return [address, up]
     gateway = format_ipv4(each.gateway)
     switch_mac = format_mac(topology.switch(each.switch).mac)
+    neighbour = f"neighbour add {gateway} lladdr {switch_mac} dev {name} nud permanent"
+    if each.on_link:
+        return [address, up, neighbour]
     return [
         f"{address} noprefixroute",
         up,
-        f"neighbour add {gateway} lladdr {switch_mac} dev {name} nud permanent",
+        neighbour,
         f"route add {gateway}/32 dev {name} scope link src {each.ip}",
     ]
 

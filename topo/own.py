@@ -263,8 +263,9 @@ def topology_of(document: NetworkDocument, what: str) -> Topology:
 def with_programs(topology: Topology, programs: Mapping[str, str]) -> Topology:
     """Return a network some of whose switches run other programs, given by their paths.
 
-    In a network of one's own, hosts of such switches find each other by ARP; in a Clos all hosts
-    keep to their gateways. Raises InputError for an unknown switch.
+    Hosts of such switches find each other by ARP, in every network. In a Clos of several leaves
+    they reach the subnets of other leaves by a gateway, as all hosts there do. Raises InputError
+    for an unknown switch.
     """
     for name in programs:
         topology.switch(name)
@@ -275,7 +276,22 @@ def with_programs(topology: Topology, programs: Mapping[str, str]) -> Topology:
     switches = tuple(
         replace(each, program=programs.get(each.name, each.program)) for each in topology.switches
     )
-    return replace(topology, switches=switches)
+    hosts = tuple(
+        replace(
+            host,
+            interfaces=tuple(
+                _on_link(each, len(topology.edge) > 1) if each.switch in programs else each
+                for each in host.interfaces
+            ),
+        )
+        for host in topology.hosts
+    )
+    return replace(topology, switches=switches, hosts=hosts)
+
+
+def _on_link(interface: Interface, gateway: bool) -> Interface:
+    """Return an interface whose host finds its subnet by ARP, with its gateway or without."""
+    return replace(interface, on_link=True, gateway=interface.gateway if gateway else None)
 
 
 @dataclass(frozen=True)

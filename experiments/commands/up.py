@@ -48,7 +48,7 @@ def stay_up(
         raise InputError(f"{name!r} is a command of the prompt: give the node another name")
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
-            with progress.stage("program", f"Compile {program or 'the program of the fabric'}"):
+            with progress.stage("program", f"Compile {_programs(scenario, program)}"):
                 net = Net(
                     scenario,
                     program,
@@ -71,6 +71,16 @@ def stay_up(
         Prompt(net, running, commands)
     if pcap is not None:
         _tell_captures(world, pcap)
+
+
+def _programs(scenario: Scenario, program: Path | None) -> str:
+    """Return which programs are compiled."""
+    if program is not None:
+        return str(program)
+    named = [
+        switch.program or "the program of the fabric" for switch in scenario.network().switches
+    ]
+    return ", ".join(dict.fromkeys(named))
 
 
 def _tell_captures(world: EmulatedWorld, pcap: Path) -> None:

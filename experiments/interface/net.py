@@ -168,8 +168,9 @@ class Net:
         own = own_programs(self.topology)
         self.strange: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
-        alone = len(own) == len(self._names) and len(set(own.values())) == 1
+        alone = len(own) == len(self._names)
         self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
+        """The fabric's program, or, if no switch runs it, that of the first switch."""
         self._own = own
         self.backend: Backend
         """What does in the network's world what is asked for here."""
