@@ -307,6 +307,44 @@ def test_switches_tell_the_controller_and_send_for_it(world: Any, tmp_path: Path
 
 
 @pytest.mark.parametrize("world", WORLDS)
+def test_a_program_has_the_cpu_port_that_it_wants(world: Any, tmp_path: Path) -> None:
+    (tmp_path / "learner.p4").write_text(LEARNER.replace("510", "255"))
+    (tmp_path / "lab.toml").write_text(
+        'hosts = ["a", "b"]\nswitches = ["s"]\nprograms = { s = "learner.p4" }\n'
+        'cpu-port = 255\nlinks = [{ ends = ["a", "s"] }, { ends = ["b", "s"] }]\n'
+    )
+    own = weft.Network("own", cpu_port=254)
+    own.switch("s", tmp_path / "learner.p4")
+    for name in ("a", "b"):
+        own.link(own.host(name), "s")
+    for network, chosen in ((tmp_path / "lab.toml", None), (own, 255)):
+        with weft.up(network, world=world, cpu_port=chosen) as net:
+            switch, a = net.switch("s"), net.host("a")
+            frame = Ether(src=7, dst=8, type=0x88B5) / b"punted"
+            a.send(frame)
+            (packet,) = switch.packets_in(timeout=5, count=1)
+            assert (packet.metadata["ingress"], packet.packet.type) == (1, 0x88B5)
+            # The first digest has come, too, though nobody asked for digests before.
+            assert [one.values["port"] for one in switch.digests(timeout=5, count=1)] == [1]
+            switch.packet_out(frame, egress=1, unused=0)
+            assert a.sniff(timeout=5, count=1)[0].type == 0x88B5
+
+
+@pytest.mark.parametrize(
+    ("port", "words"),
+    [
+        (0, "CPU port 0: the numbers are 1 to 510; 511 means drop"),
+        (511, "CPU port 511"),
+        ("x", "CPU port 'x' is no whole number"),
+        (2, "link h1-leaf0 has port 2 of leaf0"),
+    ],
+)
+def test_a_cpu_port_that_cannot_be_is_refused(port: Any, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        weft.up(weft.single(2), world="simulated", cpu_port=port)
+
+
+@pytest.mark.parametrize("world", WORLDS)
 def test_entries_age_and_the_switch_tells_which(world: Any, tmp_path: Path) -> None:
     source = tmp_path / "ageing.p4"
     ageing = "actions = { send; NoAction; } support_timeout = true;"

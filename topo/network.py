@@ -18,7 +18,7 @@ switch.
 import difflib
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -50,6 +50,9 @@ MAX_DELAY_NS = 10**9
 """The longest delay of a link."""
 MAX_PORTS = 509
 """v1model's port numbers have 9 bits; 0 is unused, 510 is the CPU port, 511 means drop."""
+CPU_PORT = 510
+"""The port to the controller, if a network names no other."""
+DROP_PORT = 511
 
 MAX_SWITCHES = 65535
 """A switch's MAC address holds its device id in 16 bits."""
@@ -242,6 +245,8 @@ class Topology:
     """Whether it is one of Weft's own shapes, whose tiers and counts say all about it."""
     document: str = ""
     """What a network of one's own was made from, as JSON (`weft.topo.own.NetworkDocument`)."""
+    cpu_port: int = CPU_PORT
+    """The number that switches have for the port to the controller."""
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
@@ -437,6 +442,24 @@ class Topology:
             counts.append(f"{numbers['own']} switch{'es' if numbers['own'] > 1 else ''}")
         told = ", ".join([f"{len(self.hosts)} hosts", *counts])
         return f"{self.name}: {told}, {len(self.links)} links"
+
+
+def with_cpu_port(topology: Topology, port: int) -> Topology:
+    """Return the network with another number of the port to the controller. Raises InputError for
+    one that there cannot be, or that a link has."""
+    port = whole("CPU port", port, str(CPU_PORT))
+    refuse(
+        not 0 < port < DROP_PORT,
+        f"CPU port {port}: the numbers are 1 to {DROP_PORT - 1}; {DROP_PORT} means drop",
+    )
+    for direction in topology.directions:
+        node, number = direction.source.node, direction.source.number
+        if number == port and isinstance(topology.nodes[node], Switch):
+            raise InputError(
+                f"CPU port {port}: link {direction.link.name} has port {port} of {node}; choose "
+                "another number"
+            )
+    return replace(topology, cpu_port=port)
 
 
 def slowest_bps(topology: Topology) -> int:

@@ -31,10 +31,11 @@ import msgspec
 
 from weft.base import documents
 from weft.base.arguments import path as path_of
-from weft.base.arguments import text
+from weft.base.arguments import text, whole
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size, shown
 from weft.topo.network import (
+    CPU_PORT,
     DEFAULT_DELAY_NS,
     DEFAULT_QUEUE_BYTES,
     DEFAULT_RATE_BPS,
@@ -50,6 +51,7 @@ from weft.topo.network import (
     check_link_figures,
     format_mac,
     host_address,
+    with_cpu_port,
 )
 
 MOST_BYTES = 16 << 20
@@ -101,6 +103,8 @@ class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=
     switches: list[str] = []
     programs: dict[str, str] = {}
     """The paths of the P4 programs of switches that do not run the fabric's."""
+    cpu_port: int = msgspec.field(default=CPU_PORT, name="cpu-port")
+    """The number that switches have for the port to the controller."""
     defaults: Figures = msgspec.field(default_factory=Figures)
     links: list[LinkDocument] = []
 
@@ -113,6 +117,7 @@ class Network:
         rate: of links that say nothing else: ``"100Mbit"``, or bit/s.
         delay: likewise: ``"1ms"``, or ns.
         queue: bound of a port's queue: ``"512KiB"``, or bytes.
+        cpu_port: the number that switches have for the port to the controller.
     """
 
     def __init__(
@@ -122,11 +127,14 @@ class Network:
         rate: Figure | None = None,
         delay: Figure | None = None,
         queue: Figure | None = None,
+        cpu_port: int = CPU_PORT,
     ) -> None:
         what = f"network {shown(name)}"
         figures = {"rate": rate, "delay": delay, "queue": queue}
         self._document = NetworkDocument(
-            text("network", name, "'lab'"), defaults=documents.typed(Figures, figures, what)
+            text("network", name, "'lab'"),
+            cpu_port=whole(f"{what}: cpu_port", cpu_port, "255"),
+            defaults=documents.typed(Figures, figures, what),
         )
 
     def host(self, name: str) -> str:
@@ -225,7 +233,8 @@ def from_networkx(graph: Any, name: str = "network", **defaults: Figure) -> Topo
         f"graph {graph}: links have both directions, and two nodes have one at most: give a "
         "networkx.Graph, not a directed or a multiple one",
     )
-    network = Network(name, **defaults)
+    figures: dict[str, Any] = dict(defaults)
+    network = Network(name, **figures)
     names: dict[Any, str] = {}
     for node, attributes in graph.nodes(data=True):
         kind = attributes.get("kind", "host" if graph.degree[node] == 1 else "switch")
@@ -341,7 +350,7 @@ class _Build:
                     ports.append(Port(name, self._port_of(name, each)))
             a, b = ports
             links.append(Link(a, b, each.rate_bps, each.delay_ns, each.queue_bytes))
-        return Topology(
+        found = Topology(
             document.name,
             tuple(
                 Host(name, rank, tuple(self._interfaces[name]))
@@ -357,6 +366,7 @@ class _Build:
             tuple(links),
             document=msgspec.json.encode(document).decode(),
         )  # fmt: skip
+        return with_cpu_port(found, document.cpu_port)
 
     def _check_names(self) -> None:
         document = self._document

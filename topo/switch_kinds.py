@@ -10,9 +10,6 @@ from weft.topo.network import Topology
 SwitchKind = Literal["weft", "bmv2"]
 SWITCH_KINDS: tuple[SwitchKind, ...] = get_args(SwitchKind)
 
-CPU_PORT = 510
-DROP_PORT = 511
-
 
 @dataclass(frozen=True)
 class Capability:

@@ -138,6 +138,10 @@ def up(
             "captures of what they send have no effect.",
         ),
     ] = False,
+    cpu_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
+    ] = None,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
     from weft.experiments.commands.up import stay_up
@@ -147,7 +151,7 @@ def up(
     folder = output_folder(pcap, "--pcap")
     stay = partial(
         stay_up, scenario, program, console=make_console(stderr=True), pcap=folder,
-        bypass_qdisc=bypass_qdisc,
+        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
     )  # fmt: skip
     if script is None:
         stay(sys.stdin)

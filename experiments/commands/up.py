@@ -25,6 +25,7 @@ def stay_up(
     *,
     pcap: Path | None = None,
     bypass_qdisc: bool = False,
+    cpu_port: int | None = None,
 ) -> None:
     """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
     commands end.
@@ -34,6 +35,7 @@ def stay_up(
         console: where progress is shown.
         pcap: the folder for captures at both ends of every link.
         bypass_qdisc: whether what switches send passes by their interfaces' queueing disciplines.
+        cpu_port: as for `weft.experiments.interface.net.up`.
 
     Raises:
         InputError, MachineError: the network, the program, or the machine does not do.
@@ -54,6 +56,7 @@ def stay_up(
                     program,
                     pcap=None if pcap is None else str(pcap),
                     bypass_qdisc=bypass_qdisc,
+                    cpu_port=cpu_port,
                 )
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)

@@ -28,7 +28,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import Host, Interface, Link, Topology, format_mac
+from weft.topo.network import Host, Interface, Link, Topology, format_mac, with_cpu_port
 from weft.topo.own import Network, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
@@ -88,6 +88,7 @@ def up(
     seed: int = 1,
     pcap: str | os.PathLike[str] | None = None,
     bypass_qdisc: bool | None = None,
+    cpu_port: int | None = None,
 ) -> "Net":
     """Return a network that is up, with its routes, while its with-block is entered.
 
@@ -117,6 +118,8 @@ def up(
         bypass_qdisc: whether what the built-in switches send in the emulated world passes by their
             interfaces' queueing disciplines: a little faster, but tc has no effect there, and no
             capture sees it. By default it does so if all switches run the fabric's program.
+        cpu_port: the number that switches have for the port to the controller; by default the
+            network's own, which is 510 if its file names no other.
 
     Raises:
         InputError: something of this makes no sense.
@@ -132,6 +135,7 @@ def up(
         fields,
         pcap=None if pcap is None else given.path("pcap", pcap, "'captures'"),
         bypass_qdisc=bypass_qdisc,
+        cpu_port=cpu_port,
     )
 
 
@@ -150,6 +154,7 @@ class Net:
         *,
         pcap: str | None = None,
         bypass_qdisc: bool | None = None,
+        cpu_port: int | None = None,
     ) -> None:
         """Check everything, and compile the programs; see `up`.
 
@@ -157,9 +162,10 @@ class Net:
             scenario: what it says of network, world and switches, of paths and of losses, holds.
             program: as for `up`.
             fields: what of the scenario holds for collectives on the network, too.
-            pcap, bypass_qdisc: as for `up`.
+            pcap, bypass_qdisc, cpu_port: as for `up`.
         """
-        self.topology = self._with_programs(scenario.network(), program)
+        network = self._with_programs(scenario.network(), program)
+        self.topology = network if cpu_port is None else with_cpu_port(network, cpu_port)
         """What the network is."""
         self._scenario = scenario
         self._fields = dict(fields or {})

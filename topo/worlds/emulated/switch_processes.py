@@ -16,8 +16,7 @@ from weft.base.children import python_command, python_path, run_tool
 from weft.base.errors import InputError, MachineError, RunError
 from weft.base.private_files import open_private
 from weft.topo.interfaces import ETHERNET_BYTES, LinkKind, switch_interfaces
-from weft.topo.network import Switch, Topology
-from weft.topo.switch_kinds import CPU_PORT, DROP_PORT
+from weft.topo.network import CPU_PORT, DROP_PORT, Switch, Topology
 from weft.topo.worlds.emulated.captures import capture_path
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
@@ -102,7 +101,7 @@ def builtin_config(
                 "address": address(run, switch),
                 "seed": (seed * 65536 + switch.device_id) % 2**63,
                 "ports": ports[switch.name],
-                "cpu_port": CPU_PORT,
+                "cpu_port": topology.cpu_port,
             }
             for switch in topology.switches
         ],
@@ -210,7 +209,9 @@ class Bmv2Switches:
             RunProcess(
                 run,
                 f"BMv2 switch {switch.name}",
-                bmv2_command(switch.device_id, path, interfaces[switch.name], log),
+                bmv2_command(
+                    switch.device_id, path, interfaces[switch.name], topology.cpu_port, log
+                ),
                 namespace_pid=namespace_pid,
                 log=run.folder / f"{switch.name}.log",
                 speaks=False,
@@ -268,13 +269,18 @@ def find_bmv2(search_path: str | None = None) -> str:
 
 
 def bmv2_command(
-    device_id: int, path: Path, interfaces: Mapping[int, str], log: Sequence[str] = ()
+    device_id: int,
+    path: Path,
+    interfaces: Mapping[int, str],
+    cpu_port: int = CPU_PORT,
+    log: Sequence[str] = (),
 ) -> list[str]:
     """Return the command of a BMv2 without a program. Raises MachineError if BMv2 is not installed.
 
     Args:
         path: where it is to listen for P4Runtime.
         interfaces: the interface at each of its ports.
+        cpu_port: the number of its port to the controller.
         log: options that say what it logs.
     """
     program = find_bmv2()
@@ -286,7 +292,7 @@ def bmv2_command(
         ),
         *(word for port, name in interfaces.items() for word in ("-i", f"{port}@{name}")),
         *("--", "--grpc-server-addr", f"unix:{path}"),
-        *("--cpu-port", str(CPU_PORT), "--drop-port", str(DROP_PORT)),
+        *("--cpu-port", str(cpu_port), "--drop-port", str(DROP_PORT)),
     ]
 
 

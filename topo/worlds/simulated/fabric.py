@@ -20,7 +20,6 @@ from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
-from weft.topo.switch_kinds import CPU_PORT
 from weft.topo.worlds.simulated import layout as at
 from weft.topo.worlds.simulated.loop import call_host, run_events, send_frame
 
@@ -66,7 +65,7 @@ class Fabric:
         seed: seeds the switches' random(), as in the emulated world.
         path_mtu: RoCE payload of a packet, in bytes.
         host_queue_bytes: the most that a host's interface queues; its transport sends no more.
-        cpu_ports: whether switches have the port to the controller (`CPU_PORT`).
+        cpu_ports: whether switches have the port to the controller (`Topology.cpu_port`).
     """
 
     def __init__(
@@ -81,9 +80,11 @@ class Fabric:
         self.topology = topology
         switches, hosts = len(topology.switches), len(topology.stations)
         numbers = {switch.name: index for index, switch in enumerate(topology.switches)}
-        ports = 1 + max(len(topology.outward(switch.name)) for switch in topology.switches)
+        ports = 1 + max(
+            each.source.number for each in topology.directions if each.source.node in numbers
+        )
         if cpu_ports:
-            ports = CPU_PORT + 1
+            ports = max(ports, topology.cpu_port + 1)
         extra = -(-2 * hosts // ports)
         sent_bytes = path_mtu + HEADER_ROOM_BYTES + at.STACK_BYTES
         refuse(
@@ -101,7 +102,7 @@ class Fabric:
         for index, switch in enumerate(topology.switches):
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
             if cpu_ports:
-                self.dataplane.set_cpu_port(index, CPU_PORT)
+                self.dataplane.set_cpu_port(index, topology.cpu_port)
         first_uplink = switches * ports
         indices = (switches + extra) * ports
         self.port_indices: dict[tuple[str, str], int] = {}

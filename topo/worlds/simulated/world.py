@@ -87,8 +87,8 @@ class SimulatedWorld:
         """Set up the network.
 
         ``seed`` seeds the switches' random(). ``faults`` are those of every operation, from its
-        start. ``cpu_ports`` says whether switches have the port to the controller (`CPU_PORT`),
-        which takes memory.
+        start. ``cpu_ports`` says whether switches have the port to the controller
+        (`Topology.cpu_port`), which takes memory.
 
         Raises InputError for what makes no sense.
         """
