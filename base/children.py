@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from weft.base.cache import PACKAGE
 from weft.base.errors import RunError
+from weft.base.outputs import Late, TooMuch, communicate
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """The prefix of a command that is to die with its parent: PR_SET_PDEATHSIG, which execution
@@ -67,8 +68,8 @@ def run_tool(
     """Run a command to its end and return its status and what it printed.
 
     It reads ``input``, or nothing. Raises RunError, with what it is (by default the command's name)
-    and its process id, if a signal ended it; subprocess.TimeoutExpired if it takes longer than
-    ``timeout_s``, and is killed.
+    and its process id, if a signal ended it or it prints more than is kept (`base.outputs`);
+    subprocess.TimeoutExpired if it takes longer than ``timeout_s``. In either case it is killed.
     """
     with subprocess.Popen(
         command,
@@ -80,9 +81,13 @@ def run_tool(
         env=environment,
     ) as process:
         try:
-            said, complained = process.communicate(input, timeout_s)
-        except BaseException:
+            said, complained = communicate(process, input, timeout_s)
+        except BaseException as error:
             process.kill()
+            if isinstance(error, Late):
+                raise subprocess.TimeoutExpired(command, timeout_s or 0) from None
+            if isinstance(error, TooMuch):
+                raise RunError(f"{what or command[0]} (pid {process.pid}) {error}") from None
             raise
     check_not_killed(what or command[0], process.pid, process.returncode)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)

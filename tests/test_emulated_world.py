@@ -35,6 +35,7 @@ from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.topo.clos import Topology, leaf_spine, single
 from weft.topo.interfaces import host_burst_bytes
 from weft.topo.network import format_mac
+from weft.topo.worlds.emulated import captures
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 from weft.topo.worlds.emulated.processes import RunProcess
@@ -358,7 +359,7 @@ def test_nodes_see_the_processes_of_their_run_and_no_others() -> None:
     with quiet_world(single(2)) as world:
         for node in ("h0", "leaf0"):
             said = world.network[node].cmd("cat /proc/[0-9]*/cmdline | tr '\\0' ' '; echo me=$$")
-            assert "mininet:h0" in said and "mininet:h1" in said and "stand_in_switch" in said
+            assert "weft:h0" in said and "weft:h1" in said and "stand_in_switch" in said
             assert "pytest" not in said
         world.network["h0"].cmd("kill -KILL 1")  # which the kernel lets nobody inside
         assert world.network["h0"].popen("true").wait() == 0
@@ -416,6 +417,39 @@ def test_captures_hold_every_packet_in_full_with_nanoseconds(tmp_path: Path) -> 
     data = (tmp_path / "pcap" / "leaf0-h0.pcap").read_bytes()
     assert data[:4] == b"\x4d\x3c\xb2\xa1"  # nanosecond stamps, little endian
     assert len(data) == 24 + packets * (16 + 4096 + 42)
+
+
+def test_a_tcpdump_that_somebody_has_stopped_goes_on_and_its_capture_is_whole(
+    tmp_path: Path,
+) -> None:
+    with quiet_world(single(2), pcap_dir=tmp_path) as world:
+        stopped = captures_of(world).processes[0]
+        stopped.popen.send_signal(signal.SIGSTOP)
+        before = time.monotonic()
+    assert time.monotonic() - before < captures.DRAIN_DEADLINE_S
+    assert [result.doubt for result in world.captured] == [""] * 4
+
+
+def test_a_tcpdump_that_does_not_end_is_waited_for_some_seconds_and_its_capture_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(captures, "_wake", lambda processes: None)
+    monkeypatch.setattr(captures, "DRAIN_DEADLINE_S", 1.0)
+    monkeypatch.setattr(captures, "END_DEADLINE_S", 1.0)
+    with quiet_world(single(2), pcap_dir=tmp_path) as world:
+        captures_of(world).processes[0].popen.send_signal(signal.SIGSTOP)
+    first, *others = [result.doubt for result in world.captured]
+    assert first == (
+        "the capture at h0 towards leaf0 is not whole: its tcpdump did not end when it was told "
+        "to, and was killed; the file has 0 packets"
+    )
+    assert others == [""] * 3
+
+
+def captures_of(world: EmulatedWorld) -> captures.LinkCaptures:
+    found = world._captures
+    assert found is not None
+    return found
 
 
 def test_a_folder_that_cannot_be_made_for_captures_is_told(tmp_path: Path) -> None:

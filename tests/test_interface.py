@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -469,6 +473,57 @@ class TestEmulated:
             assert not server.running
             h1.start("sleep 60")  # which ends with the network
             assert net.mininet["h0"].cmd("echo from mininet").strip() == "from mininet"
+
+    def test_commands_end_within_their_limits_and_so_do_those_that_they_start(self) -> None:
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            h0, h1 = net.hosts
+            with pytest.raises(RunError, match="h0: 'yes' printed more than 64 MiB, and was kill"):
+                h0.run("yes", timeout=60)
+            with pytest.raises(RunError, match="printed more than 1 KiB"):
+                h0.run("yes", most_output="1KiB")
+            with pytest.raises(InputError, match="most_output 'x'"):
+                h0.run("true", most_output="x")
+            before = time.monotonic()
+            with pytest.raises(RunError, match=r"took longer than 0\.3 s"):
+                h0.run("sh -c", "sleep 600 & sleep 600", timeout=0.3)
+            stubborn = h1.start("sh -c", "trap '' TERM; echo on; yes >&2 & sleep 600")
+            assert stubborn.process.stdout is not None
+            assert stubborn.process.stdout.readline() == "on\n"
+            assert stubborn.stop().status == -9
+            assert time.monotonic() - before < 60.0
+            assert "sleep" not in h0.run("ps ax").output
+            with pytest.raises(RunError, match="h1: 'yes' printed more than 64 MiB, and was inter"):
+                net.mininet["h1"].cmd("yes")
+            assert net.mininet["h1"].cmd("echo still here").strip() == "still here"
+
+    def test_a_host_whose_shell_has_died_says_so_and_the_network_ends_as_usual(self) -> None:
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            os.kill(net.mininet["h0"].shell.pid, signal.SIGKILL)
+            words = r"the shell that holds the namespace of h0 \(pid \d+\) was killed by signal 9"
+            net.mininet["h0"].shell.wait()
+            for use in (lambda: net["h0"].run("true"), lambda: net["h0"].start("true")):
+                with pytest.raises(RunError, match=words):
+                    use()
+            assert net["h1"].run("true").status == 0
+
+    def test_nothing_that_mininets_clean_up_looks_for_is_a_part_of_a_network(self) -> None:
+        from mininet import clean
+
+        source = inspect.getsource(clean)
+        patterns = re.findall(r"killprocs\( '(.*?)' \)", source)
+        assert "mininet:" in patterns
+        with weft.up(weft.single(2)) as net:
+            net.mininet["leaf0"].cmd("true")  # so that it has a shell, too
+            net["h0"].start("sleep 60")
+            deadline = time.monotonic() + 60.0
+            names = {"mnexec"}  # which starts commands, and is gone then
+            while "mnexec" in names and time.monotonic() < deadline:
+                lines = net["h0"].run("ps", "axww", "-o", "comm=,args=").output.splitlines()
+                names = {line.split()[0] for line in lines}
+            assert "mnexec" not in names and {"bash", "sleep"} <= names
+            assert [line for line in lines if "weft:h0" in line]
+            assert not [line for line in lines if any(each in line for each in patterns)]
+            assert not [name for _, name in socket.if_nameindex() if re.search(r"-eth\d", name)]
 
     def test_nothing_stays_after_an_exception_in_the_block(self) -> None:
         with (

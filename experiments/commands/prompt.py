@@ -4,7 +4,6 @@ testbed that stands."""
 import re
 import shlex
 import shutil
-import subprocess
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,6 +12,7 @@ from typing import TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError, refuse
+from weft.base.outputs import Unfinished, communicate, kill
 from weft.controller.inspection import Inspector
 from weft.experiments.commands.load import load
 from weft.experiments.interface.net import Net
@@ -181,10 +181,10 @@ class Prompt(CommandLine):
                 raise RunError(f"{who} {how_it_ended(status)} and listens no more")
             arguments = ["iperf", "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", server.IP()]
             sender = client.popen(arguments, text=True)
-            text, _ = sender.communicate(timeout=10 * IPERF_S + LISTENING_S)
-        except subprocess.TimeoutExpired:
-            sender.kill()
-            raise InputError(f"iperf from {words[0]} to {words[1]} did not end") from None
+            text, _ = communicate(sender, timeout_s=10 * IPERF_S + LISTENING_S)
+        except Unfinished as limit:
+            kill(sender)
+            raise InputError(f"iperf from {words[0]} to {words[1]} {limit}") from None
         finally:
             listener.kill()
             listener.wait()

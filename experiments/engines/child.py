@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable
+from tempfile import TemporaryFile
 from typing import Any
 
 from weft.base import signals
@@ -14,6 +15,8 @@ from weft.base.errors import RunError
 
 END_WITH_PARENT = ("setpriv", "--pdeathsig", "TERM", "--")
 """The prefix of a command that is to clean up and end when its parent dies."""
+LAST_BYTES = 1 << 16
+"""What is read of what the process said."""
 _MODULE = "weft.experiments.engines.child"
 
 
@@ -24,15 +27,18 @@ def in_child(function: Callable[..., Any], *arguments: Any) -> Any:
         RunError: the process ended without a word.
     """
     environment = {**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))}
-    with subprocess.Popen(
-        [*END_WITH_PARENT, *python_command(_MODULE)],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-    ) as process:  # fmt: skip
-        try:
-            answer, complaint = process.communicate(pickle.dumps((function, arguments)))
-        except BaseException:
-            process.terminate()
-            raise
+    with TemporaryFile() as errors:  # which may be any amount
+        with subprocess.Popen(
+            [*END_WITH_PARENT, *python_command(_MODULE)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, env=environment,
+        ) as process:  # fmt: skip
+            try:
+                answer, _ = process.communicate(pickle.dumps((function, arguments)))
+            except BaseException:
+                process.terminate()
+                raise
+        errors.seek(max(0, errors.seek(0, os.SEEK_END) - LAST_BYTES))
+        complaint = errors.read()
     if not answer:
         lines = complaint.decode(errors="replace").strip().splitlines()
         last = f": {lines[-1]}" if lines else ""

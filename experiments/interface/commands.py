@@ -12,6 +12,8 @@ from typing import Any
 from weft.base.arguments import seconds, text
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError, RunError, refuse
+from weft.base.outputs import MOST_OUTPUT_BYTES, Unfinished, communicate, kill
+from weft.base.units import parse_size
 
 END_S = 5.0
 """How long a command that is told to end may take before it is killed."""
@@ -77,38 +79,48 @@ class Running:
         """Whether it still runs."""
         return self.process.poll() is None
 
-    def wait(self, timeout: float | None = None, input: str | None = None) -> Completed:
+    def wait(
+        self,
+        timeout: float | None = None,
+        input: str | None = None,
+        most_output: "str | int" = MOST_OUTPUT_BYTES,
+    ) -> Completed:
         """Wait for its end and return what came of it.
 
-        Raises RunError, and kills it, if that takes longer than ``timeout`` seconds.
+        Raises RunError, and kills it with all that it has started, if that takes longer than
+        ``timeout`` seconds, or if it prints more than ``most_output``: a number of bytes, or a text
+        like ``"256MiB"``; let it write to a file what is more than memory should hold.
         """
+        most_bytes = parse_size(most_output, "most_output")
         if timeout is not None:
             timeout = seconds("timeout", timeout, MOST_TIMEOUT_S)
         if input is not None:
             input = text("input", input, "'yes'")
         try:
-            output, errors = self.process.communicate(input, timeout)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            output, errors = self.process.communicate()
+            output, errors = communicate(self.process, input, timeout, most_bytes)
+        except Unfinished as limit:
+            kill(self.process)
+            said = (limit.errors or limit.output)[-SHOWN_CHARACTERS:].strip()
             raise RunError(
-                f"{self.host}: {shlex.join(self.command)!r} took longer than {timeout:g} s, and "
-                f"was killed; until then it said: {(errors or output).strip()[-SHOWN_CHARACTERS:]}"
+                f"{self.host}: {shlex.join(self.command)!r} {limit}, and was killed; until then it "
+                f"said: {said}"
             ) from None
         except BaseException:
-            self.process.kill()
+            kill(self.process)
             raise
         return Completed(self.host, self.command, self.process.returncode, output, errors)
 
     def stop(self) -> Completed:
-        """Tell it to end (SIGTERM), kill it if it does not, and return what came of it."""
+        """Tell it to end (SIGTERM), kill it if it does not, with all that it has started, and
+        return what came of it."""
         with suppress(ProcessLookupError):
             self.process.send_signal(signal.SIGTERM)
-        with suppress(subprocess.TimeoutExpired):
-            self.process.wait(END_S)
-        if self.running:
-            self.process.kill()
-        return self.wait()
+        try:
+            output, errors = communicate(self.process, None, END_S)
+        except Unfinished as limit:
+            kill(self.process)
+            output, errors = limit.output, limit.errors
+        return Completed(self.host, self.command, self.process.returncode, output, errors)
 
 
 def started(host: str, command: list[str], begin: Callable[..., Any]) -> Running:

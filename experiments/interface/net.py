@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from weft.base import arguments as given
 from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import signals_held
-from weft.base.units import format_rate, parse_rate, shown
+from weft.base.units import format_rate, parse_rate, parse_size, shown
 from weft.controller import Controller, LinkCounters
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
@@ -545,6 +546,7 @@ class HostHandle:
         check: bool = False,
         timeout: float | None = None,
         input: str | None = None,
+        most_output: str | int = MOST_OUTPUT_BYTES,
     ) -> Completed:
         """Run a command to its end: ``run("ping -c 1", other.ip).output``.
 
@@ -553,11 +555,14 @@ class HostHandle:
             check: whether a status other than 0 is a RunError.
             timeout: after so many seconds it is killed, and RunError raised.
             input: what it reads.
+            most_output: likewise once it has printed more than so many bytes, or ``"256MiB"``; let
+                it write to a file what is more than memory should hold.
         """
         if timeout is not None:
             given.seconds("timeout", timeout, MOST_TIMEOUT_S)
         input = "" if input is None else given.text("input", input, "'yes'")
-        done = self.start(*command).wait(timeout, input)
+        parse_size(most_output, "most_output")
+        done = self.start(*command).wait(timeout, input, most_output)
         return done.check() if check else done
 
     def send(self, packet: "Packet | bytes", count: int = 1) -> None:

@@ -388,12 +388,7 @@ def emulate(
             arrived(point, runs)
             if not whole:
                 break
-    cut_short = ": its file is cut short, as on a full disk"
-    notes += [
-        f"the capture at {each.end} misses {each.lost} packets{cut_short if each.cut else ''}"
-        for each in world.captured
-        if each.lost
-    ]
+    notes += [each.doubt for each in world.captured if each.doubt]
 
 
 def _run_point(

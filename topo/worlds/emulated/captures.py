@@ -6,7 +6,7 @@ import re
 import signal
 import struct
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,10 @@ BUFFERS_KIB = 512 * 1024
 LARGEST_BUFFER_KIB = 16 * 1024
 READY_DEADLINE_S = 60.0
 """The longest time from one tcpdump that listens to the next."""
-DRAIN_DEADLINE_S = 60.0
+DRAIN_DEADLINE_S = 10.0
 """How long tcpdumps may take in which none writes anything that it has received."""
+END_DEADLINE_S = 5.0
+"""How long they may then take to end."""
 
 # Without -Z root tcpdump changes its user, and so would no longer die with its run.
 CRASH_HINT = (
@@ -54,6 +56,21 @@ class CaptureResult:
     lost: int
     cut: bool = False
     """Whether the file ends before all that was to be written to it."""
+    ended: bool = True
+    """Whether its tcpdump ended by itself; what one misses that was killed is not known."""
+
+    @property
+    def doubt(self) -> str:
+        """What a reader must know of the file; empty if it is whole."""
+        if not self.ended:
+            return (
+                f"the capture at {self.end} is not whole: its tcpdump did not end when it was told "
+                f"to, and was killed; the file has {self.packets} packets"
+            )
+        if not self.lost:
+            return ""
+        cut_short = ": its file is cut short, as on a full disk" if self.cut else ""
+        return f"the capture at {self.end} misses {self.lost} packets{cut_short}"
 
 
 def capture_path(folder: Path, direction: Direction) -> Path:
@@ -147,6 +164,7 @@ class LinkCaptures:
         host's kernel sends after that (it leaves its groups) is not the capture's any more.
         """
         waiting = [process for process in self.processes if process.is_alive()]
+        _wake(waiting)
         wanted: dict[int, int] = {}
         written = -1
         end = 0.0
@@ -158,7 +176,7 @@ class LinkCaptures:
                 break
             asked = {process.pid: _reports(process) for process in waiting}
             for process in waiting:
-                os.kill(process.pid, signal.SIGUSR1)
+                process.popen.send_signal(signal.SIGUSR1)
             time.sleep(0.1)
             for process in waiting:
                 if _reports(process) > asked[process.pid]:
@@ -170,15 +188,22 @@ class LinkCaptures:
                 and not (process.pid in wanted and _has_written(process, wanted[process.pid]))
             ]
         results: list[CaptureResult] = []
-        stop_all(self.processes, signal.SIGINT, deadline_s=DRAIN_DEADLINE_S)
+        stop_all(self.processes, signal.SIGINT, deadline_s=END_DEADLINE_S)
         for direction, path, process in self._captures:
             captured, received, dropped = _counts(process)
             lost = max(dropped, wanted.get(process.pid, received) - captured)
             whole = packets_in(path)  # tcpdump does not say what a full disk did not take
             lost += max(0, captured - whole)
             name = " towards ".join(direction.ends)
-            results.append(CaptureResult(path, name, whole, lost, whole < captured))
+            ended = process.popen.returncode != -signal.SIGKILL
+            results.append(CaptureResult(path, name, whole, lost, whole < captured, ended))
         return results
+
+
+def _wake(processes: Sequence[RunProcess]) -> None:
+    """Let those go on that somebody has stopped: the kernel has kept for them what came."""
+    for process in processes:
+        process.popen.send_signal(signal.SIGCONT)
 
 
 def packets_in(path: Path) -> int:

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import termios
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,8 +24,10 @@ from typing import Any, TextIO
 from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
 from weft.base.files import read_text, told_as_input
+from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import watched
 from weft.base.streams import raw
+from weft.base.units import format_size
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
 
@@ -106,8 +109,16 @@ class RunNode(Node):
         run: RunRecord = self.params["run"]
         params["env"] = {**params.get("env", os.environ), **run.environment()}
         what = f"command of {self.name}" if self.shell else f"shell of {self.name}"
+        # `mn -c`, on the same machine, kills whatever has "mininet:" in its command line.
+        cmd = [f"weft:{self.name}" if word == f"mininet:{self.name}" else word for word in cmd]
         cmd = [*DIE_WITH_PARENT, *self.entry(), *cmd]
-        return run.start(lambda: super(RunNode, self)._popen(cmd, **params), what)
+
+        def start() -> Any:
+            if self.shell:
+                self.check_namespace()
+            return super(RunNode, self)._popen(cmd, **params)
+
+        return run.start(start, what)
 
     def entry(self) -> list[str]:
         """Return the command that lets the shell, which has namespaces of its own, see the /proc of
@@ -127,6 +138,33 @@ class RunNode(Node):
         while not self.readbuf and not said.poll(SHELL_CHECK_MS):
             self.check_shell()
         return str(super().read(size))
+
+    def waitOutput(self, verbose: bool = False, findPid: bool = True) -> str:
+        """Return what the shell's command prints until it ends. Raises RunError, and ends it, once
+        that is more than is kept."""
+        said: list[str] = []
+        left = MOST_OUTPUT_BYTES
+        while self.waiting:
+            said.append(self.monitor(findPid=findPid))
+            left -= len(said[-1])
+            if verbose:
+                lg.info(said[-1])
+            if left < 0:
+                self._interrupt()
+                raise RunError(
+                    f"{self.name}: {self.lastCmd!r} printed more than "
+                    f"{format_size(MOST_OUTPUT_BYTES)}, and was interrupted; let it write to a file"
+                )
+        return "".join(said)
+
+    def _interrupt(self) -> None:
+        """End the shell's command by Ctrl-C, or with its shell if it does not heed that."""
+        self.sendInt()
+        end = time.monotonic() + STATUS_DEADLINE_S
+        while self.waiting and time.monotonic() < end:
+            self.monitor(timeoutms=SHELL_CHECK_MS)
+        if self.waiting:
+            os.killpg(self.shell.pid, signal.SIGKILL)
 
     def check_shell(self) -> None:
         """Raise RunError if the shell, which holds the node's namespace, has ended."""
@@ -156,6 +194,14 @@ class SwitchNode(RunNode, Switch):
     def startShell(self, mnopts: str | None = None) -> None:
         """Note the namespace only; see :meth:`open_shell`."""
         self.pid = self.params["namespace_pid"]
+
+    def check_namespace(self) -> None:
+        """Raise RunError if the namespace that all switches share is gone."""
+        if not os.path.exists(f"/proc/{self.pid}/ns/net"):
+            raise RunError(
+                f"{self.name}: the shell that holds the namespace of all switches (pid {self.pid}) "
+                "has ended: end this network, and bring it up again"
+            )
 
     def entry(self) -> list[str]:
         """Return nothing: a switch's shell enters the run's namespaces, and so sees all that they

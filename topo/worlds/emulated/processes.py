@@ -20,6 +20,8 @@ from weft.base.private_files import open_private
 from weft.topo.worlds.emulated.runs import RunRecord
 
 TAIL_LINES = 14
+TAIL_BYTES = 1 << 16
+"""What is read of each end of a log, and of what a process prints at once."""
 LOOK_S = 1.0
 """The time between two looks at a process that is waited for."""
 STOP_DEADLINE_S = 2.0
@@ -96,17 +98,18 @@ class RunProcess:
         stdout = self.popen.stdout
         assert stdout is not None
         effort = Effort(self.pid, time.monotonic())
-        seen = b""
-        while line.encode() not in seen.splitlines():
+        lines: list[bytes] = []
+        begun = b""
+        while line.encode() not in (*lines, begun):
             if effort.counted_s(time.monotonic()) >= limit_s:
                 raise self.late(limit_s)
             if not select.select([stdout], [], [], min(LOOK_S, limit_s / 4))[0]:
                 continue
-            chunk = os.read(stdout.fileno(), 65536)
+            chunk = os.read(stdout.fileno(), TAIL_BYTES)
             if not chunk:
                 self.popen.wait()
                 raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
-            seen += chunk
+            *lines, begun = (begun[-TAIL_BYTES:] + chunk).split(b"\n")
 
     def wait_for_socket(self, path: Path, limit_s: float) -> None:
         """Wait until the process accepts connections at a Unix socket; raises the same errors as
@@ -140,10 +143,7 @@ class RunProcess:
 
     def tail(self) -> str:
         """Return the first and last lines of the process's stderr, to be put behind a message."""
-        try:
-            lines = self.log.read_text(errors="replace").strip().splitlines()
-        except OSError:
-            lines = []
+        lines = _ends(self.log).strip().splitlines()
         if not lines:
             return "; it printed no error"
         if len(lines) > TAIL_LINES:
@@ -170,6 +170,21 @@ class RunProcess:
     def cpu_seconds(self) -> float:
         """Return the user and system time that the process has used so far; 0 if it has ended."""
         return processor_s(self.pid)
+
+
+def _ends(log: Path) -> str:
+    """Return the beginning and the end of a file, or all of it; nothing if it cannot be read."""
+    try:
+        with open(log, "rb") as file:
+            text = file.read(TAIL_BYTES)
+            at = max(len(text), os.fstat(file.fileno()).st_size - TAIL_BYTES)
+            if at > len(text):
+                text += b"\n"
+            file.seek(at)
+            text += file.read(TAIL_BYTES)
+    except OSError:
+        return ""
+    return text.decode(errors="replace")
 
 
 def stop_all(
