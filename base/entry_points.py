@@ -9,6 +9,7 @@ from importlib import metadata
 from typing import Any
 
 from weft.base.errors import RunError, WeftError, refuse
+from weft.base.signals import Ended, signals_held
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -29,10 +30,13 @@ def brought(
     found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
         try:
-            one = point.load()
-            name = _checked(one, ("name", *needs), {*taken, *found})
-            check(one)
-        except (Exception, SystemExit) as error:
+            with signals_held():  # so that a KeyboardInterrupt is the package's own
+                one = point.load()
+                name = _checked(one, ("name", *needs), {*taken, *found})
+                check(one)
+        except Ended:
+            raise
+        except BaseException as error:
             what = f"{point.name!r} of {point.dist.name if point.dist else 'an unknown package'}"
             print(
                 f"weft: {what} ({group}, {point.value}) is left out, as it cannot be used: "
@@ -48,13 +52,14 @@ def brought(
 def blamed(one: Any, doing: str) -> Iterator[None]:
     """Name an object of another package as the cause of an error within, if it is one.
 
-    Raises RunError for any error but one of Weft's own family, which is passed on.
+    Raises RunError for any error, and any try to end the process, but for errors of Weft's own
+    family and what a signal raises, which are passed on.
     """
     try:
         yield
-    except WeftError:
+    except (WeftError, Ended, KeyboardInterrupt, GeneratorExit):
         raise
-    except Exception as error:
+    except BaseException as error:
         kind = type(one)
         if kind.__module__.partition(".")[0] == "weft":
             raise

@@ -24,10 +24,45 @@ from weft.base.errors import InputError
 MOST_LINKS = 40
 """The most symbolic links that are followed on the way to a folder, as in the kernel."""
 
+NO_WORKING_FOLDER = (
+    "the folder that this was called in has been deleted: no process can be started in it, and a "
+    "relative path means nothing there; go to another (cd)"
+)
+
 _LOOK = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ_STEP_BYTES = 1 << 20
 _OPENED = re.compile(r"(?:/dev/fd|/proc/self/fd)/([0-9]{1,6})|/dev/(stdout|stderr)")
 """What the process has open, by the names that the kernel has for it."""
+
+
+def working_folder() -> str:
+    """Return the folder that relative paths begin in; empty if somebody has deleted it."""
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+def check_working_folder() -> None:
+    """Raise InputError if somebody has deleted the folder that processes would be started in."""
+    if not working_folder():
+        raise InputError(NO_WORKING_FOLDER)
+
+
+@contextlib.contextmanager
+def some_folder() -> Iterator[None]:
+    """Be in a folder within the block: for libraries that ask which, whether it matters or not. It
+    is another one than before only if somebody has deleted that."""
+    if working_folder():
+        yield
+        return
+    gone = os.open(".", _LOOK)
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        os.fchdir(gone)
+        os.close(gone)
 
 
 def write_whole(

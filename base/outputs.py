@@ -7,7 +7,8 @@ import signal
 import subprocess
 import time
 from contextlib import suppress
-from typing import IO
+from io import TextIOWrapper
+from typing import IO, cast
 
 from weft.base.units import format_size
 
@@ -69,17 +70,16 @@ def communicate(
             if wait_s is not None and wait_s <= 0:
                 raise late()
             for key, _ in selector.select(wait_s):
-                stream = key.fileobj
+                stream = cast(IO[str], key.fileobj)
                 if stream is process.stdin:
-                    left = _write(key.fd, left)
-                    piece = left
+                    piece = left = _write(key.fd, left)
                 else:
                     piece = os.read(key.fd, PIECE_BYTES)
-                    said[stream] += piece  # type: ignore[index]
+                    said[stream] += piece
                 if not piece:
                     selector.unregister(stream)
                     with suppress(BrokenPipeError):
-                        stream.close()  # type: ignore[union-attr]
+                        stream.close()
             if sum(map(len, said.values())) > most_bytes:
                 why = f"printed more than {format_size(most_bytes)}"
                 raise TooMuch(why, text(process.stdout), text(process.stderr))
@@ -114,7 +114,8 @@ def _given(process: "subprocess.Popen[str]", input: str | None) -> bytes:
         with suppress(BrokenPipeError):
             process.stdin.close()
         return b""
-    return input.encode(process.stdin.encoding, process.stdin.errors or "strict")
+    pipe = cast(TextIOWrapper, process.stdin)
+    return input.encode(pipe.encoding, pipe.errors or "strict")
 
 
 def _write(descriptor: int, data: bytes) -> bytes:
@@ -127,5 +128,6 @@ def _write(descriptor: int, data: bytes) -> bytes:
 
 
 def _text(data: bytes, stream: IO[str]) -> str:
-    text = data.decode(stream.encoding, stream.errors or "strict")
+    pipe = cast(TextIOWrapper, stream)
+    text = data.decode(pipe.encoding, pipe.errors or "strict")
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -97,6 +97,17 @@ class _Raw:
         return getattr(self._stream, name)
 
 
+def open_closed() -> None:
+    """Let those of the three standard descriptors lead nowhere that whoever started the process has
+    closed: what is opened next would take their place, and be what its own processes write to."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        continue
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
 def guard() -> None:
     """Make the process's own ``sys.stdout`` and ``sys.stderr`` behave as said above."""
     if sys.stdout is not None and sys.stdout is sys.__stdout__:

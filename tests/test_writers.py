@@ -39,6 +39,7 @@ ELSEWHERE = {
     ("experiments/commands/scenario_options.py", "write_text"): "a page of help, in memory",
     ("experiments/engines/work.py", "os.open"): "a lock in /run, which root alone may write to",
     ("experiments/engines/child.py", "fdopen"): "what is open already: standard output",
+    ("base/streams.py", "fdopen"): "what is open already: standard output and error",
     ("experiments/plots/canvas.py", "savefig"): "a buffer in memory",
     ("experiments/bench/benchmarks.py", "savefig"): "a buffer in memory",
     ("experiments/commands/shell_environment.py", "TemporaryDirectory"): IN_THE_CACHE,

@@ -5,7 +5,6 @@ or the machine lacks something; 130 interrupted; 143 terminated.
 """
 
 import contextlib
-import errno
 import gc
 import json
 import sys
@@ -23,6 +22,8 @@ from weft.base.command_line import (
     output_folder,
 )
 from weft.base.errors import InputError, MachineError, WeftError, refuse
+from weft.base.files import NO_WORKING_FOLDER, working_folder
+from weft.base.limits import shortage
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.benchmarks import NAMES
 from weft.experiments.commands import network as cli_network
@@ -49,7 +50,6 @@ app = typer.Typer(
     epilog="Exit status: 0 done and verified; 1 a run failed or did not verify; 2 bad input or the "
     "machine lacks something; 130 interrupted; 143 terminated.",
 )
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def _version(asked: bool) -> None:
@@ -422,6 +422,7 @@ for command in (cli_network.up, cli_network.shell, cli_network.load):
 
 def main() -> NoReturn:
     """Run the command line; never returns."""
+    streams.open_closed()
     signals.end_on_signals()
     streams.guard()
     try:
@@ -429,11 +430,13 @@ def main() -> NoReturn:
             app(prog_name="weft")
         except WeftError as error:
             _fail(error)
-        except OSError as error:
-            if error.errno not in _NO_ROOM:
+        except (OSError, MemoryError, RuntimeError, ImportError, SystemError) as error:
+            if isinstance(error, FileNotFoundError) and not working_folder():
+                _fail(InputError(NO_WORKING_FOLDER))
+            told = shortage(error)
+            if told is None:
                 raise
-            place = error.filename or "a file of the run or of the cache"
-            _fail(MachineError(f"{place} cannot be written: {error.strerror}; make room"))
+            _fail(told)
         finally:
             streams.flush()
             gc.freeze()  # what there is goes with the process, and need not be looked through

@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from weft.base.errors import MachineError, refuse
+from weft.base.files import check_working_folder
 from weft.base.signals import signals_held
 from weft.experiments.engines.engine import Engine, Need, Workers
 from weft.experiments.runs.capacity import available_bytes
@@ -126,6 +127,7 @@ class Local(Engine):
     @contextmanager
     def open(self, where: str, need: Need) -> Iterator[Workers]:
         count = self.count(where, need)
+        check_working_folder()
         try:
             processes = Processes(count)
         except (ImportError, OSError) as error:

@@ -2,7 +2,6 @@
 
 import contextlib
 import hashlib
-import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +13,7 @@ from typing import TypeVar
 import msgspec
 
 from weft.base.cache import cache_dir
-from weft.base.files import write_whole
+from weft.base.files import working_folder, write_whole
 from weft.base.garbage import uncollected
 from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
 from weft.switch.compiler.outputs import CompiledProgram, ProgramFiles, write_outputs
@@ -104,7 +103,7 @@ def compile_cached(
     """
     source, programs = Path(source), cache_dir() / "p4"
     macros = sorted((defines or {}).items())
-    asked = compiler_version(), os.getcwd(), str(source), list(map(str, include_dirs)), macros
+    asked = compiler_version(), working_folder(), str(source), list(map(str, include_dirs)), macros
     note = programs / f"{hashlib.sha256(repr(asked).encode()).hexdigest()[:32]}.json"
     files = _noted(note)
     if files is not None:

@@ -17,8 +17,9 @@ import threading
 from contextlib import ExitStack
 from pathlib import Path
 
-from weft.base.errors import RunError, WeftError, refuse
+from weft.base.errors import RunError, WeftError
 from weft.base.garbage import uncollected
+from weft.base.limits import shortage
 
 with uncollected():
     from weft.switch.p4runtime.server import serve
@@ -53,14 +54,29 @@ def main(arguments: list[str]) -> int:
             if not os.read(0, 1):
                 return 0
         run(read_config(Path(arguments[0])), ended)
-    except WeftError as error:
-        print(f"switch: {error}", file=sys.stderr)
-        return error.exit_status
+    except (WeftError, MemoryError, RuntimeError, OSError) as error:
+        told = error if isinstance(error, WeftError) else shortage(error)
+        if told is None:
+            raise
+        print(f"switch: {told}", file=sys.stderr)
+        return told.exit_status
     return 0
 
 
 def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
     """Bring everything up, say ``ready``, wait for the end, and take everything down."""
+    failures: list[BaseException] = []
+
+    def fail(thread: threading.ExceptHookArgs) -> None:
+        """End the process with a thread of it: it would not answer any more, and say nothing."""
+        if thread.exc_value is not None:
+            failures.append(thread.exc_value)
+        sys.__excepthook__(
+            thread.exc_type, thread.exc_value or thread.exc_type(), thread.exc_traceback
+        )
+        ended.put(None)
+
+    threading.excepthook = fail
     process = SwitchProcess(config, on_failure=lambda: ended.put(None))
     process.start()
     with ExitStack() as at_end:
@@ -78,9 +94,10 @@ def run(config: ProcessConfig, ended: queue.SimpleQueue[None]) -> None:
         ended.get()
         for server in servers:
             server.stop_calls()
-        refuse(
-            process.failure is not None, f"the packet loop failed: {process.failure!r}", RunError
-        )
+        if process.failure is not None:
+            raise RunError(f"the packet loop failed: {process.failure!r}")
+        if failures:
+            raise shortage(failures[0]) or RunError(f"a thread failed: {failures[0]!r}")
 
 
 def _wait_for_stdin(ended: queue.SimpleQueue[None]) -> None:

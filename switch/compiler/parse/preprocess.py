@@ -20,7 +20,7 @@ from typing import Any
 import pcpp
 from pcpp.parser import LexToken
 
-from weft.base.files import read_text
+from weft.base.files import read_text, some_folder
 from weft.switch.compiler.diagnostics import CompileError, Diagnostic
 
 INCLUDE_FOLDER = Path(__file__).resolve().parent.parent / "include"
@@ -88,7 +88,8 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
     """This is the preprocessor pcpp, with errors kept as diagnostics instead of printed."""
 
     def __init__(self, include_dirs: Sequence[Path]) -> None:
-        super().__init__()
+        with some_folder():  # which pcpp asks for, and shortens paths by
+            super().__init__()
         self.diagnostics: list[Diagnostic] = []
         self.tokens = 0
         self.source_of_macro: str | None = None

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.limits import allow_files, check_address_space
+from weft.topo.network import Topology
 from weft.topo.worlds.emulated.namespaces import (
     CLONE_NEWNET,
     check_call,
@@ -24,6 +26,14 @@ from weft.topo.worlds.emulated.namespaces import (
 from weft.topo.worlds.emulated.pid_namespace import PidNamespace
 
 P4LANG_HINT = "p4lang's packages for Ubuntu (p4lang-bmv2, p4lang-p4c), or the Vagrantfile here"
+
+
+FILES, FILES_PER_DIRECTION, FILES_PER_NODE = 64, 2, 3
+"""What the runner and the switch process open: sockets of links' ends, shells, P4Runtime's servers.
+The switch process of 12 switches and 48 links had 232 files."""
+ADDRESSES_BYTES, ADDRESSES_EACH_BYTES = 1536 << 20, 48 << 20
+"""The address space of the switch process, most of it LLVM and what threads reserve, and what each
+switch's own threads add: 1 switch took 1.6 GiB, 12 took 2.1 GiB."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,16 @@ def check_machine(*, captures: bool = False) -> None:
             "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
         )
     import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
+
+
+def check_limits(network: Topology, *, captures: bool = False) -> None:
+    """Raise MachineError unless the limits of this process (``ulimit``) let it, and the switch
+    process, keep a network up. The limit of open files is raised, as far as it may be."""
+    nodes, directions = len(network.nodes), len(network.directions)
+    least = FILES + FILES_PER_DIRECTION * directions + FILES_PER_NODE * nodes
+    what = f"{network.describe()} with {nodes} nodes"
+    allow_files(least + captures * directions, least + captures * directions, what)
+    check_address_space(ADDRESSES_BYTES + ADDRESSES_EACH_BYTES * len(network.switches), what)
 
 
 def probe_features() -> tuple[KernelFeature, ...]:

@@ -7,7 +7,6 @@ sysctls, look for interfaces among the machine's own) is bypassed.
 """
 
 import os
-import resource
 import select
 import shlex
 import signal
@@ -24,6 +23,7 @@ from typing import Any, TextIO
 from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
 from weft.base.files import read_text, told_as_input
+from weft.base.limits import allow_files
 from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import watched
 from weft.base.streams import raw
@@ -400,7 +400,7 @@ class MininetNetwork:
         """Prepare for so many nodes with shells; nothing but this process's own limits is
         raised."""
         Mininet.inited = True  # its initialisation raises limits and sysctls of the machine
-        _allow_files(nodes * FILES_PER_NODE + OTHER_FILES)
+        allow_files(nodes * FILES_PER_NODE + OTHER_FILES, 0, "the network")
         self._run = run
         self.net: Any = Mininet(build=False, controller=None, link=MadeLink, intf=MadeInterface)
         self._holder: Any = None
@@ -467,11 +467,3 @@ def _take_keys_as_they_come(terminal: int) -> None:
     attributes[3] &= ~termios.ICANON
     attributes[6][termios.VMIN] = 1
     termios.tcsetattr(terminal, termios.TCSANOW, attributes)
-
-
-def _allow_files(number: int) -> None:
-    """Let this process open so many files and no more, since mnexec goes through all of them."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != resource.RLIM_INFINITY and soft < number:
-        wanted = number if hard == resource.RLIM_INFINITY else min(number, hard)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))

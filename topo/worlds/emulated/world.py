@@ -16,7 +16,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weft.base.errors import RunError
+from weft.base.files import check_working_folder
 from weft.base.signals import ending_on_signals, signals_held
+from weft.base.streams import open_closed
 from weft.topo.interfaces import (
     LINK_MTU,
     SYSCTLS,
@@ -35,7 +37,7 @@ from weft.topo.network import HOST_PORT, Host, Port, Topology, format_mac
 from weft.topo.switch_kinds import SwitchKind, check_kind, check_topology, require
 from weft.topo.worlds.emulated.captures import CaptureResult, LinkCaptures, patch_results
 from weft.topo.worlds.emulated.cleanup import kill_all, marked_processes
-from weft.topo.worlds.emulated.machine import check_machine
+from weft.topo.worlds.emulated.machine import check_limits, check_machine
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
     queue_drops,
@@ -116,7 +118,9 @@ class EmulatedWorld:
             interface_name(Port(host.name, each.number), topology)  # it may be too long
         if self.switch_kind == "bmv2":
             find_bmv2()
+        check_working_folder()
         check_machine(captures=pcap_dir is not None)
+        check_limits(topology, captures=pcap_dir is not None)
         self.path_mtu = path_mtu
         self.link_mtu = link_mtu
         self.seed = seed
@@ -140,6 +144,7 @@ class EmulatedWorld:
 
     def __enter__(self) -> "EmulatedWorld":
         """Bring everything up; return when all switches take P4Runtime connections."""
+        open_closed()
         self._signals.enter_context(ending_on_signals())
         try:
             if self._record is None:
