@@ -156,7 +156,8 @@ class RankReport:
     cpu_ns: int = 0
     """The processor time of the rank process between start and finish."""
     wake_lateness_ns: dict[str, int] = field(default_factory=dict)
-    """How late the process was called for its deadlines: p50, p99 and max."""
+    """How late the process was called for its deadlines: p50, p99 and max; for how long it stood
+    still all together."""
     team: int = 0
     socket_drops: int = 0
     """How many datagrams the receive buffer of the UDP socket had no room for."""

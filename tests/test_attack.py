@@ -24,6 +24,7 @@ from tests.attack.kinds import (
     replays,
     signals,
     sockets,
+    stalls,
 )
 from tests.attack.mutations import mutate_bytes, mutate_text
 from tests.attack.processes import marked
@@ -33,7 +34,9 @@ from tests.attack.worker import Elsewhere, make_trial
 
 from weft.base.cache import CHECKOUT
 
-ALL: list[Kind] = [clients, faults, inputs, kills, packets, places, replays, signals, sockets]
+ALL: list[Kind] = [
+    clients, faults, inputs, kills, packets, places, replays, signals, sockets, stalls,
+]  # fmt: skip
 """As mypy sees them: each is a kind."""
 DEADLINE_S = 120.0
 

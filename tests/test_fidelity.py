@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.fidelity import STILL, judge, lateness_of
+from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
 
 QUIET: dict[str, Any] = {
     "completion_ns": 600_000_000, "cpu_busy": 0.5, "cpu_stolen": 0.0, "cpu_own": 0.4,
@@ -41,6 +42,72 @@ def test_each_sign_of_strain_is_named(change: dict[str, Any], verdict: str, word
     fidelity = judge(**{**QUIET, **change})
     assert fidelity.verdict == verdict
     assert word in fidelity.reasons[0]
+
+
+STOPPED: dict[str, Any] = {
+    "switch_p50": 196_607, "switch_p99": 1_507_327, "switch_max": 1_012_390_144,
+    "burst_p50": 0, "burst_p99": 939_524_095, "burst_max": 973_078_527,
+    "rank_p50": 58_367, "rank_p99": 1_179_647, "rank_max": 9_503_112,
+}  # fmt: skip
+"""Of a run whose switches were stopped for a second; half a burst of frames came after it."""
+
+
+@pytest.mark.parametrize(
+    ("lateness_ns", "verdict", "reasons"),
+    [
+        (STOPPED | {"switch_stood": 1_000_114_000, "rank_stood": 0}, "invalid",
+         ["a frame left a switch late by 1.012 s of 2.75 s",
+          "frames came ahead of their links by 973.1 ms of 2.75 s"]),
+        ({"switch_stood": 1_000_000_000, "rank_stood": 0}, "invalid",
+         ["a switch stood still for 1 s of 2.75 s"]),
+        ({"rank_p99": 100_000, "rank_max": 400_000_000, "rank_stood": 1_000_000_000}, "invalid",
+         ["a rank stood still for 1 s of 2.75 s"]),
+        ({"rank_p99": 100_000, "rank_max": 300_000_000}, "strained",
+         ["a rank woke late by 300 ms of 2.75 s"]),
+        # 30 times 10 ms are as long as 300 ms at a time.
+        ({"switch_p99": 10_000_000, "switch_max": 11_000_000, "switch_stood": 300_000_000},
+         "strained", ["a switch stood still for 300 ms of 2.75 s"]),
+        # A machine of two cores is late by some ms now and then, and a run is no longer for that.
+        ({"switch_p99": 480_000, "switch_max": 18_000_000, "switch_stood": 25_000_000,
+          "rank_p99": 1_000_000, "rank_max": 16_900_000, "rank_stood": 16_900_000,
+          "burst_p50": 0, "burst_p99": 2_000_000, "burst_max": 19_400_000}, "ok", []),
+    ],
+)  # fmt: skip
+def test_a_run_of_which_something_stood_still_is_not_ok_though_nothing_is_predicted(
+    lateness_ns: dict[str, Any], verdict: str, reasons: list[str]
+) -> None:
+    fidelity = judge(**{**QUIET, "completion_ns": 2_750_000_000, "lateness_ns": lateness_ns})
+    assert (fidelity.verdict, fidelity.reasons) == (verdict, reasons)
+
+
+@pytest.mark.parametrize("name", list(STILL))
+@pytest.mark.parametrize(
+    ("completion_ns", "strained_ns", "invalid_ns"),
+    [(2_000_000_000, 100_000_000, 400_000_000), (20_000_000, 10_000_000, 50_000_000),
+     (None, 10_000_000, 50_000_000)],
+)  # fmt: skip
+def test_all_of_lateness_is_judged(
+    name: str, completion_ns: int | None, strained_ns: int, invalid_ns: int
+) -> None:
+    for late_ns, verdict in (
+        (strained_ns, "ok"), (strained_ns + 1, "strained"),
+        (invalid_ns, "strained"), (invalid_ns + 1, "invalid"),
+    ):  # fmt: skip
+        change = {"completion_ns": completion_ns, "lateness_ns": {name: late_ns}}
+        assert judge(**{**QUIET, **change}).verdict == verdict
+
+
+def test_lateness_is_that_of_the_switches_and_of_the_worst_rank() -> None:
+    quantiles = {"p50": 1, "p99": 2, "max": 3, "stood": 4, "count": 9}
+    switches = SwitchProcessStatistics([], 0.0, lateness_ns=quantiles, burst_ns=quantiles)
+    ranks = [{"p50": 5, "p99": 60, "max": 70, "stood": 8}, {"p50": 50, "p99": 6, "max": 7}]
+    assert lateness_of(switches, ranks) == {
+        "switch_p50": 1, "switch_p99": 2, "switch_max": 3, "switch_stood": 4,
+        "burst_p50": 1, "burst_p99": 2, "burst_max": 3,
+        "rank_p50": 50, "rank_p99": 60, "rank_max": 70, "rank_stood": 8,
+    }  # fmt: skip
+    bmv2 = lateness_of(SwitchProcessStatistics([], 0.0), ranks[1:])
+    assert bmv2 == {"rank_p50": 50, "rank_p99": 6, "rank_max": 7, "rank_stood": 0}
 
 
 @pytest.mark.parametrize("cpu_busy", [0.93, 1.0])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import signal
 import socket
+import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from hypothesis import strategies as st
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
 
+from weft.base.children import python_command
 from weft.switch.realtime import statistics
 from weft.switch.realtime.config import config_of
 from weft.switch.realtime.process import SwitchProcess
@@ -76,6 +79,42 @@ def talker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Talker]:
     yield found
     found.socket.close()
     found.process.stop()
+
+
+def test_a_process_that_was_stopped_knows_though_no_frame_came(tmp_path: Path) -> None:
+    port = {"port": 1, "patch": ["a", 2]}, {"port": 2, "patch": ["a", 1]}
+    address = f"unix:{tmp_path}/a.sock"
+    switch = {"name": "a", "device_id": 1, "address": address, "ports": [*port]}
+    own = str(tmp_path / "s.sock")
+    document = {"switches": [switch], "buffers": 64, "frame_bytes": 2048, "stats_socket": own}
+    (tmp_path / "config.json").write_text(json.dumps(document))
+
+    def stood_ns(request: bytes = b"") -> int:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(own)
+            client.settimeout(DEADLINE_S)
+            client.sendall(request)
+            client.shutdown(socket.SHUT_WR)
+            found = answer(client)
+            assert "lateness_ns" in found, found
+            return int(found["lateness_ns"]["stood"])
+
+    process = subprocess.Popen(
+        python_command("weft.switch.realtime", str(tmp_path / "config.json")),
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        stood_ns(b"reset\n")
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.8)
+        process.send_signal(signal.SIGCONT)
+        end = time.monotonic() + DEADLINE_S
+        while (stood := stood_ns()) < 600_000_000 and time.monotonic() < end:
+            time.sleep(0.01)
+        process.terminate()
+    assert 600_000_000 <= stood < 10_000_000_000
 
 
 @pytest.mark.parametrize(

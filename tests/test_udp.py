@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,56 @@ def test_what_the_machine_lacks_is_told() -> None:
     assert "joining 239.0.0.1 at 10.9.0.1" in no_address
     assert "port 4791: Address already in use" in taken
     assert "4152 bytes" in too_long and "MTU" in too_long
+
+
+IDLE = """
+import sys, time
+from types import SimpleNamespace
+from weft.agents.datagrams import ipv4
+from weft.agents.drivers.udp import UdpDriver
+from weft.agents.transport import Endpoint
+import subprocess
+
+subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+subprocess.run(["ip", "address", "add", "10.9.0.1/24", "dev", "lo"], check=True)
+endpoint = Endpoint(ipv4("10.9.0.1"))
+host = SimpleNamespace(
+    endpoint=endpoint, address=endpoint.address, groups=endpoint.groups, due_ns=None,
+    attentive=False, waits_for_sent=True, attend=lambda batch, now_ns: endpoint.take_events(batch),
+)
+driver = UdpDriver(host)
+driver.run(time.monotonic_ns() + 300_000_000)
+driver.reset_lateness()
+print("idle", flush=True)
+sys.stdin.readline()
+driver.reset_lateness()
+print("idle", flush=True)
+driver.run(time.monotonic_ns() + 2_000_000_000)
+print(driver.lateness_ns()["stood"], flush=True)
+driver.reset_lateness(70_000_000)
+print(driver.lateness_ns()["stood"])
+"""
+
+
+@needs_namespaces
+def test_a_host_that_was_stopped_knows_though_it_had_nothing_to_do() -> None:
+    process = subprocess.Popen(
+        ["unshare", "--net", sys.executable, "-c", IDLE],
+        env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    with process:
+        assert process.stdin is not None and process.stdout is not None
+        assert process.stdout.readline() == "idle\n"
+        print(file=process.stdin, flush=True)
+        assert process.stdout.readline() == "idle\n"
+        time.sleep(0.2)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(0.8)
+        process.send_signal(signal.SIGCONT)
+        stood_ns, first_ns = map(int, process.stdout.read().split())
+    assert 600_000_000 <= stood_ns < 10_000_000_000
+    assert first_ns == 70_000_000
 
 
 def test_warming_up_sends_nothing_and_needs_no_root() -> None:

@@ -38,6 +38,12 @@ RECEIVE_FAILED = 5
 TOO_LONG = 6
 """The row `unsent_from` does not fit the link's MTU."""
 LATENESS_BUCKETS = 1024
+LATENESS_WORDS = LATENESS_BUCKETS + 2
+"""Behind the buckets are the longest time, and the sum of those of `STOOD_NS` or more."""
+STOOD_NS = 10_000_000
+"""From this lateness on a host stood still. Schedulers are late by some ms now and then."""
+LOOK_NS = 100_000_000
+"""The longest that a host sleeps: who is woken much later stood still, whatever was due."""
 MOST_IDLE_EVENTS = 64
 """How many events may wait for others."""
 
@@ -113,13 +119,15 @@ def _now(place: Words) -> int:
 @compiled
 def add_lateness(lateness: Words, late: int) -> None:
     """Count one time in ns; what is negative counts as 0. Its bucket is 16 times how many bits it
-    is shifted to the right until it has four, plus what is left; the last word has the longest."""
+    is shifted to the right until it has four, plus what is left. See `LATENESS_WORDS`."""
     late = max(late, 0)
     shift = 0
     while late >> shift > 15:
         shift += 1
     lateness[shift << 4 | late >> shift] += 1
     lateness[LATENESS_BUCKETS] = max(lateness[LATENESS_BUCKETS], late)
+    if late >= STOOD_NS:
+        lateness[LATENESS_BUCKETS + 1] += late
 
 
 @internal
@@ -285,11 +293,11 @@ def serve_host(
         now = _now(timeout)
         if now >= loop.until:
             return ENDED
-        loop.expected = deadline if now < deadline < NEVER else 0
+        loop.expected = min(deadline, now + LOOK_NS) if now < deadline else 0
         if busy or received == incoming.capacity:
             loop.readable = 1
             continue
-        until = min(deadline, loop.until)
+        until = min(min(deadline, loop.until), now + LOOK_NS)
         if loop.look_after:
             until = min(until, now + loop.look_after)
         gathers = loop.gather > 0 and _has_large(incoming, received, loop.large)

@@ -253,7 +253,7 @@ class _Rank:
         self._common_start_ns = self._start_ns or now_ns
         self._start_ns = None
         self._statistics = self._counters()
-        self._driver.reset_lateness()
+        self._driver.reset_lateness(now_ns - self._common_start_ns)
         self._started_cpu_ns = time.process_time_ns()
         self._last_progress_ns = now_ns
         operation = self._operation

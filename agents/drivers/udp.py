@@ -33,9 +33,11 @@ from weft.agents.drivers.compiled_host import (
     ATTEND,
     ENDED,
     LATENESS_BUCKETS,
+    LATENESS_WORDS,
     MOST_IDLE_EVENTS,
     NEEDS_SOCKET,
     RECEIVE_FAILED,
+    STOOD_NS,
     TOO_LONG,
     HostLoop,
     add_lateness,
@@ -388,12 +390,13 @@ class UdpDriver:
 
     def lateness_ns(self) -> dict[str, int]:
         """Return how late the host was called for its deadlines, since the last reset: p50, p99 and
-        max."""
-        return self._lateness.summary()
+        max; and for how long it stood still all together."""
+        return {**self._lateness.summary(), "stood": self._lateness.stood_ns}
 
-    def reset_lateness(self) -> None:
-        """Forget how late calls have been."""
+    def reset_lateness(self, late_ns: int = 0) -> None:
+        """Forget how late calls have been, but for how late the first one is that counts."""
         self._lateness.counts[:] = 0
+        self._lateness.stand(late_ns)
 
     def counters(self) -> dict[str, int]:
         """Return what has been counted since the driver was made, by name; all of it only grows.
@@ -440,7 +443,7 @@ class Lateness:
     """A lateness is a distribution of times in ns; percentiles are right to an eighth."""
 
     def __init__(self) -> None:
-        self.counts: Words = np.zeros(LATENESS_BUCKETS + 1, np.int64)
+        self.counts: Words = np.zeros(LATENESS_WORDS, np.int64)
         """As `add_lateness` has them."""
 
     def add(self, late_ns: int) -> None:
@@ -450,14 +453,30 @@ class Lateness:
     def percentile(self, fraction: float) -> int:
         """Return the time (ns) that this fraction of the samples does not exceed, but for the width
         of a bucket."""
-        reached = self.counts[:-1].cumsum() >= fraction * self.counts[:-1].sum() - 1e-6
+        buckets = self.counts[:LATENESS_BUCKETS]
+        reached = buckets.cumsum() >= fraction * buckets.sum() - 1e-6
         shift, leading = divmod(int(reached.argmax()), 16)
-        return min(((leading + 1) << shift) - 1, int(self.counts[-1]))
+        return min(((leading + 1) << shift) - 1, self.greatest_ns)
 
     def summary(self) -> dict[str, int]:
         """Return `p50`, `p99` and `max` in ns; zeros without samples."""
         return {
             "p50": self.percentile(0.5),
             "p99": self.percentile(0.99),
-            "max": int(self.counts[-1]),
+            "max": self.greatest_ns,
         }
+
+    @property
+    def greatest_ns(self) -> int:
+        """Return the longest time."""
+        return int(self.counts[LATENESS_BUCKETS])
+
+    @property
+    def stood_ns(self) -> int:
+        """Return the sum of the times in which the host stood still."""
+        return int(self.counts[LATENESS_BUCKETS + 1])
+
+    def stand(self, late_ns: int) -> None:
+        """Take note of a time that is no deadline's."""
+        if late_ns >= STOOD_NS:
+            self.counts[LATENESS_BUCKETS + 1] += late_ns

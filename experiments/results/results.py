@@ -224,7 +224,8 @@ class Fidelity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cpu_s: dict[str, float]
     """CPU seconds of the switch process and of the ranks together."""
     lateness_ns: dict[str, int]
-    """How late the switch sent packets (p50, p99, max), and the ranks woke."""
+    """How late the switch sent packets (p50, p99, max), and the ranks woke; and for how long they
+    stood still all together (stood)."""
     unplanned_losses: int
     """Packets that were lost neither by a fault nor by a full queue."""
 

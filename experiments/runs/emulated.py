@@ -22,7 +22,7 @@ from weft.controller.client import LoadableProgram
 from weft.experiments.results.results import Fidelity, Run
 from weft.experiments.runs.alone import Alone, compared, parts_of
 from weft.experiments.runs.events import of_run
-from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.fidelity import judge, lateness_of
 from weft.experiments.runs.inputs import operation_of, own_programs, plan_of, transport_of
 from weft.experiments.runs.measured import Counts, broken_off, completion_of
 from weft.experiments.runs.operate import Advance, Order, operate, start_of
@@ -44,8 +44,6 @@ FRAME_OVERHEAD_BYTES = 70
 
 CHECK_S = 0.1
 """The least time between two looks at the processes that a network consists of."""
-
-QUANTILES = ("p50", "p99", "max")
 
 
 def check(scenario: Scenario) -> None:
@@ -176,19 +174,7 @@ class EmulatedTestbed:
             "switches": after.switches.cpu_seconds - before.switches.cpu_seconds,
             "ranks": sum(report.cpu_ns for report in reports) / 1e9,
         }
-        # The built-in switch knows how late it was. BMv2 does not, but its links are shaped by tbf.
-        lateness_ns = {
-            f"{who}_{quantile}": known[quantile]
-            for who, known in (
-                ("switch", after.switches.lateness_ns),
-                ("burst", after.switches.burst_ns),
-            )
-            for quantile in QUANTILES
-            if known
-        }
-        for quantile in QUANTILES:
-            late = [report.wake_lateness_ns.get(quantile, 0) for report in reports]
-            lateness_ns[f"rank_{quantile}"] = max(late, default=0)
+        lateness_ns = lateness_of(after.switches, (report.wake_lateness_ns for report in reports))
         lost = after.unplanned_since(before)
         for report in reports:
             lost |= {

@@ -5,10 +5,13 @@ dropped because nobody read it, the processors had time to spare, and packets le
 due.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from weft.base.units import format_duration
 from weft.experiments.results.results import Fidelity
+from weft.experiments.runs.switch_statistics import SwitchProcessStatistics
+
+QUANTILES = ("p50", "p99", "max")
 
 STRAINED_CPU = 0.90
 INVALID_CPU = 0.98
@@ -20,6 +23,10 @@ INVALID_LATENESS = (20_000_000, 0.05)
 """The 99th percentile of lateness from which a run is strained, and invalid: in ns, or as a
 fraction of the completion time, whichever is more."""
 
+STRAINED_STILL = (10_000_000, 0.05)
+INVALID_STILL = (50_000_000, 0.20)
+"""Likewise, of the longest lateness, and of the time in which something stood still all together: a
+machine that was paused once has few frames that are late, and a run that is so much longer."""
 
 BUNCHED = 0.5
 """A part of a full frame's time: frames came in bunches where half of them were by so much further
@@ -35,6 +42,29 @@ SAID = {
     "switch": "1 % of the frames left a switch {} late or more",
     "rank": "1 % of a rank's wake-ups came {} late or more",
 }
+STILL = {
+    "switch_stood": "a switch stood still for {}",
+    "switch_max": "a frame left a switch late by {}",
+    "burst_max": "frames came ahead of their links by {}",
+    "rank_stood": "a rank stood still for {}",
+    "rank_max": "a rank woke late by {}",
+}
+
+
+def lateness_of(
+    switches: SwitchProcessStatistics, ranks: Iterable[Mapping[str, int]]
+) -> dict[str, int]:
+    """Return the lateness of a run as `judge` takes it, of its switches and of the worst of its
+    ranks. The built-in switch knows how late it was; BMv2 does not."""
+    known = (("switch", switches.lateness_ns), ("burst", switches.burst_ns))
+    found = {f"{who}_{what}": late[what] for who, late in known for what in QUANTILES if late}
+    late_ranks = list(ranks)
+    for what in QUANTILES:
+        found[f"rank_{what}"] = max((late.get(what, 0) for late in late_ranks), default=0)
+    if switches.lateness_ns:
+        found["switch_stood"] = switches.lateness_ns.get("stood", 0)
+    found["rank_stood"] = max((late.get("stood", 0) for late in late_ranks), default=0)
+    return found
 
 
 def judge(
@@ -61,7 +91,8 @@ def judge(
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
             against an exact link; ``burst``, how far ahead of their link frames came into a
-            switch, so how wide their bursts were; ``rank``, how late rank processes woke.
+            switch, so how wide their bursts were; ``rank``, how late rank processes woke. And
+            ``switch_stood`` and ``rank_stood``, how long they stood still all together.
         burst_ns: how far ahead of their links hosts may send.
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: by place, packets that neither a fault nor a full queue lost.
@@ -90,6 +121,20 @@ def judge(
             said,
             late_ns > _allowed(STRAINED_LATENESS, completion_ns),
             late_ns > _allowed(INVALID_LATENESS, completion_ns),
+        )
+    still_ns = {name: lateness_ns.get(name, 0) for name in STILL}
+    for who in ("switch", "burst", "rank"):
+        # What stood still is said where it is known; else what came of it.
+        name = max(
+            (each for each in STILL if each.startswith(who)), key=lambda each: still_ns[each]
+        )
+        said = STILL[name].format(format_duration(still_ns[name]))
+        if completion_ns:
+            said += f" of {format_duration(completion_ns)}"
+        doubt(
+            said,
+            still_ns[name] > _allowed(STRAINED_STILL, completion_ns),
+            still_ns[name] > _allowed(INVALID_STILL, completion_ns),
         )
     ahead_ns = lateness_ns.get("burst_p50", 0)
     if ahead_ns > burst_ns + BUNCHED * frame_ns:

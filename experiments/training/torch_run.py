@@ -19,7 +19,7 @@ from weft.base.errors import InputError, MachineError, refuse
 from weft.controller import Controller
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
-from weft.experiments.runs.fidelity import judge
+from weft.experiments.runs.fidelity import judge, lateness_of
 from weft.experiments.runs.folder import REPORT
 from weft.experiments.runs.inputs import pace_bps, planner_of, transport_of
 from weft.experiments.runs.measured import Counts
@@ -49,8 +49,6 @@ GIVE_UP_NS = 10_000_000_000
 at once; but a program may hold Python's lock for seconds."""
 LIMIT_S = 3600.0
 CHECK_S = 0.5
-QUANTILES = ("p50", "p99", "max")
-"""The quantiles of lateness that are judged."""
 TORCH_MISSING = (
     "torch is not installed for {python}: run './weft setup --torch' in a checkout, or install "
     "torch's CPU build (docs/pytorch.md, 'From a pip installation')"
@@ -403,17 +401,9 @@ class _Program:
             "ranks": sum(rank.cpu_ns for rank in ranks) / 1e9,
         }
         capacity_s = (cpu[1].total - cpu[0].total) / os.sysconf("SC_CLK_TCK")
-        lateness_ns = {
-            f"{who}_{quantile}": known[quantile]
-            for who, known in (
-                ("switch", after.switches.lateness_ns), ("burst", after.switches.burst_ns),
-            )
-            for quantile in QUANTILES
-            if known
-        }  # fmt: skip
-        for quantile in QUANTILES:
-            late = [each.wake_lateness_ns.get(quantile, 0) for each in records.values()]
-            lateness_ns[f"rank_{quantile}"] = max(late, default=0)
+        lateness_ns = lateness_of(
+            after.switches, (each.wake_lateness_ns for each in records.values())
+        )
         lost = after.unplanned_since(before)
         for rank in ranks:
             for what in ("receive_errors", "send_errors", "socket_drops", "bad_icrc"):

@@ -9,6 +9,8 @@ from weft.base.jit import Record, record
 from weft.switch.engine.layout import Words
 from weft.switch.engine.native import jit
 
+STOOD_NS = 10_000_000
+"""From this lateness on, the loop stood still. Schedulers are late by some ms now and then."""
 HISTOGRAM = 40 * 16
 """How many buckets durations are counted in: 16 a power of two."""
 

@@ -126,6 +126,11 @@ class LoopRecord(Record):
     """How late frames left."""
     bursts: Durations
     """How far ahead of their links frames came."""
+    sleep_ns: int
+    """How long the loop meant to sleep when it last did."""
+    stood_ns: int
+    """How long it stood still all together: between two wake-ups it neither slept nor had so much
+    to do."""
     rest_ns: int
     """How long frames may gather since the last wake-up."""
 

@@ -29,7 +29,7 @@ from weft.switch.engine.queues import (
     take_packet,
 )
 from weft.switch.engine.telemetry import count_load
-from weft.switch.realtime.durations import count_duration
+from weft.switch.realtime.durations import STOOD_NS, count_duration
 from weft.switch.realtime.layout import (
     BATCH,
     CONTROL_BYTES,
@@ -69,7 +69,8 @@ ADDRESSES_BYTES = 12  # a frame's, before the tag
 POLL_BYTES = 8
 """Of a struct pollfd."""
 RETRY_NS = 50_000
-IDLE_NS = 1_000_000_000
+IDLE_NS = 100_000_000
+"""The longest that the loop sleeps: if it is woken much later, it stood still, whatever was due."""
 
 
 @jit
@@ -201,11 +202,13 @@ def receive_batch(context: Context, io: LoopRecord, socket: SocketRecord, time: 
 def wait(context: Context, io: LoopRecord, time: int, last_wake: int) -> int:
     """Sleep until a frame, the event descriptor or the next deadline, and return ppoll's result."""
     now = clock(time)
+    io.sleep_ns = 0
     span = Timespec(time, 1)
     gathered = last_wake + io.rest_ns
     io.rest_ns = 0
     if gathered > now:
         span.seconds, span.nanoseconds = 0, gathered - now
+        io.sleep_ns = gathered - now
         ppoll(io.poll + POLL_BYTES, 1, time + TIMESPEC_BYTES, 0)
         now = clock(time)
     until = next_deadline(context)
@@ -214,6 +217,7 @@ def wait(context: Context, io: LoopRecord, time: int, last_wake: int) -> int:
     sleep = IDLE_NS
     if until != NONE:
         sleep = min(max(until, last_wake + io.coalesce_ns) - now, IDLE_NS) if until > now else 0
+    io.sleep_ns += sleep
     span.seconds = sleep // 1_000_000_000
     span.nanoseconds = sleep % 1_000_000_000
     return ppoll(io.poll, 1, time + TIMESPEC_BYTES, 0)  # type: ignore[no-any-return]
@@ -233,11 +237,16 @@ def run_loop(context: Context, io: LoopRecord) -> None:
     sockets = io.socket_count
     time = io.times
     last_wake = 0
+    before = clock(time)
     while True:
         tell_events(context, io)
         ready = wait(context, io, time, last_wake)
         io.wake_ups += 1
         last_wake = clock(time)
+        stood_ns = last_wake - before - io.sleep_ns
+        if stood_ns >= STOOD_NS:
+            io.stood_ns += stood_ns
+        before = last_wake
         advance_some(context, last_wake, MOST_PASSES)
         send_departures(context, io, time)
         if ready <= 0:

@@ -254,6 +254,7 @@ class SwitchProcess:
             for durations in (self.sockets.io.lateness, self.sockets.io.bursts):
                 durations.greatest_ns = 0
                 durations.counts[:] = 0
+            self.sockets.io.stood_ns = 0
             self.dataplane.clear_depths()
 
         self.at_once(reset)
@@ -364,7 +365,7 @@ class SwitchProcess:
                 }
                 for number, switch in enumerate(self.config.switches)
             ],
-            "lateness_ns": _quantiles(io.lateness),
+            "lateness_ns": {**_quantiles(io.lateness), "stood": int(io.stood_ns)},
             "burst_ns": _quantiles(io.bursts),
             "load_bin_ns": self.dataplane.load_bin_ns,
             "no_buffer_drops": int(self.dataplane.context.no_buffer),
