@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 from zlib import crc32
 
 import numpy as np
@@ -36,10 +36,12 @@ from weft.pytorch.groups import Group
 from weft.pytorch.meeting import Meeting
 from weft.pytorch.messages import Settings
 from weft.pytorch.session import Session, session
+from weft.pytorch.short_forms import short_form
 from weft.pytorch.timeline import Operation, Timeline
 from weft.pytorch.work import Countdown, WeftWork
 
 NAME = "weft"
+Given = TypeVar("Given")
 MOST_TAG = (1 << 31) - 1
 BARRIER_BYTES = 1
 
@@ -192,9 +194,10 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     # -- collectives
 
+    @short_form(dist.BroadcastOptions, "root", tensors=1)
     def broadcast(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
         """Give all ranks the root's tensor."""
-        (tensor,) = tensors
+        tensor = _only("broadcast", tensors)
         root = self._root("broadcast", opts)
         size = memory_of.size_bytes(tensor)
         algorithm = self._choices.algorithm("broadcast", size)
@@ -213,6 +216,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         self._collective(call, request, buffer, None, work, begun, size, finish)
         return work
 
+    @short_form(dist.AllreduceOptions, "op", tensors=1)
     def allreduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
         """Reduce a tensor of all ranks; all get the result."""
         return self._allreduce("allreduce", tensors, opts)
@@ -221,6 +225,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         """Reduce several tensors together."""
         return self._allreduce("allreduce_coalesced", tensors, opts)
 
+    @short_form(distributed_c10d.AllgatherOptions, tensors=2)
     def allgather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
@@ -228,7 +233,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> WeftWork:
         """Give all ranks the tensors of all, which may differ in size."""
-        (outputs,), (tensor,) = output_tensors, input_tensors
+        outputs, tensor = _only("allgather", output_tensors), _only("allgather", input_tensors)
         refuse(
             len(outputs) != self._size,
             f"allgather: {len(outputs)} outputs for {self._size} ranks",
@@ -272,6 +277,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     _allgather_base = all_gather_single
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
+    @short_form(dist.ReduceScatterOptions, "op", tensors=2)
     def reduce_scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -280,12 +286,13 @@ class WeftProcessGroup(dist.ProcessGroup):
     ) -> WeftWork:
         """Reduce a list of tensors, one for each rank; each gets its own. They may differ in
         size."""
-        (output,), (inputs,) = output_tensors, input_tensors
+        what = "reduce_scatter"
+        output, inputs = _only(what, output_tensors), _only(what, input_tensors)
         refuse(
             len(inputs) != self._size,
-            f"reduce_scatter: {len(inputs)} inputs for {self._size} ranks",
+            f"{what}: {len(inputs)} inputs for {self._size} ranks",
         )
-        return self._reduce_scatter("reduce_scatter", [output], [[each] for each in inputs], opts)
+        return self._reduce_scatter(what, [output], [[each] for each in inputs], opts)
 
     def reduce_scatter_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = None
@@ -302,6 +309,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     _reduce_scatter_base = reduce_scatter_single
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
+    @short_form(dist.AllToAllOptions, tensors=4, lists=False)
     def all_to_all_single(
         self,
         output: torch.Tensor,
@@ -335,6 +343,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             output_tensors, opts,
         )  # fmt: skip
 
+    @short_form(dist.GatherOptions, "root", tensors=2)
     def gather(
         self,
         output_tensors: Sequence[Sequence[torch.Tensor]],
@@ -342,9 +351,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> WeftWork:
         """Give the root the tensors of all ranks."""
-        (tensor,) = input_tensors
+        tensor = _only("gather", input_tensors)
         root = self._root("gather", opts)
-        outputs = output_tensors[0] if self._rank == root else []
+        outputs = _only("gather", output_tensors) if self._rank == root else []
         refuse(
             self._rank == root and len(outputs) != self._size,
             f"gather: {len(outputs)} outputs for {self._size} ranks",
@@ -360,6 +369,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         parts = _parts(output, self._size) if self._rank == int(opts.rootRank) else []
         return self.gather([parts], [input], opts)
 
+    @short_form(dist.ScatterOptions, "root", tensors=2)
     def scatter(
         self,
         output_tensors: Sequence[torch.Tensor],
@@ -367,9 +377,9 @@ class WeftProcessGroup(dist.ProcessGroup):
         opts: Any = None,
     ) -> WeftWork:
         """Give each rank a tensor of the root's."""
-        (output,) = output_tensors
+        output = _only("scatter", output_tensors)
         root = self._root("scatter", opts)
-        inputs = input_tensors[0] if self._rank == root else []
+        inputs = _only("scatter", input_tensors) if self._rank == root else []
         refuse(
             self._rank == root and len(inputs) != self._size,
             f"scatter: {len(inputs)} inputs for {self._size} ranks",
@@ -378,10 +388,12 @@ class WeftProcessGroup(dist.ProcessGroup):
             "scatter", {root: output}, dict(enumerate(inputs)), [output], opts, root
         )
 
+    @short_form(dist.ReduceOptions, "root", "op", tensors=1)
     def reduce(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> WeftWork:
         """Reduce a tensor of all ranks; the root gets the result."""
         return self._reduce(tensors, opts)
 
+    @short_form(dist.BarrierOptions, tensors=0)
     def barrier(self, opts: Any = None) -> WeftWork:
         """Wait for all ranks."""
         work, begun = self._begin("barrier", [], [], opts)
@@ -412,12 +424,15 @@ class WeftProcessGroup(dist.ProcessGroup):
         waits.one("")
         return work
 
+    _start_coalescing = start_coalescing
+    _end_coalescing = end_coalescing
+
     # -- messages
 
     def send(self, tensors: Sequence[torch.Tensor], dst: int, tag: int = 0) -> WeftWork:
         """Send a tensor to a rank. It is copied, as far as there is room, so that it belongs to the
         caller at once."""
-        (tensor,) = tensors
+        tensor = _only("send", tensors)
         self._check_peer("send", dst, tag)
         work, begun = self._begin("send", tensors, [], None)
         size = memory_of.size_bytes(tensor)
@@ -618,6 +633,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             torch.from_numpy(memory).view(dtype).mul_(factor)
 
     def _one_dtype(self, what: str, tensors: Sequence[torch.Tensor]) -> torch.dtype:
+        refuse(not tensors, f"{what}: there is no tensor; give one at least")
         kinds = {tensor.dtype for tensor in tensors}
         if len(kinds) != 1:
             raise BadCallError(
@@ -711,6 +727,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         inputs: Sequence[torch.Tensor],
         opts: Any,
     ) -> WeftWork:
+        _same_number(what, outputs, inputs)
         for output, tensor in zip(outputs, inputs, strict=True):
             self._one_dtype(what, [output, tensor])
             if memory_of.size_bytes(output) != self._size * memory_of.size_bytes(tensor):
@@ -825,6 +842,7 @@ class WeftProcessGroup(dist.ProcessGroup):
         inputs: Sequence[torch.Tensor],
         opts: Any,
     ) -> WeftWork:
+        _same_number(what, outputs, inputs)
         for output, tensor in zip(outputs, inputs, strict=True):
             if tensor.numel() != self._size * output.numel():
                 raise BadCallError(
@@ -918,7 +936,7 @@ class WeftProcessGroup(dist.ProcessGroup):
 
     def _reduce(self, tensors: Sequence[torch.Tensor], opts: Any) -> WeftWork:
         """Reduce by a Reduce-Scatter, whose parts go to the root by messages."""
-        (tensor,) = tensors
+        tensor = _only("reduce", tensors)
         work, begun = self._begin("reduce", tensors, tensors, opts)
         name, op, factor = self._reduction("reduce", tensor.dtype, opts)
         total, root = memory_of.size_bytes(tensor), self._root("reduce", opts)
@@ -1080,7 +1098,7 @@ class WeftProcessGroup(dist.ProcessGroup):
     def _receive(
         self, what: str, tensors: Sequence[torch.Tensor], source: int | None, tag: int
     ) -> WeftWork:
-        (tensor,) = tensors
+        tensor = _only(what, tensors)
         work, begun = self._begin(what, [], tensors, None)
         size = memory_of.size_bytes(tensor)
         memory, scratch = self._usable(tensor, reads=False)
@@ -1095,6 +1113,22 @@ class WeftProcessGroup(dist.ProcessGroup):
 
         work.withdraw = self.network.receive(source, tag, memory, done)
         return work
+
+
+def _only(what: str, given: Sequence[Given]) -> Given:
+    """Return what stands alone in a list: a list has one for each device, and there is one."""
+    refuse(len(given) != 1, f"{what}: a list has {len(given)} in place of one; give one for a call")
+    return given[0]
+
+
+def _same_number(
+    what: str, outputs: Sequence[torch.Tensor], inputs: Sequence[torch.Tensor]
+) -> None:
+    refuse(
+        not inputs or len(outputs) != len(inputs),
+        f"{what}: {len(outputs)} outputs for {len(inputs)} inputs; give as many of both, one at "
+        "least",
+    )
 
 
 def _cut(memory: Bytes, tensors: Sequence[torch.Tensor]) -> list[Bytes]:
@@ -1151,8 +1185,8 @@ _CALLED = (
     "allgather_into_tensor_coalesced", "reduce_scatter", "reduce_scatter_single",
     "reduce_scatter_single_coalesced", "_reduce_scatter_base", "reduce_scatter_tensor_coalesced",
     "all_to_all_single", "alltoall_base", "alltoall", "gather", "gather_single", "scatter",
-    "reduce", "barrier", "monitored_barrier", "start_coalescing", "end_coalescing", "send", "recv",
-    "recv_anysource",
+    "reduce", "barrier", "monitored_barrier", "start_coalescing", "end_coalescing",
+    "_start_coalescing", "_end_coalescing", "send", "recv", "recv_anysource",
 )  # fmt: skip
 """What torch calls of a group while a program runs."""
 

@@ -79,6 +79,13 @@ def test_all_collectives_by_all_algorithms(net: Net, algorithms: dict[str, str])
     assert set(algorithms.values()) <= used
 
 
+def test_every_call_of_the_interface_does_what_it_does_over_gloo(net: Net) -> None:
+    """In a group of all ranks and in one of some; what Gloo lacks is as each rank computes it."""
+    found, said = run(net, "beside_gloo.py")
+    assert found.status == 0, said
+    assert said.count("0 wrong; ") == 4 + 3, said
+
+
 def test_a_program_of_one_rank_and_of_three(net: Net) -> None:
     for ranks in (1, 3):
         found, said = run(net, "collectives.py", "--quick", ranks=ranks)
