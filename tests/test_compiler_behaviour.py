@@ -100,6 +100,9 @@ STATEMENTS: list[tuple[str, Callable[[int, int, int], tuple[int, int, int]]]] = 
      " hdr.h.c[7:0] = n[0] + n[1] + n[2] + n[3];",
      lambda a, b, c: (a, 9 if (a & 3) == (b & 3) else (b & 3) + 1,
                       (c & 0xFF00) | (18 - (a & 3)))),
+    ("hdr.k[(hdr.h.b & 1)].v = 7; hdr.k[hdr.k[0].v - hdr.k[0].v + 1].w += 1;"
+     " hdr.k[(hdr.h.b & 1) + 0].v += 2; hdr.h.a = hdr.k[hdr.h.b & 1].v; hdr.h.c[7 - 4:0] |= 3;",
+     lambda a, b, c: (9, b, c | 3)),
     ("if (bump(hdr.h.a) > 4 && bump(hdr.h.a) > 9 || bump(hdr.h.b) == 0) { hdr.h.c = 1; }",
      lambda a, b, c: _shorted(a, b, c)),
     # Generic functions and structs

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.compiler_support import errors, errors_of, program
 
 from weft.base.errors import InputError
-from weft.switch.compiler import CompileError, compile_program, write_outputs
+from weft.switch.compiler import CompileError, compile_program, driver, write_outputs
+from weft.switch.compiler.check.flow import FlowChecker
+from weft.switch.compiler.check.operations import OperationChecker
+from weft.switch.compiler.check.statements import StatementChecker
+from weft.switch.compiler.diagnostics import InternalError
+from weft.switch.compiler.emit.bmv2_json import Emitter
+from weft.switch.compiler.lower.instances import InstanceLowering
 from weft.switch.compiler.parse.preprocess import preprocess
 
 
@@ -613,6 +621,80 @@ def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
     deep = "-" * 5000 + "8w1"
     found = errors(tmp_path, program(ingress=f"hdr.h.a = {deep};"))
     assert found == [] or "nested too deeply" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "place"),
+    [
+        (StatementChecker, "_if", (14, 13)),
+        (OperationChecker, "conditional", (14, 43)),
+        (FlowChecker, "_if", (14, 13)),
+        (InstanceLowering, "_size", (13, 5)),
+        (Emitter, "text", (0, 0)),
+        (driver, "preprocess", (0, 0)),
+    ],
+)
+@pytest.mark.parametrize("error", [KeyError, AssertionError, RecursionError])
+def test_where_the_compiler_itself_fails_one_line_tells_the_place(
+    home: Any, name: str, place: tuple[int, int], error: type[Exception], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    def fails(*_arguments: object, **_options: object) -> None:
+        raise error("x")
+
+    monkeypatch.setattr(home, name, fails)
+    source = tmp_path / "program.p4"
+    source.write_text(
+        program(
+            locals="register<bit<8>>(4) r;",
+            ingress="if (hdr.h.a == 1) { hdr.h.a = hdr.h.b == 0 ? 8w1 : 2; }",
+        )
+    )
+    with pytest.raises(InternalError) as caught:
+        compile_program(source)
+    (found,) = caught.value.diagnostics
+    assert (found.file, found.line, found.column) == (str(source), *place)
+    told = "nested too deeply" if error is RecursionError else "please report this"
+    assert told in found.message and "\n" not in found.message
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("WEFT_P4C_DEBUG", "1")
+    with pytest.raises(InternalError):
+        compile_program(source)
+    assert error.__name__ in capsys.readouterr().err
+
+
+def test_errors_that_were_found_before_the_compiler_fails_are_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_arguments: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(StatementChecker, "_if", fails)
+    found = errors(tmp_path, program(ingress="hdr.h.z = 1; if (hdr.h.a == 1) { }"))
+    assert len(found) == 2 and "no field 'z'" in found[0] and "please report" in found[1]
+
+
+def test_a_package_that_is_not_v1models_is_refused(tmp_path: Path) -> None:
+    own = "parser P1(); control C1(); package V1Switch(P1 p, C1 c);"
+    blocks = "parser A() { state start { transition accept; } } control B() { apply { } }"
+    (found,) = errors(tmp_path, f"{own}\n{blocks}\nV1Switch(A(), B()) main;")
+    assert found.startswith("3:1: this V1Switch is not v1model's") and "<v1model.p4>" in found
+
+
+def test_a_package_beside_main_is_not_run(tmp_path: Path) -> None:
+    text = program()
+    main = text[text.index("V1Switch(") :]
+    both = text.replace(main, main.replace("main", "other") + main)
+    assert errors(tmp_path, both) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["(tuple<>) { 8w1, ... }", "(tuple<bit<8>>) { 8w1, 8w2, ... }", "{ 8w1, 8w2, 16w3, 1, ... }"],
+)
+def test_a_list_with_dots_must_not_hold_more_than_it_fills(value: str, tmp_path: Path) -> None:
+    (found,) = errors_of(tmp_path, ingress=f"hdr.h = {value};")
+    assert re.search(r"\d value\(s\) for the \d field\(s\)", found)
 
 
 def test_a_value_set_must_fit_what_is_selected_on(tmp_path: Path) -> None:

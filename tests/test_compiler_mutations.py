@@ -7,12 +7,15 @@ import re
 import tempfile
 from functools import lru_cache
 from pathlib import Path
+from random import Random
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from tests.attack.mutations import mutate_text
 from tests.compiler_support import PROGRAMS, check_document
 
 from weft.switch.compiler import CompileError, compile_program
+from weft.switch.compiler.diagnostics import InternalError
 
 _WORD = re.compile(r'"[^"]*"|[A-Za-z_0-9]+|\s+|&&&|<<|>>|\+\+|.', re.DOTALL)
 
@@ -55,6 +58,8 @@ def _compile(text: str) -> None:
         source.write_text(text)
         try:
             result = compile_program(source)
+        except InternalError:
+            raise
         except CompileError as problem:
             assert problem.diagnostics
             assert all(item.message for item in problem.diagnostics)
@@ -69,6 +74,15 @@ def _compile(text: str) -> None:
 @given(damaged_programs())
 def test_a_damaged_program_compiles_or_is_an_error(text: str) -> None:
     _compile(text)
+
+
+@settings(max_examples=100, deadline=None, print_blob=True)
+@given(st.randoms(use_true_random=True), st.integers(0, 10**6))
+def test_a_program_as_the_attacks_mutate_it_compiles_or_is_an_error(
+    random: Random, program: int
+) -> None:
+    paths = sorted(PROGRAMS.glob("*.p4"))
+    _compile(mutate_text(random, paths[program % len(paths)].read_text()))
 
 
 @settings(max_examples=100, deadline=None, print_blob=True)

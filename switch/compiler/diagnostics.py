@@ -109,6 +109,10 @@ class CompileError(InputError):
         super().__init__("\n".join([*listed, summary]))
 
 
+class InternalError(CompileError):
+    """The compiler itself failed at a place in the program, which may be right."""
+
+
 class Abandon(Exception):
     """An error was reported, and the code cannot go on with what it is doing."""
 

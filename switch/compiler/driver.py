@@ -15,7 +15,8 @@ import msgspec
 from weft.base.cache import cache_dir
 from weft.base.files import working_folder, write_whole
 from weft.base.garbage import uncollected
-from weft.switch.compiler.diagnostics import Abandon, Reporter, Span
+from weft.switch.compiler.diagnostics import Abandon, Reporter
+from weft.switch.compiler.internal_errors import telling_where
 from weft.switch.compiler.outputs import CompiledProgram, ProgramFiles, write_outputs
 from weft.switch.compiler.parse.preprocess import (
     Preprocessed,
@@ -58,22 +59,26 @@ def compile_program(
     `include_dirs` are searched before Weft's own core.p4 and v1model.p4; `defines` are macros, None
     for one without a value. Raises `CompileError` with everything that is wrong with the program.
     """
-    return _compile(Path(source), preprocess(Path(source), include_dirs, defines))
+    return _compile(Path(source), _preprocessed(Path(source), include_dirs, defines))
+
+
+def _preprocessed(
+    source: Path, include_dirs: Sequence[Path], defines: Mapping[str, str | None] | None
+) -> Preprocessed:
+    with telling_where(Reporter({}), source):
+        return preprocess(source, include_dirs, defines)
 
 
 def _compile(source: Path, text: Preprocessed) -> CompiledProgram:
     from weft.switch.compiler.steps import compile_text  # slow to import, and the cache has no need
 
     reporter = Reporter(text.sources)
-    try:
-        return run_deep(lambda: compile_text(source, text, reporter))
-    except Abandon:
-        reporter.finish()
-        raise AssertionError("an error was not reported") from None
-    except RecursionError:
-        reporter.error(Span(str(source), 0, 0, 0, 0), "the program is nested too deeply")
-        reporter.finish()
-        raise
+    with telling_where(reporter, source):
+        try:
+            return run_deep(lambda: compile_text(source, text, reporter))
+        except Abandon:
+            reporter.finish()
+            raise
 
 
 @lru_cache(maxsize=1)
@@ -108,7 +113,7 @@ def compile_cached(
     files = _noted(note)
     if files is not None:
         return files
-    text = preprocess(source, include_dirs, defines)
+    text = _preprocessed(source, include_dirs, defines)
     digest = hashlib.sha256(f"{compiler_version()}\0{source.name}\0".encode())
     for line in text.lines:
         place = f"{display_name(line.file, source.parent)}:{line.number}"

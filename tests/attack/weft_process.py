@@ -144,9 +144,12 @@ class WeftProcess:
         return "".join(parts) or "\nit printed nothing"
 
     def check_speech(self) -> None:
-        """`Broken` if it printed a traceback."""
-        if "Traceback (most recent call last)" in self.output + self.errors:
+        """`Broken` if it printed a traceback, or failed in a way of which it says so itself."""
+        said = self.output + self.errors
+        if "Traceback (most recent call last)" in said:
             raise Broken(f"it printed a traceback{self.said()}")
+        if "please report this" in said:
+            raise Broken(f"its compiler failed{self.said()}")
 
     def check_nothing_left(self) -> None:
         """`Broken` if something of it is left; which is removed then."""

@@ -169,8 +169,9 @@ class ExpressionChecker:
         types = None if bare is None else written_types(bare, len(node.items))
         wanted: list[Type | None] = [None] * len(node.items) if types is None else [*types]
         if len(wanted) != len(node.items):
+            filled = bool(node.items) and isinstance(node.items[-1], syntax.Dots)
             self.reporter.fail_if(
-                not node.items or not isinstance(node.items[-1], syntax.Dots),
+                not filled or len(node.items) - 1 > len(wanted),
                 node.span,
                 f"{len(node.items)} value(s) for the {len(wanted)} field(s) of {expected}",
             )

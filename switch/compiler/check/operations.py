@@ -420,7 +420,8 @@ class OperationChecker:
 
     def cast(self, node: syntax.CastExpression, scope: Scope) -> None:
         """Check a cast that is written in the program, and note its type and known value."""
-        assert node.reference is not None
+        if node.reference is None:
+            return  # an implicit one: it was checked where it was made
         target = self.types.resolve(node.reference, scope)
         composite = isinstance(
             node.operand, (syntax.ListExpression, syntax.RecordExpression, syntax.InvalidHeader)

@@ -62,10 +62,15 @@ class InstanceLowering(LoweringPart):
         order = self.shared.order(declaration, env)
         block = target.declaration
         if not isinstance(block, (syntax.ParserDeclaration, syntax.ControlDeclaration)):
-            assert isinstance(call.type, ExternType)
-            model = self._extern(call.type, target, (name, list(annotations), call.span), env, call)
+            kind = self.shared.reporter.needed(
+                call.type,
+                ExternType,
+                call.span,
+                f"not supported: an instance of {call.type} here",
+            )
+            model = self._extern(kind, target, (name, list(annotations), call.span), env, call)
             model.order = order
-            return ExternInstance(call.type.name, name, model)
+            return ExternInstance(kind.name, name, model)
         inner = Environment(self.shared.globals, name, order=order)
         for parameter, argument in zip(target.parameters, target.arguments, strict=True):
             if argument is not None:

@@ -25,6 +25,8 @@ from weft.switch.compiler.lower.storage import (
     inside,
 )
 from weft.switch.compiler.types import (
+    BlockTypeType,
+    PackageTypeType,
     StructType,
     Type,
     header_fields,
@@ -33,7 +35,11 @@ from weft.switch.compiler.types import (
     resolved,
 )
 
-_ROLES = ("p", "vr", "ig", "eg", "ck", "dep")
+_ROLES = {
+    "p": ("parser", 4), "vr": ("control", 2), "ig": ("control", 3), "eg": ("control", 3),
+    "ck": ("control", 2), "dep": ("control", 2),
+}  # fmt: skip
+"""The blocks of V1Switch in their order, each with its kind and the number of its parameters."""
 _V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
 _USER_METADATA = "userMetadata"
 
@@ -59,7 +65,22 @@ def lower(
         main.span,
         f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)",
     )
+    shapes = [_shape_of(item) for item in main.call.target.arguments]
+    reporter.fail_if(
+        shapes != [*_ROLES.values()],
+        main.span,
+        "this V1Switch is not v1model's: it takes a parser and five controls, with 4, 2, 3, 3, 2 "
+        "and 2 parameters; include <v1model.p4> in place of a package of your own",
+    )
     return _Assembly(program, context, parse_annotation, main).program()
+
+
+def _shape_of(argument: syntax.Expression | None) -> tuple[str, int] | None:
+    """Return the kind of a block, and the number of its parameters; None for anything else."""
+    kind = None if argument is None else argument.type
+    if not isinstance(kind, BlockTypeType):
+        return None
+    return kind.kind, len(kind.declaration.parameters)
 
 
 class _Assembly:
@@ -201,7 +222,9 @@ class _Assembly:
 
     def _global_instances(self) -> None:
         for node in self.tree.declarations:
-            if isinstance(node, syntax.Instantiation) and node is not self.main and node.call:
+            if not isinstance(node, syntax.Instantiation) or node is self.main or not node.call:
+                continue
+            if not isinstance(node.type, PackageTypeType):  # of those only main is run
                 self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
