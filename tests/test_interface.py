@@ -561,6 +561,76 @@ class TestEmulated:
                 running.kill()
             assert running.returncode == -signal.SIGINT, said.decode()
 
+    def test_mininet_says_what_it_does_not_do_on_a_network_that_is_up(self) -> None:
+        from weft.topo.worlds.emulated.mininet_nodes import REFUSED_OF_NETWORK
+
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            mininet = net.mininet
+            known = [node.name for node in mininet.values()]
+            links = list(mininet.links)
+            for name, words in (
+                ("addHost", "describe it in weft.Network or a network file"),
+                ("addLink", "describe it in weft.Network or a network file"),
+                ("addNAT", "not the machine's own network"),
+                ("addController", "P4Runtime, not OpenFlow"),
+                ("delLinkBetween", "use configLinkStatus"),
+                ("stop", "leave the block"),
+            ):
+                with pytest.raises(InputError, match=f"net.mininet.{name}: .*{words}"):
+                    getattr(mininet, name)("h0", "h1")
+            with pytest.raises(InputError, match=r"net\.mininet\.__delitem__: "):
+                del mininet["h0"]
+            for name in REFUSED_OF_NETWORK:
+                with pytest.raises(InputError, match=f"net.mininet.{name}: "):
+                    getattr(mininet, name)()
+            assert [node.name for node in mininet.values()] == known
+            assert mininet.links == links
+            mininet.start()  # which it has been already: it changes no address
+            assert net.host("h0").run("ping -c 1 -W 5", net.host("h1").ip).status == 0
+
+    def test_mininet_lets_links_fail_and_routes_lead_around_them(self) -> None:
+        with left_as_it_was(), weft.up(weft.leaf_spine(2, 2, 1)) as net:
+            mininet = net.mininet
+            for spine in ("spine0", "spine1"):
+                mininet.configLinkStatus("leaf0", spine, "down")
+                assert net.down == {f"leaf0-{spine}"}
+                assert net.host("h0").run("ping -c 1 -W 5", net.host("h1").ip).status == 0
+                mininet.configLinkStatus(mininet[spine], mininet["leaf0"], "up")
+                assert not net.down
+            with pytest.raises(InputError, match="no node 'h7'"):
+                mininet.configLinkStatus("leaf0", "h7", "down")
+            with pytest.raises(InputError, match="the status is 'up' or 'down'"):
+                mininet.configLinkStatus("leaf0", "spine0", "off")
+
+    @pytest.mark.parametrize("signals", [0, 2])
+    def test_a_node_whose_end_would_wait_for_ever_does_not_hold_the_network(
+        self, signals: int, tmp_path: Path
+    ) -> None:
+        """Mininet's own nodes of some kinds run commands at their end, when their shell is gone."""
+        (script := tmp_path / "script.py").write_text(
+            "import os, signal, weft\n"
+            "with weft.up(weft.single(2)) as net:\n"
+            "    from mininet.node import Node\n"
+            "    class Stubborn(Node):\n"
+            "        def terminate(self):\n"
+            "            self.cmd('true')\n"
+            "            super().terminate()\n"
+            "    node = Stubborn('extra')\n"
+            "    net.mininet.hosts.append(node)\n"
+            "    node.cmd('sleep 600 &')\n"
+            "    print(node.shell.pid, flush=True)\n"
+            f"    for _ in range({signals}):\n"
+            "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        )
+        with left_as_it_was():
+            running = subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE)
+            try:
+                said, _ = running.communicate(timeout=120)
+            finally:
+                running.kill()
+            assert running.returncode == (128 + signal.SIGTERM if signals else 0)
+            assert not Path(f"/proc/{said.decode().strip()}").exists()
+
     def test_more_frames_than_fit_an_interfaces_queue_are_all_sent(self) -> None:
         with left_as_it_was(), weft.up(weft.single(2, rate_bps=50_000_000)) as net:
             frame = datagram(net, "h0", "h1", 7001) / bytes(1400)

@@ -94,7 +94,8 @@ class Prompt:
 
 
 @contextmanager
-def standing(folder: Path, *arguments: str) -> Iterator[Prompt]:
+def standing(folder: Path, *arguments: str, status: int = 0) -> Iterator[Prompt]:
+    """A testbed that ends with a status: 1 if commands that are given to it fail."""
     prompt = Prompt(folder, *arguments)
     try:
         yield prompt
@@ -102,12 +103,13 @@ def standing(folder: Path, *arguments: str) -> Iterator[Prompt]:
         assert prompt.process.stdin is not None
         prompt.process.stdin.close()
         prompt.process.wait(300)
-    assert prompt.process.returncode == 0
+    assert prompt.process.returncode == status
 
 
 def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
     (tmp_path / "commands.txt").write_text("# a comment\nfoo\n")
-    with left_as_it_was(), standing(tmp_path, "--leaves", "2", "--hosts-per-leaf", "1") as prompt:
+    shape = ("--leaves", "2", "--hosts-per-leaf", "1")
+    with left_as_it_was(), standing(tmp_path, *shape, status=1) as prompt:
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
         assert "10.0.1.0/24 -> group 1" in prompt.ask("tables leaf0 ipv4_route")
         assert "0% dropped (2/2 received)" in prompt.ask("pingall")
@@ -382,6 +384,64 @@ def test_a_script_goes_no_further_once_a_process_of_its_network_has_ended(tmp_pa
         r"weft: the shell that holds the namespace of h1 \(pid \d+\) ended with status 0", line
     )
     assert "went on" not in done.stdout and "Traceback" not in done.stderr
+
+
+FAILING = (
+    ("h0 false", "h0 false: status 1"),
+    ("h0 sh -c 'exit 7'", "h0 sh -c 'exit 7': status 7"),
+    ("h0 kill -9 $$x 2>&1", "status 1"),
+    ("foo", "'foo': there is no such command"),
+    ("h0 (", "syntax error"),
+    ("py 1 / 0", "py 1 / 0: division by zero"),
+    ("px raise ValueError('why')", "why"),
+    ("sh exit 3", "sh exit 3: ended with status 3"),
+    ("time h1 false", "time h1 false: status 1"),
+    ("noecho h1 false", "noecho h1 false: status 1"),
+    ("tables leaf9", "leaf9"),
+    ("xterm h9", "xterm h9: node 'h9' not in network"),
+    ("source nothing.txt", "No such file"),
+    ("link h0 leaf0 up down", "link ONE OTHER up|down"),
+)
+GOING = (
+    "", "# a comment", "h0 true", "h0 false || true", "h0 sleep 60 &", "py 0", "px one = 1",
+    "sh true", "pingall", "time h1 true", "nodes", "net", "links", "help", "tables leaf0",
+    "source good.txt",
+)  # fmt: skip
+
+
+def test_the_status_tells_whether_a_command_of_a_script_has_failed(tmp_path: Path) -> None:
+    (tmp_path / "good.txt").write_text("h0 true\n")
+    (tmp_path / "bad.txt").write_text("h0 true\nh0 false\n")
+    lines = [line for line, _ in FAILING]
+    (tmp_path / "all.txt").write_text(
+        "\n".join(
+            [*GOING, *lines, "source bad.txt", "link h0 leaf0 down", "pingpair", "py 'e' + 'nd'"]
+        )
+    )
+    (tmp_path / "right.txt").write_text("\n".join(GOING))
+    with left_as_it_was():
+        done = weft("up", *SMALL, "--script", "all.txt", cwd=tmp_path)
+        right = weft("up", *SMALL, "--script", "right.txt", cwd=tmp_path)
+    assert (right.returncode, right.stderr.count("weft: ")) == (0, 0), right.stderr
+    assert done.returncode == 1
+    assert "\nend\n" in done.stdout  # a command that fails is not the last
+    assert "Traceback" not in done.stdout + done.stderr
+    head, *told = done.stderr[done.stderr.index("weft: ") :].splitlines()
+    assert head == f"weft: {len(FAILING) + 2} commands failed:"
+    for number, (line, (_, words)) in enumerate(zip(told, FAILING, strict=False), len(GOING) + 1):
+        assert line.startswith(f"  all.txt:{number}: ") and words in line
+    assert told[len(FAILING) :] == [
+        "  bad.txt:2: h0 false: status 1",
+        f"  all.txt:{len(GOING) + len(FAILING) + 3}: pingpair: 100 % of the pings were lost",
+    ]
+
+
+def test_the_status_tells_of_commands_of_a_pipe_too(tmp_path: Path) -> None:
+    with left_as_it_was():
+        prompt = Prompt(tmp_path, *SMALL)
+        said, _ = prompt.process.communicate("h0 true\nh0 false\nexit\n", timeout=300)
+    assert prompt.process.returncode == 1
+    assert "1 command failed:\n  standard input:2: h0 false: status 1\n" in said
 
 
 def test_a_terminals_prompt_notices_it_too(tmp_path: Path) -> None:

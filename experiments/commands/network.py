@@ -163,7 +163,7 @@ def up(
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
         file.write(commands)
         file.seek(0)
-        stay(file)
+        stay(file, source=str(script))
 
 
 def shell(

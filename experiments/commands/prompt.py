@@ -37,7 +37,7 @@ class Prompt(CommandLine):
     """Reads commands until the input ends; what fails says so, and the testbed stays. Raises
     RunError once a process of the network has ended."""
 
-    def __init__(self, net: Net, running: RunningTestbed, commands: TextIO) -> None:
+    def __init__(self, net: Net, running: RunningTestbed, commands: TextIO, source: str) -> None:
         self._net = net
         self._running = running
         self._world: EmulatedWorld = net.backend.world
@@ -47,7 +47,7 @@ class Prompt(CommandLine):
             "tables leaf0, counters leaf0, trace leaf0, load PROGRAM.p4, help; exit or\n"
             "Ctrl-D takes it all down. In another terminal: sudo ./weft shell leaf0"
         )
-        super().__init__(net.mininet, commands, self._world.check_alive)
+        super().__init__(net.mininet, commands, self._world.check_alive, source)
 
     @classmethod
     def words(cls) -> set[str]:

@@ -26,6 +26,7 @@ def stay_up(
     pcap: Path | None = None,
     bypass_qdisc: bool = False,
     cpu_port: int | None = None,
+    source: str = "standard input",
 ) -> None:
     """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
     commands end.
@@ -36,10 +37,12 @@ def stay_up(
         pcap: the folder for captures at both ends of every link.
         bypass_qdisc: whether what switches send passes by their interfaces' queueing disciplines.
         cpu_port: as for `weft.experiments.interface.net.up`.
+        source: what errors call the file of the commands.
 
     Raises:
         InputError, MachineError: the network, the program, or the machine does not do.
-        RunError: it could not be brought up or taken down, or a process of it has ended.
+        RunError: it could not be brought up or taken down, a process of it has ended, or commands
+            that nobody typed at a terminal have failed.
     """
     if program is not None:
         check_program(program)
@@ -71,9 +74,10 @@ def stay_up(
         # At the prompt Ctrl-C ends a command, and not the testbed.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         stack.callback(signal.signal, signal.SIGINT, before)
-        Prompt(net, running, commands)
+        prompt = Prompt(net, running, commands, source)
     if pcap is not None:
         _tell_captures(world, pcap)
+    prompt.check_commands()
 
 
 def _programs(scenario: Scenario, program: Path | None) -> str:

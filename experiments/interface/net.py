@@ -275,8 +275,13 @@ class Net:
 
     @property
     def mininet(self) -> Any:
-        """The ``mininet.net.Mininet`` object of the emulated world, for Mininet's own scripts."""
-        return self.backend.mininet
+        """The ``mininet.net.Mininet`` object of the emulated world, for Mininet's own scripts.
+
+        It does everything but make and remove parts of the network.
+        """
+        mininet = self.backend.mininet
+        mininet.set_link = self.set_link  # so that routes lead around what configLinkStatus fails
+        return mininet
 
     @property
     def now(self) -> float:

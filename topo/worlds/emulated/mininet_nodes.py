@@ -6,6 +6,7 @@ own command line and scripts work on the network. What it would do to the machin
 sysctls, look for interfaces among the machine's own) is bypassed.
 """
 
+import logging
 import os
 import select
 import shlex
@@ -35,6 +36,10 @@ SHELL_CHECK_MS = 500
 """The time between two looks at whether a shell that prints nothing still runs."""
 STATUS_DEADLINE_S = 5.0
 """How long a shell that no longer holds its namespace may take to end."""
+END_DEADLINE_S = 10.0
+"""How long all shells together may take to end once they have been killed."""
+MOST_TOLD = 20
+"""How many of the commands that failed are listed at the end."""
 PROMPT = chr(127)
 """What a shell prints when it waits for a command."""
 FILES_PER_NODE = 4
@@ -259,6 +264,26 @@ def check_command(node: str, command: str) -> None:
         raise InputError(f"{node} {command}: {reason or first}")
 
 
+class _Complaints(logging.Handler):
+    """Tell a function what Mininet's own commands say to be wrong, which they do by its log."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Pass a message on."""
+        self._tell(record.getMessage().strip())
+
+
+def _told_failures(failed: dict[str, str]) -> str:
+    """Return what to say at the end of commands of which some have failed; by their places."""
+    lines = [f"  {place}: {what}" for place, what in failed.items()]
+    more = [f"  and {len(lines) - MOST_TOLD} more"] if len(lines) > MOST_TOLD else []
+    count = "1 command" if len(lines) == 1 else f"{len(lines)} commands"
+    return "\n".join([f"{count} failed:", *lines[:MOST_TOLD], *more])
+
+
 class CommandLine(CLI):
     """Be Mininet's prompt without the commands that would reach beyond the run: those that kill by
     name, open windows, or speak to other kinds of switch. Whatever goes wrong in a command ends
@@ -267,6 +292,7 @@ class CommandLine(CLI):
     prompt = "weft> "
     identchars = f"{CLI.identchars}."
     """What a word at the beginning of a line is made of: names of nodes may have dots."""
+    _line = ""
     helpStr = (
         "A node's name and a command run it there; in what follows, names of hosts stand for\n"
         "their addresses:\n"
@@ -275,23 +301,45 @@ class CommandLine(CLI):
         "What needs every key as it is pressed, such as an editor: noecho h0 vi notes\n\n"
     )
 
-    def __init__(self, network: Any, stdin: TextIO, check: Callable[[], None]) -> None:
+    def __init__(
+        self, network: Any, stdin: TextIO, check: Callable[[], None], source: str = "standard input"
+    ) -> None:
         """Read commands from a file or a terminal until the input ends, or until `check` raises
         RunError.
 
         `check` is called while a line is waited for, during a command, and after it. Call this in
-        the main thread.
+        the main thread. `source` is what errors call the file.
         """
         self._check = check
+        self._place: list[Any] = [source, 0]
+        self._failed: dict[str, str] = {}
         lg.handlers[0].setStream(sys.stdout)  # where everything else of the prompt goes
         lg.propagate = False  # and nowhere else, whoever gives the root logger a handler
         self.use_rawinput = stdin.isatty()
+        complaints = _Complaints(self.fail)
+        lg.addHandler(complaints)
         try:
             with watched(check):
                 super().__init__(network, stdin=stdin)
         except RunError:
             print(flush=True)  # behind the prompt
             raise
+        finally:
+            lg.removeHandler(complaints)
+
+    def check_commands(self) -> None:
+        """Raise RunError, with the lines, if commands that nobody typed have failed."""
+        if self._failed and not self.isatty():
+            raise RunError(_told_failures(self._failed))
+
+    def fail(self, why: str) -> None:
+        """Note that the command of the line that runs has failed. The next line is read all the
+        same."""
+        self._note(f"{self._line}: {why}")
+
+    def _note(self, what: str) -> None:
+        source, number = self._place
+        self._failed.setdefault(f"{source}:{number}", what)
 
     def get_names(self) -> list[str]:
         """Return the names that help and completion offer: all except those of refused commands."""
@@ -309,6 +357,8 @@ class CommandLine(CLI):
         """Show the line that was read, if nobody typed it."""
         if not self.isatty() and line != "EOF":
             print(line, flush=True)
+        self._place[1] += 1
+        self._line = line.strip()
         return line
 
     def onecmd(self, line: str) -> Any:
@@ -327,10 +377,12 @@ class CommandLine(CLI):
         except WeftError as error:
             self._check()
             print(error, file=self.stdout)
+            self._note(str(error).splitlines()[0])
         except Exception as error:  # of Mininet's commands, or of shlex at a wrong quote
             self._check()
             what = str(error) or type(error).__name__
             print(f"{line.strip()!r}: {what}", file=self.stdout)
+            self.fail(what)
         return None
 
     def postcmd(self, stop: Any, line: str) -> Any:
@@ -353,6 +405,8 @@ class CommandLine(CLI):
         node = self.mn[name]
         node.sendCmd(" ".join(self._address(word) for word in command.split(" ")))
         self.waitForNode(node)
+        if not self.isatty() and (status := node.cmd("echo $?").strip()) != "0":
+            self.fail(f"status {status}")
 
     def _address(self, word: str) -> str:
         """Return a host's address for its name, and any other word as it is."""
@@ -389,20 +443,137 @@ class CommandLine(CLI):
             raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
         with told_as_input(f"source {words[0]!r}"):
             text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
-        return any(self.onecmd(command) for command in text.splitlines())
+        outer = self._place, self._line
+        try:
+            for number, command in enumerate(text.splitlines(), 1):
+                self._place, self._line = [words[0], number], command.strip()
+                if self.onecmd(command):
+                    return True
+        finally:
+            self._place, self._line = outer
+        return None
+
+    def do_py(self, line: str) -> None:
+        """Evaluate a Python expression; names of nodes stand for the nodes: py h1.cmd('ls')"""
+        result = eval(line, vars(sys.modules[CLI.__module__]), self.getLocals())
+        if result:
+            print(result if isinstance(result, str) else repr(result), file=self.stdout)
+
+    def do_px(self, line: str) -> None:
+        """Execute a Python statement; names of nodes stand for the nodes: px print(h1.cmd('ls'))"""
+        exec(line, vars(sys.modules[CLI.__module__]), self.getLocals())
+
+    def do_sh(self, line: str) -> None:
+        """Run a command of a shell on the machine itself: sh COMMAND"""
+        if status := subprocess.call(line, shell=True):
+            self.fail(how_it_ended(status))
+
+    def do_pingall(self, line: str) -> None:
+        """Ping between all hosts; with a number, wait so many seconds for each answer."""
+        self._fail_if_lost(self.mn.pingAll(line))
+
+    def do_pingpair(self, _line: str) -> None:
+        """Ping between the first two hosts."""
+        self._fail_if_lost(self.mn.pingPair())
+
+    def _fail_if_lost(self, percent: float) -> None:
+        if percent:
+            self.fail(f"{percent:g} % of the pings were lost")
+
+
+_FIXED = (
+    "the network stays what it was brought up as: describe it in weft.Network or a network file "
+    "(docs/python.md), and bring that up"
+)
+_STAYS = "it would end before the block of weft.up does; leave the block"
+REFUSED_OF_NETWORK = {
+    **dict.fromkeys(("addHost", "addSwitch", "addLink"), _FIXED),
+    **dict.fromkeys(("delHost", "delSwitch", "delNode", "__delitem__"), _FIXED),
+    **dict.fromkeys(
+        ("delLink", "delLinkBetween"), f"to let a link fail, use configLinkStatus; {_FIXED}"
+    ),
+    "buildFromTopo": _FIXED,
+    "addNAT": "hosts reach one another alone, and not the machine's own network, in whose files "
+    "and iptables Mininet's NAT would write; what a host needs from outside, put there as a file",
+    **dict.fromkeys(
+        ("addController", "delController"),
+        "the switches speak P4Runtime, not OpenFlow: use net.switch(NAME), or any client at its "
+        "address",
+    ),
+    **dict.fromkeys(("stop", "run", "interact"), _STAYS),
+    **dict.fromkeys(
+        ("startTerms", "stopXterms"), "it opens windows, and kills by name: use weft up, or cmd"
+    ),
+}
+"""What a network under a run does not do of Mininet's, and what to do instead."""
+
+
+class RunMininet(Mininet):
+    """Be Mininet's object of a network that a run has brought up.
+
+    What asks something of the network or its nodes works as it does in any Mininet network. What
+    would make or remove a part of it is refused (`REFUSED_OF_NETWORK`): a node or link that Mininet
+    alone knew would be none for the switches, the controller and the clean-up.
+    """
+
+    run_record: RunRecord
+    set_link: Callable[[str, str, bool], None]
+    """Let the link between two nodes come back (True) or fail (False)."""
+
+    def build(self) -> None:
+        """Do nothing, since all is there."""
+
+    def start(self) -> None:
+        """Do nothing, since all switches run."""
+
+    def configLinkStatus(self, src: Any, dst: Any, status: str) -> None:
+        """Let the link between two nodes fail (``down``) or come back (``up``)."""
+        refuse(
+            status not in ("up", "down"),
+            f"configLinkStatus({src}, {dst}, {status!r}): the status is 'up' or 'down'",
+        )
+        self.set_link(str(src), str(dst), status == "up")
+
+    def iperf(self, *arguments: Any, **options: Any) -> Any:
+        """Measure a throughput, as Mininet does, where that kills no other network's iperf."""
+        refuse(
+            self.run_record.pid_namespace is None,
+            "net.mininet.iperf: it kills by name, and this kernel makes no PID namespaces; use "
+            "net.host(NAME).run('iperf', ...)",
+        )
+        return super().iperf(*arguments, **options)
+
+
+def _refusing(name: str, why: str) -> Callable[..., None]:
+    """Return a method that raises InputError, with the reason."""
+
+    def refused(*_arguments: Any, **_options: Any) -> None:
+        raise InputError(f"net.mininet.{name}: {why}")
+
+    refused.__name__ = name
+    return refused
+
+
+for _name, _why in REFUSED_OF_NETWORK.items():
+    setattr(RunMininet, _name, _refusing(_name, _why))
 
 
 class MininetNetwork:
     """Hold a Mininet network under a run, and give typed access to the little of it that the world
     needs."""
 
-    def __init__(self, run: RunRecord, nodes: int) -> None:
-        """Prepare for so many nodes with shells; nothing but this process's own limits is
-        raised."""
+    def __init__(
+        self, run: RunRecord, nodes: int, set_link: Callable[[str, str, bool], None]
+    ) -> None:
+        """Prepare for so many nodes with shells; nothing but this process's own limits is raised.
+
+        ``set_link`` lets the link between two nodes come back (True) or fail (False).
+        """
         Mininet.inited = True  # its initialisation raises limits and sysctls of the machine
         allow_files(nodes * FILES_PER_NODE + OTHER_FILES, 0, "the network")
         self._run = run
-        self.net: Any = Mininet(build=False, controller=None, link=MadeLink, intf=MadeInterface)
+        self.net: Any = RunMininet(build=False, controller=None, link=MadeLink, intf=MadeInterface)
+        self.net.run_record, self.net.set_link = run, set_link
         self._holder: Any = None
 
     def add_run_namespace(self) -> int:
@@ -419,7 +590,7 @@ class MininetNetwork:
     def add_host(self, name: str) -> int:
         """Make a host in a namespace of its own, which is there when it has been waited for;
         returns the id of a process that holds it."""
-        return int(self.net.addHost(name, cls=RunNode, run=self._run).pid)
+        return int(Mininet.addHost(self.net, name, cls=RunNode, run=self._run).pid)
 
     def check_namespaces(self) -> None:
         """Raise RunError, which names the shell, if a shell that holds a namespace has ended."""
@@ -428,7 +599,8 @@ class MininetNetwork:
 
     def add_switch(self, name: str, device_id: int) -> None:
         """Add a switch's node, in the run's namespace."""
-        self.net.addSwitch(
+        Mininet.addSwitch(
+            self.net,
             name,
             cls=SwitchNode,
             run=self._run,
@@ -439,9 +611,8 @@ class MininetNetwork:
 
     def add_link(self, a: str, b: str, ports: tuple[int, int], names: tuple[str, str]) -> None:
         """Note a link that has been made, by the nodes, ports and interface names of its ends."""
-        self.net.addLink(
-            a, b, port1=ports[0], port2=ports[1], intfName1=names[0], intfName2=names[1]
-        )
+        numbers, (one, other) = {"port1": ports[0], "port2": ports[1]}, names
+        Mininet.addLink(self.net, a, b, intfName1=one, intfName2=other, **numbers)
 
     def set_address(self, host: str, name: str, ip: str, prefix_bits: int, mac: str) -> None:
         """Note the addresses of a host's interface."""
@@ -449,16 +620,27 @@ class MininetNetwork:
         interface.ip, interface.prefixLen, interface.mac = ip, prefix_bits, mac
 
     def stop(self) -> None:
-        """End all shells. The namespaces end with the last process in them, and so do the links."""
-        nodes = [*self.net.hosts, *self.net.switches, *filter(None, [self._holder])]
+        """End all shells. The namespaces end with the last process in them, and so do the links.
+
+        This takes a bounded time, whatever a script has put among the nodes. Mininet's `terminate`
+        is not called: those of some nodes run commands in the shell that has ended.
+        """
+        listed = (self.net.hosts, self.net.switches, self.net.controllers, [self._holder])
+        nodes = [node for nodes in listed for node in nodes if node is not None and node.shell]
         for node in nodes:
-            if node.shell and node.shell.poll() is None:
-                with suppress(ProcessLookupError):
+            if node.shell.poll() is None:
+                with suppress(ProcessLookupError, PermissionError):
                     os.killpg(node.shell.pid, signal.SIGKILL)
+                node.shell.kill()  # if it leads no group
+        end = time.monotonic() + END_DEADLINE_S
         for node in nodes:
-            node.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                node.shell.wait(max(0.0, end - time.monotonic()))
+            node.waitExited = False  # it has been waited for
+            with suppress(OSError):
+                Node.cleanup(node)
         self._holder = None
-        self.net.hosts, self.net.switches = [], []
+        self.net.hosts, self.net.switches, self.net.controllers = [], [], []
 
 
 def _take_keys_as_they_come(terminal: int) -> None:

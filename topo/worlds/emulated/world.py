@@ -173,7 +173,11 @@ class EmulatedWorld:
         from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
 
         self.record.enclose()
-        network = self._network = MininetNetwork(self.record, len(self.topology.nodes) + 1)
+        network = self._network = MininetNetwork(
+            self.record,
+            len(self.topology.nodes) + 1,
+            lambda node, neighbour, up: self.set_link(node, neighbour, up=up),
+        )
         self._namespaces["switches"] = network.add_run_namespace()
         if self.switch_kind == "weft":  # it loads its code while the links are made
             builtin = self._switches = BuiltinSwitches(
