@@ -349,6 +349,34 @@ def test_a_cpu_port_that_cannot_be_is_refused(port: Any, words: str) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
+def test_links_of_any_program_are_counted(world: Any, tmp_path: Path) -> None:
+    (tmp_path / "reflector.p4").write_text(REFLECTOR)
+    own = weft.Network("own")
+    own.switch("s", tmp_path / "reflector.p4")
+    own.switch("fabric")
+    own.link("s", "fabric")
+    for name, switch in (("a", "s"), ("b", "s"), ("c", "fabric")):
+        own.link(own.host(name), switch)
+    with weft.up(own, world=world) as net:
+        links = {name: net.link(name, "s") for name in ("a", "b")}
+        frame = bytes.fromhex("020000000001 020000000002 88b5") + bytes(86)
+        before = {name: link.counts for name, link in links.items()}
+        net.host("a").send(frame, count=5)
+        assert len(net.host("a").sniff(timeout=5, count=5)) == 5
+        counts, others = links["a"].counts, links["b"].counts
+        for way in ("a>s", "s>a"):
+            grown = counts[way] - before["a"][way]
+            assert (grown.tx_packets, grown.tx_bytes, grown.lost_packets) == (5, 500, 0)
+        assert others["s>b"] == before["b"]["s>b"]
+        assert links["a"].counted_by == dict.fromkeys(("a>s", "s>a"), "the switch's port")
+        assert net.link("c", "fabric").counted_by["c>fabric"] == "the fabric's program"
+        ways = net.link("s", "fabric").counted_by
+        assert (ways["s>fabric"], ways["fabric>s"]) == (
+            "the switch's port", "the fabric's program",
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("world", WORLDS)
 def test_entries_age_and_the_switch_tells_which(world: Any, tmp_path: Path) -> None:
     source = tmp_path / "ageing.p4"
     ageing = "actions = { send; NoAction; } support_timeout = true;"

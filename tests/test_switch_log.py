@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+from tests.test_interface import REFLECTOR
 
+from weft.base.cache import CHECKOUT
 from weft.switch.commands.switch import _log_file, _set_up_log
 from weft.switch.commands.switch_options import parse_options
 
@@ -63,3 +67,24 @@ def test_what_the_server_and_packets_say_goes_to_console_and_file(
             logger.setLevel(logging.NOTSET)
     for text in (capsys.readouterr().out, (tmp_path / "log.txt").read_text()):
         assert [line.split()[-1] for line in text.splitlines()] == ["p4runtime.server", "packets"]
+
+
+@pytest.mark.system
+@pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root")
+@pytest.mark.parametrize(
+    ("level", "steps", "words"), [("info", False, "[INFO]"), ("debug", True, "[DEBUG]")]
+)
+def test_the_log_has_what_a_program_says_from_level_info_and_packets_ways_from_debug(
+    tmp_path: Path, level: str, steps: bool, words: str
+) -> None:
+    said = 'log_msg("port {} reflects", {s.ingress_port});'
+    (tmp_path / "told.p4").write_text(REFLECTOR.replace("away.apply();", f"away.apply(); {said}"))
+    done = subprocess.run(
+        ["unshare", "-n", sys.executable, "-m", "tests.log_namespace",
+         f"{tmp_path}/told.p4", level, f"{tmp_path}/log"],
+        cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "log_msg: port 1 reflects" in done.stdout
+    assert ("parser state start" in done.stdout) == steps
+    assert words in done.stdout

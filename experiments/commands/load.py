@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.base.errors import WeftError
 from weft.controller.client import LoadableProgram, Session, SwitchError, later_election_id
 from weft.controller.inspection import Inspector
-from weft.switch.compiler import compile_cached
+from weft.switch.compiler import compile_cached, compile_program
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 WATCH_S = 0.3
@@ -33,6 +33,9 @@ def load(
         InputError: the program cannot be read, or is wrong; nothing was loaded then.
         SwitchError: a switch refused it.
     """
+    compiled = compile_program(program, include_dirs=include_dirs, defines=defines)
+    for warning in compiled.warnings:  # which the cache does not keep
+        say(str(warning))
     loaded = LoadableProgram(compile_cached(program, include_dirs=include_dirs, defines=defines))
     emptied = set()
     for name, switch in switches.items():

@@ -29,7 +29,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import Host, Interface, Link, Topology, format_mac, with_cpu_port
+from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac, with_cpu_port
 from weft.topo.own import Network, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
     from weft.experiments.training.results import TorchRun
 
+FABRIC, PORTS = "the fabric's program", "the switch's port"
+"""By what directions of links are counted."""
 WorldName = Literal["emulated", "simulated"]
 Program = str | os.PathLike[str]
 """The path of a P4_16 source."""
@@ -381,14 +383,35 @@ class Net:
             trace.events += self.backend.take_trace(switch)
 
     def counts(self) -> dict[tuple[str, str], LinkCounters]:
-        """Return what every direction of every link has carried and lost, by (from, to), as far as
-        switches that run the fabric's program have counted it."""
-        refuse(
-            self.strange == set(self._names),
-            "counts of links come from the fabric's program, and all switches run another: read "
-            "counters of theirs",
-        )
-        return self.controller.read_counters()
+        """Return what every direction of every link has carried and lost, by (from, to).
+
+        The fabric's program counts since it was loaded. Where another program runs, the switch's
+        port is what counts, whatever the program does, since the network is up; it knows of no
+        losses on purpose and no marks. `counted_by` says which it is.
+        """
+        counted = self.controller.read_counters()
+        by_ports = [each for each in self.topology.directions if self.counted_by(each) == PORTS]
+        if not by_ports:
+            return counted
+        ports = {
+            (switch["name"], port["port"]): port
+            for switch in self.backend.world.switch_statistics()["switches"]
+            for port in switch["ports"]
+        }
+        for each in by_ports:
+            if each.source.node in self._names:
+                sent, way = ports[each.source.node, each.source.number], "tx"
+            else:
+                sent, way = ports[each.destination.node, each.destination.number], "rx"
+            counted[each.ends] = LinkCounters(sent[f"{way}_packets"], sent[f"{way}_bytes"])
+        return counted
+
+    def counted_by(self, direction: Direction) -> str:
+        """Return by what a direction of a link is counted: ``the fabric's program``, or ``the
+        switch's port`` where another program runs."""
+        ends = (direction.source.node, direction.destination.node)
+        (counting, *_) = [name for name in ends if name in self._names]
+        return PORTS if counting in self.strange else FABRIC
 
     def run(self, collective: str, **options: Any) -> Run:
         """Run a collective once, and return how the network carried it.
@@ -668,8 +691,15 @@ class LinkHandle:
             self._net.backend.set_rate(source, target, rate_bps)
 
     @property
+    def counted_by(self) -> dict[str, str]:
+        """By what each direction is counted, by its name (`Net.counted_by`)."""
+        both = [self._net.topology.direction(*ends) for ends in (self.ends, self.ends[::-1])]
+        return {each.name: self._net.counted_by(each) for each in both}
+
+    @property
     def counts(self) -> dict[str, LinkCounters]:
-        """What each direction has carried and lost, by its name: ``leaf0>spine1``."""
+        """What each direction has carried and lost, by its name: ``leaf0>spine1``; `counted_by`
+        says by what that is counted."""
         found = self._net.counts()
         return {">".join(ends): found[ends] for ends in (self.ends, self.ends[::-1])}
 

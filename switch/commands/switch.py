@@ -89,10 +89,25 @@ class TraceLines:
             while not control.program_loaded:
                 if self._ended.wait(STEP_S):
                     return
+            if not _packet_log.isEnabledFor(_LEVELS["debug"]):
+                self._await_messages()
+                if self._ended.is_set():
+                    return
             self._process.traces.start(self._name)
-            _packet_log.info("packets are logged from here on")
+            if _packet_log.isEnabledFor(_LEVELS["debug"]):
+                _packet_log.info("packets are logged from here on")
         while not self._ended.wait(STEP_S):
             self.write()
+
+    def _await_messages(self) -> None:
+        """Wait until a program runs that calls log_msg, or for the end: of others nothing would be
+        logged at this level, and a trace slows a switch."""
+        without: list[Any] = []
+        while not self._ended.wait(STEP_S):
+            now = self._process.controls[0].pipelines
+            if any(each not in without and _calls_log_msg(each.program.document) for each in now):
+                return
+            without = now
 
     def write(self) -> None:
         """Write what has happened since the last time."""
@@ -101,8 +116,11 @@ class TraceLines:
         missed = taken["passed"] - self._passed
         self._passed = taken["passed"]
         if self._logged:
+            step = LOG_LEVEL if _packet_log.isEnabledFor(LOG_LEVEL) else _LEVELS["debug"]
             for event in events:
-                _packet_log.log(LOG_LEVEL, log_line(event))
+                level = _LEVELS["info"] if event["event"] == "message" else step
+                if _packet_log.isEnabledFor(level):
+                    _packet_log.log(level, log_line(event))
             if missed:
                 _packet_log.warning("%d packets came too fast to be traced", missed)
         if self._file is not None:
@@ -294,9 +312,17 @@ def _tell_send_errors(process: SwitchProcess) -> None:
 
 
 def _logs_packets(options: SwitchOptions) -> bool:
-    """Return whether there is a log whose level, as with BMv2, includes every packet's way."""
+    """Return whether there is a log whose level, as with BMv2, includes what log_msg says; up to
+    debug it has every packet's way."""
     logs = options.log_console or options.log_file is not None
-    return logs and _LEVELS[options.log_level] <= _LEVELS["debug"]
+    return logs and _LEVELS[options.log_level] <= _LEVELS["info"]
+
+
+def _calls_log_msg(part: Any) -> bool:
+    """Return whether BMv2's JSON, or a part of it, calls log_msg."""
+    if isinstance(part, dict):
+        return part.get("op") == "log_msg" or any(map(_calls_log_msg, part.values()))
+    return isinstance(part, list) and any(map(_calls_log_msg, part))
 
 
 def _warn(line: str) -> None:
