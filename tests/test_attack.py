@@ -16,7 +16,10 @@ from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from tests.attack.kinds import (
     clients,
+    environments,
     faults,
+    floods,
+    forks,
     inputs,
     kills,
     packets,
@@ -25,6 +28,7 @@ from tests.attack.kinds import (
     signals,
     sockets,
     stalls,
+    starts,
 )
 from tests.attack.mutations import mutate_bytes, mutate_text
 from tests.attack.processes import marked
@@ -35,7 +39,8 @@ from tests.attack.worker import Elsewhere, make_trial
 from weft.base.cache import CHECKOUT
 
 ALL: list[Kind] = [
-    clients, faults, inputs, kills, packets, places, replays, signals, sockets, stalls,
+    clients, environments, faults, floods, forks, inputs, kills, packets, places, replays, signals,
+    sockets, stalls, starts,
 ]  # fmt: skip
 """As mypy sees them: each is a kind."""
 DEADLINE_S = 120.0

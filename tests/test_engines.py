@@ -461,3 +461,30 @@ def test_workers_start_again_where_the_server_that_forks_them_was_killed() -> No
         assert dict(gathered(processes, lambda: 2, jobs)) == {number: number for number in range(6)}
     finally:
         processes.shutdown()
+
+
+def test_a_fork_server_that_is_killed_while_workers_start_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(_context: Any) -> None:
+        os.kill(forkserver._forkserver._forkserver_pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        raise EOFError  # as whoever asks it for a process gets
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local, "_wait_for_server", killed)
+        words = r"workers are forked from \(pid \d+\) was killed by signal 9 \(SIGKILL\)"
+        with pytest.raises(RunError, match=words):
+            Processes(1)
+    processes = Processes(1)  # by another server
+    assert processes.submit(echo, 7).result() == 7
+    processes.shutdown()
+
+
+def test_an_error_while_the_fork_server_lives_is_passed_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_context: Any) -> None:
+        raise EOFError
+
+    monkeypatch.setattr(local, "_wait_for_server", fails)
+    monkeypatch.setattr(local, "DEATH_S", 0.1)
+    with pytest.raises(EOFError):
+        Processes(1)

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -465,6 +466,31 @@ def test_a_network_that_is_not_up_says_so() -> None:
     for use in (lambda: net.switch("leaf0"), lambda: net.host("h0").sniff(), net.allgather):
         with pytest.raises(InputError, match="is not up"):
             use()
+
+
+def test_threads_that_use_a_network_at_once_are_told_and_may_take_turns() -> None:
+    with weft.up(weft.single(2), world="simulated") as net:
+        told: list[BaseException] = []
+
+        def use() -> None:
+            for act in (lambda: net.advance(0.1), net.allgather, lambda: net["h0"].sniff(0.1)):
+                try:
+                    act()
+                except InputError as error:
+                    told.append(error)
+
+        def in_a_thread() -> None:
+            thread = threading.Thread(target=use)
+            thread.start()
+            thread.join()
+
+        with net.alone("a collective"):
+            in_a_thread()
+            net.advance(0.1)  # the thread that is at it may
+        assert len(told) == 3
+        assert all("another thread uses this network just now" in str(each) for each in told)
+        in_a_thread()
+        assert len(told) == 3
 
 
 # In the emulated world alone.

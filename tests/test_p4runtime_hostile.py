@@ -9,6 +9,8 @@ import os
 import socket
 import threading
 import weakref
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import grpc
@@ -40,7 +42,13 @@ from weft.switch.p4runtime.arbitration import Arbitration
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.p4info import DataPlane
 from weft.switch.p4runtime.refusals import MOST_NAMED, Refusal, as_refusal
-from weft.switch.p4runtime.server import P4RuntimeServer, unless_stalled
+from weft.switch.p4runtime.server import (
+    MAX_CALLS,
+    MOST_WAITING,
+    P4RuntimeServer,
+    Waiting,
+    unless_stalled,
+)
 from weft.switch.p4runtime.streams import MAX_WAITING, MAX_WAITING_BYTES, ClientOutbox, Streams
 
 pytest_plugins = ["tests.p4runtime_fixtures"]
@@ -317,6 +325,55 @@ def test_calls_that_never_send_a_request_and_unread_answers_do_not_keep_others_o
         channel.close()
     client.write((INSERT, "packet_replication_engine_entry { multicast_group_entry { "
                   "multicast_group_id: 3000 } }"))  # fmt: skip
+
+
+def test_more_calls_without_requests_than_there_are_threads_keep_nobody_out(
+    server: P4RuntimeServer, client: BareClient, connect: Connect
+) -> None:
+    ended = threading.Event()
+
+    def never() -> Any:
+        ended.wait()
+        yield b""
+
+    channels, calls = [], []
+    for number in range(8):
+        channel = grpc.insecure_channel(
+            server.address, options=[("grpc.use_local_subchannel_pool", 1)]
+        )
+        channels.append(channel)
+        method = ("Write", "Capabilities", "GetForwardingPipelineConfig", "Read")[number % 4]
+        calls += [
+            channel.stream_unary(f"/p4.v1.P4Runtime/{method}").future(never())
+            for _ in range(MAX_CALLS // 4)
+        ]
+        assert client.get_config("COOKIE_ONLY").HasField("config")
+    connect(election_id=9).arbitrate()  # which is a stream
+    waiting = [call for call in calls if not call.done()]
+    assert len(waiting) <= MOST_WAITING
+    ended.set()
+    for channel in channels:
+        channel.close()
+    assert client.get_config("COOKIE_ONLY").HasField("config")
+
+
+def test_a_call_that_ends_without_a_request_is_told_so(server: P4RuntimeServer) -> None:
+    with grpc.insecure_channel(server.address) as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.stream_unary("/p4.v1.P4Runtime/Capabilities")(iter(()))
+        assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+        assert caught.value.details() == "no request came"
+
+
+def test_of_calls_that_wait_the_one_that_has_waited_longest_makes_room() -> None:
+    waiting = Waiting(most=2)
+    cancelled: list[int] = []
+    with ExitStack() as stack:
+        for number in range(4):
+            stack.enter_context(waiting.wait(partial(cancelled.append, number)))
+        assert cancelled == [0, 1]
+    with waiting.wait(partial(cancelled.append, 4)), waiting.wait(partial(cancelled.append, 5)):
+        assert cancelled == [0, 1]
 
 
 def test_what_is_quoted_in_an_error_is_cut(client: BareClient, connect: Connect) -> None:

@@ -168,6 +168,38 @@ def test_a_damaged_file_is_a_point_that_is_missing(
     assert [run.to_dict() for run in resumed.runs] == [run.to_dict() for run in whole.runs]
 
 
+@pytest.mark.parametrize("was", ["completion_ns", "digest", "verified"])
+def test_an_edited_file_is_a_point_that_is_missing_and_that_is_said(
+    tmp_path: Path, started: list[int], was: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = go(tmp_path).results
+    chosen = point_files(tmp_path)[1]
+    document = json.loads(chosen.read_text())
+    run = document["result"]["runs"][0]
+    run[was] = {"completion_ns": 1, "digest": "0" * 64, "verified": False}[was]
+    chosen.write_text(json.dumps(document))
+    started.clear()
+    said: list[str] = []
+    progress = Progress.silent()
+    monkeypatch.setattr(progress, "say", said.append)
+    out = tmp_path / "out"
+    resumed = run_to_folder(sweep(tmp_path), progress=progress, out=out, resume=True).results
+    assert len(started) == 1
+    assert [
+        line for line in said if "its file is damaged or was changed, so it is run again" in line
+    ]
+    assert [run.to_dict() for run in resumed.runs] == [run.to_dict() for run in whole.runs]
+
+
+def test_a_file_that_is_as_it_was_written_stays(tmp_path: Path, started: list[int]) -> None:
+    go(tmp_path)
+    started.clear()
+    before = [each.read_bytes() for each in point_files(tmp_path)]
+    go(tmp_path, resume=True)
+    assert not started
+    assert [each.read_bytes() for each in point_files(tmp_path)] == before
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -6,6 +6,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import (
     BrokenExecutor,
@@ -20,7 +21,8 @@ from multiprocessing.context import ForkServerContext
 from types import ModuleType
 from typing import Any, TypeVar
 
-from weft.base.errors import MachineError, refuse
+from weft.base.children import how_it_ended
+from weft.base.errors import MachineError, RunError, refuse
 from weft.base.files import check_working_folder
 from weft.base.signals import signals_held
 from weft.experiments.engines.engine import Engine, Need, Workers
@@ -28,6 +30,8 @@ from weft.experiments.runs.capacity import available_bytes
 
 T = TypeVar("T")
 
+DEATH_S = 1.0
+"""How long a server whose connections have ended may take to end itself."""
 WORKER_BYTES = 400 << 20
 """The memory that a worker takes besides what its point does: code, and what is compiled."""
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
@@ -70,7 +74,7 @@ class Processes(Executor):
             try:
                 pool = pool or self._started()
                 future = pool.submit(function, *args, **kwargs)
-            except (OSError, EOFError, RuntimeError) as error:
+            except (OSError, EOFError, RuntimeError, RunError) as error:
                 raise BrokenExecutor(f"no process can be started: {error!r}") from None
             return future.result()
         except BrokenExecutor:
@@ -216,13 +220,41 @@ def restored() -> Iterator[None]:
 def serving(*modules: str) -> Iterator[None]:
     """Within the block, processes can be forked from `multiprocessing`'s server that has loaded
     what a worker needs (`weft.experiments.engines.warm`), so that they need not, and share it; and
-    these modules, if it has not been started before. They are `apart`."""
+    these modules, if it has not been started before. They are `apart`.
+
+    Raises RunError if something in the block failed because the server has ended."""
     with restored(), apart():
         os.environ.update(ONE_THREAD)
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["weft.experiments.engines.warm", *modules])
         forkserver.ensure_running()
-        yield
+        pid = forkserver._forkserver._forkserver_pid  # type: ignore[attr-defined]
+        try:
+            yield
+        except Exception as error:
+            how = _how_the_server_ended(pid)
+            if not how:
+                raise
+            raise RunError(
+                f"the server that workers are forked from (pid {pid}) {how} while they were "
+                "started; run the same command again, with --resume if the sweep had begun before"
+            ) from error
+
+
+def _how_the_server_ended(pid: int) -> str:
+    """Return in words how the server ended, which `multiprocessing` still has to wait for; nothing
+    if it has not."""
+    end = time.monotonic() + DEATH_S
+    while time.monotonic() < end:
+        try:
+            told = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        except ChildProcessError:
+            return "ended"
+        if told is not None:
+            was_killed = told.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+            return how_it_ended(-told.si_status if was_killed else told.si_status)
+        time.sleep(0.01)
+    return ""
 
 
 @contextmanager

@@ -1,8 +1,9 @@
 """Networks that are up: ``with weft.up(weft.leaf_spine(2, 2, 2)) as net: ...``"""
 
 import os
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -203,6 +204,7 @@ class Net:
                 )
             self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
         self._controller: Controller | None = None
+        self._in_use = threading.RLock()
         self._switches: dict[str, SwitchHandle] = {}
 
     @staticmethod
@@ -255,6 +257,25 @@ class Net:
             self._switches = {}
             self.backend.take_down()
 
+    @contextmanager
+    def alone(self, doing: str) -> Iterator[None]:
+        """Do within the block what one thread at a time can do with a network. Raises InputError if
+        another thread does so just now."""
+        if not self._in_use.acquire(blocking=False):
+            raise InputError(
+                f"{doing}: another thread uses this network just now: let threads take turns "
+                "(threading.Lock), or have a network each; commands on hosts run side by side"
+            )
+        try:
+            yield
+        finally:
+            self._in_use.release()
+
+    def in_turn(self, doing: str) -> AbstractContextManager[None]:
+        """Do the same in the simulated world, whose time stands still meanwhile; hosts and links of
+        the emulated one are the kernel's, which takes what comes."""
+        return self.alone(doing) if self.world == "simulated" else nullcontext()
+
     @property
     def controller(self) -> Controller:
         """The controller, which owns the switches."""
@@ -292,7 +313,8 @@ class Net:
 
     def advance(self, seconds: float) -> None:
         """Let virtual time pass; InputError in the emulated world, where it goes by itself."""
-        self.backend.advance(given.seconds("advance:", seconds, MOST_TIMEOUT_S))
+        with self.alone("advance"):
+            self.backend.advance(given.seconds("advance:", seconds, MOST_TIMEOUT_S))
 
     def __getitem__(self, name: str) -> Any:
         """Return the `HostHandle` or `SwitchHandle` of a name."""
@@ -345,7 +367,8 @@ class Net:
         """Let a link fail or come back, and lead all routes, trees and pinned paths around those
         that have failed, as far as there are others. What the script has written stays."""
         link = self.topology.direction(node, neighbour).link.name
-        self.backend.set_link(node, neighbour, up)
+        with self.in_turn("set_link"):
+            self.backend.set_link(node, neighbour, up)
         (self._down.discard if up else self._down.add)(link)
         if {node, neighbour} <= set(self._names):
             self.backend.take_over(self.controller)
@@ -440,12 +463,13 @@ class Net:
         if scenario.predict and self.world == "emulated" and not self._down:
             predicted = simulate(scenario, self._program, algorithm, repetition, _unseen)
             predicted_ns = predicted.completion_ns
-        testbed = self.backend.testbed(scenario, self.controller)
-        testbed.failed = self.down
-        run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
-        run = compared(run, scenario)
-        self._plan()  # as it was before: a collective may have pinned paths, or sprayed
-        return run
+        with self.alone(collective):
+            testbed = self.backend.testbed(scenario, self.controller)
+            testbed.failed = self.down
+            run = operate(testbed, algorithm, repetition, _unseen, predicted_ns)
+            run = compared(run, scenario)
+            self._plan()  # as it was before: a collective may have pinned paths, or sprayed
+            return run
 
     def allgather(self, **options: Any) -> Run:
         """Run an Allgather; see `run`."""
@@ -519,10 +543,11 @@ class Net:
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),
         )
-        return torch_run(
-            self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
-            output=output, errors=errors, folder=None if folder is None else Path(folder),
-        )  # fmt: skip
+        with self.alone("torch_run"):
+            return torch_run(
+                self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
+                output=output, errors=errors, folder=None if folder is None else Path(folder),
+            )  # fmt: skip
 
 
 @dataclass
@@ -628,7 +653,8 @@ class InterfaceHandle:
         self._net.controller  # noqa: B018 - raises unless the network is up
         frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
         for _ in range(given.whole("send: count", count, "1")):
-            self._net.backend.send(self._station, frame)
+            with self._net.in_turn("send"):
+                self._net.backend.send(self._station, frame)
 
     def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
         """Return what comes, as packets of scapy's with their times.
@@ -641,7 +667,8 @@ class InterfaceHandle:
         self._net.controller  # noqa: B018 - raises unless the network is up
         timeout_s = given.seconds("sniff:", timeout, MOST_TIMEOUT_S)
         count = given.whole("sniff: count", count, "1")
-        found = self._net.backend.sniff(self._station, timeout_s, count)
+        with self._net.in_turn("sniff"):
+            found = self._net.backend.sniff(self._station, timeout_s, count)
         return [packet_of(frame, time_s) for time_s, frame in found]
 
     def __repr__(self) -> str:

@@ -42,7 +42,9 @@ class Arrivals:
                 of_points[point] = found[key]
         for point, key in self._keys.items():
             if key in damaged:
-                progress.say(f"{point.heading}its file is damaged, so it is run again")
+                progress.say(
+                    f"{point.heading}its file is damaged or was changed, so it is run again"
+                )
         progress.say(f"{len(self._found)} of {len(self._points)} points are there already")
 
     def missing(self) -> tuple[Point, ...]:

@@ -5,6 +5,7 @@
 ``weft run --resume`` runs only what is missing or has failed.
 """
 
+import hashlib
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -34,6 +35,18 @@ class PointResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def verified(self) -> bool:
         """Return whether everything of the point was run and verified."""
         return bool(self.runs) and all(run.verified for run in self.runs)
+
+
+class PointFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Hold the result of a point as it is written, with a digest by which a change is noticed.
+
+    The digest is no secret: it tells what was damaged, or edited by hand, from what a run has
+    measured, and keeps nobody from forging a file.
+    """
+
+    digest: str
+    """Of the point's key and of the result as it is in the file, byte for byte."""
+    result: msgspec.Raw
 
 
 class Sweep(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -125,7 +138,9 @@ class PointFiles:
         try:
             if not self.begun:
                 self._begin()
-            files.write_whole(self._folder / _file(key), msgspec.json.encode(result) + b"\n")
+            content = msgspec.json.encode(result)
+            kept = PointFile(_digest(key, content), msgspec.Raw(content))
+            files.write_whole(self._folder / _file(key), msgspec.json.encode(kept) + b"\n")
         except OSError as error:
             self.unwritten = error.strerror or str(error)
 
@@ -158,7 +173,17 @@ class PointFiles:
 
     def _read(self, key: str) -> PointResult:
         file = self._folder / _file(key)
-        return documents.load(PointResult, file, MOST_BYTES, f"point {str(file)!r}")
+        problem = f"point {str(file)!r} cannot be read"
+        with files.told_as_input(problem):
+            text = files.read_text(file, MOST_BYTES)
+        try:
+            kept = msgspec.json.decode(text, type=PointFile)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InputError(f"{problem}: {error}") from None
+        content = bytes(kept.result)
+        if kept.digest != _digest(key, content):
+            raise InputError(f"{problem}: it is not as it was written")
+        return documents.decoded(PointResult, content, problem)
 
     def _misfit(self, strange: Sequence[str], there: int) -> str:
         """Say that points of the folder are not of this sweep, and in what they differ."""
@@ -191,6 +216,10 @@ class PointFiles:
 
 def _file(key: str) -> str:
     return f"{key}.json"
+
+
+def _digest(key: str, content: bytes) -> str:
+    return hashlib.sha256(key.encode() + b"\n" + content).hexdigest()
 
 
 def _check(result: PointResult, scenario: Scenario) -> None:

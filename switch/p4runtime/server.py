@@ -48,6 +48,7 @@ from weft.switch.p4runtime.refusals import (
     as_refusal,
     failed_precondition,
     fitting,
+    invalid,
 )
 from weft.switch.p4runtime.streams import Streams
 
@@ -57,6 +58,9 @@ SERVICE = "p4.v1.P4Runtime"
 MAX_CALLS = 128
 """The most calls at the same time, streams among them. Each call that has begun holds a thread,
 even if its client sends no request or reads no answer."""
+MOST_WAITING = 64
+"""The most of these calls that wait for their clients: with one more, that which has waited longest
+is cancelled, so that others find a thread whatever clients do."""
 KEEPALIVE_MS = 30_000
 """How often a silent client is asked whether it is there; one that vanished would stay primary."""
 LEAST_PING_MS = 5_000
@@ -192,25 +196,60 @@ def serve(
     return P4RuntimeServer(server, pool, address, service)
 
 
+class Waiting:
+    """This has the calls of a server that wait for their clients: for a request, or until a message
+    of the answer is taken."""
+
+    def __init__(self, most: int = MOST_WAITING) -> None:
+        self._most = most
+        self._lock = threading.Lock()
+        self._cancels: dict[object, Callable[[], object]] = {}
+        """How to cancel each, those that have waited longest first."""
+
+    @contextlib.contextmanager
+    def wait(self, cancel: Callable[[], object]) -> Iterator[None]:
+        """Count a call as waiting within the block, and cancel another one if that is too many."""
+        key = object()
+        oldest = None
+        with self._lock:
+            self._cancels[key] = cancel
+            if len(self._cancels) > self._most:
+                oldest = self._cancels.pop(next(iter(self._cancels)))
+        if oldest is not None:
+            oldest()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._cancels.pop(key, None)
+
+
 class Service:
     """The service carries out remote procedure calls on a ``Device``."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
         self.streams = Streams(device, Arbitration(device.device_id))
+        self._waiting = Waiting()
 
     def handlers(self) -> Any:
-        """Return the service in the form in which gRPC takes it."""
+        """Return the service in the form in which gRPC takes it.
+
+        A call of one request is taken as a stream of requests: so it is known here while its
+        request has not come. On the wire both are the same.
+        """
 
         def unary(behaviour: Callable[[Any, RpcCall], Any], parse: MessageParser) -> Any:
-            return grpc.unary_unary_rpc_method_handler(guarded(behaviour), parse, _serialise)
+            return grpc.stream_unary_rpc_method_handler(
+                self._of_one(guarded(behaviour)), parse, _serialise
+            )
 
         return grpc.method_handlers_generic_handler(
             SERVICE,
             {
                 "Write": unary(self.write, batch_parser(p4runtime_pb2.WriteRequest, "updates")),
-                "Read": grpc.unary_stream_rpc_method_handler(
-                    guarded_stream(self.read),
+                "Read": grpc.stream_stream_rpc_method_handler(
+                    self._of_one(guarded_stream(self.read)),
                     batch_parser(p4runtime_pb2.ReadRequest, "entities"),
                     bytes,
                 ),
@@ -226,6 +265,16 @@ class Service:
                 "Capabilities": unary(self.capabilities, parser(p4runtime_pb2.CapabilitiesRequest)),
             },
         )
+
+    def _of_one(self, answer: Callable[[Any, Any], Any]) -> Callable[[Iterator[Any], Any], Any]:
+        """Return what answers a stream of requests as ``answer`` does the first one of it."""
+
+        def answer_first(requests: Iterator[Any], context: RpcCall) -> Any:
+            with self._waiting.wait(context.cancel):
+                request = next(requests, _NO_REQUEST)
+            return answer(request, context)
+
+        return answer_first
 
     def write(self, batch: RequestBatch, context: RpcCall) -> Any:
         """Answer the RPC ``Write``: apply the updates of a batch (specification, section "Write
@@ -264,7 +313,7 @@ class Service:
             responses, outcomes = requests.read(
                 self.device, batch.elements, RoleScope(request.role)
             )
-        yield from unless_stalled(responses, context.cancel)
+        yield from unless_stalled(responses, context.cancel, waiting=self._waiting)
         if outcomes.failed:
             _abort_batch(context, "queries", outcomes)
 
@@ -295,10 +344,14 @@ class Service:
 
 
 _serialise = methodcaller("SerializeToString")
+_NO_REQUEST = Malformed(invalid("no request came"))
 
 
 def unless_stalled(
-    messages: Sequence[bytes], cancel: Callable[[], object], stall_s: float = STALL_S
+    messages: Sequence[bytes],
+    cancel: Callable[[], object],
+    stall_s: float = STALL_S,
+    waiting: Waiting | None = None,
 ) -> Iterator[bytes]:
     """Yield the messages of an answer, and call ``cancel`` if one of them is not taken in time.
 
@@ -313,7 +366,8 @@ def unless_stalled(
         watch.daemon = True
         watch.start()
         try:
-            yield message
+            with contextlib.nullcontext() if waiting is None else waiting.wait(cancel):
+                yield message
         finally:
             watch.cancel()
 
