@@ -18,6 +18,7 @@ from tests import fabric
 from tests.controller_planners_support import Tables, tables_of
 from tests.fabric import program_names
 from tests.graph_networks import ring_of_switches
+from tests.system_support import WORLDS
 
 import weft
 from weft.base.errors import InputError
@@ -29,9 +30,11 @@ from weft.experiments.scenario.longest_path import LongestPath
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.drawing import draw_svg
 from weft.topo.interfaces import host_side
-from weft.topo.network import Topology
+from weft.topo.network import Topology, format_ipv4
 from weft.topo.own import PROMPT_WORDS, NetworkDocument, topology_from, topology_of, with_programs
 from weft.topo.reach import Reach
+
+SOURCE = Path(__file__).parent / "programs" / "handles.p4"
 
 
 @st.composite
@@ -254,7 +257,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GOOD, "switches": []}, "switches are missing"),
     ({**GOOD, "hosts": ["a", "b", "a"]}, "'a' is there 2 times"),
     ({**GOOD, "hosts": ["a", "b", "w"]}, "'w' is there 2 times"),
-    ({**GOOD, "hosts": ["a", "b", "a-b"]}, "hosts: 'a-b' is no name"),
+    ({**GOOD, "hosts": ["a", "b", "a-"]}, "hosts: 'a-' is no name"),
+    ({**GOOD, "hosts": ["a", "b", "-b"]}, "hosts: '-b' is no name"),
+    ({**GOOD, "hosts": ["a", "b", "a-w"], "switches": ["w", "y", "w-y"],
+      "links": [*GOOD["links"], {"ends": ["a-w", "y"]}, {"ends": ["a", "w-y"]}]},
+     "links[4] (a-w-y): links[3] (a-w-y) is called a-w-y, too: give one of the nodes"),
     ({**GOOD, "switches": ["w", "y", "switches"]}, "switches: 'switches' is taken"),
     ({**GOOD, "hosts": ["a", "sh"]}, "hosts: 'sh' is taken: the prompt of weft up"),
     ({**GOOD, "switches": ["w", "EOF"]}, "switches: 'EOF' is taken: the prompt of weft up"),
@@ -279,7 +286,11 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_host(ip="224.0.0.5/24"), "is no address of a host"),
     (of_host(ip="127.0.0.1/8"), "is no address of a host"),
     (of_host(ip="10.0.0.0/24"), "is the address of a whole subnet"),
-    (of_host(ip="10.0.0.1/31"), "a prefix length is 8 to 30"),
+    (of_host(ip="10.0.0.1/32"), "a prefix length is 8 to 31"),
+    ({**GOOD, "links": [{"ends": ["a", "w"], "ip": "10.9.0.0/31"},
+                        {"ends": ["b", "w"], "ip": "10.9.0.1/31"}]},
+     "its subnet 10.9.0.0/31 has no free address for a gateway"),
+    (links({"ends": ["a", "y"], "ports": {"y": 0}}), "the fabric's program has no port 0"),
     (of_host(ip="10.254.3.1/24"), "is for packets that switches send"),
     (of_host(mac="02:00:00:00:00"), "is no MAC address"),
     (of_host(mac="01:00:00:00:00:01"), "a host's is no group address"),
@@ -642,3 +653,33 @@ def test_for_names_that_are_right_nobody_looks_for_near_ones(
     for host in range(20):
         network.link(network.host(f"host{host}"), "left" if host % 2 else "right")
     assert len(network.topology().hosts) == 20
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_subnets_of_two_port_0_and_hyphens_are_as_other_networks(world: Any) -> None:
+    lab = weft.Network("lab")
+    lab.switch("s-1", SOURCE)
+    lab.switch("s-2")
+    lab.link(lab.host("h-a"), "s-1", ip="10.7.0.0/31", gateway="10.7.0.1", ports={"s-1": 0})
+    lab.link(lab.host("h-b"), "s-1", ip="10.7.0.3/31", gateway="10.7.0.2")
+    lab.link(lab.host("h-c"), "s-2", ip="10.7.0.4/31")
+    lab.link(lab.host("h-d"), "s-2", ip="10.7.0.7/31")
+    topology = lab.topology()
+    assert [format_ipv4(each.gateway or 0) for each in topology.hosts] == [
+        "10.7.0.1", "10.7.0.2", "10.7.0.5", "10.7.0.6",
+    ]  # fmt: skip
+    assert topology.link("s-1-h-a") == topology.link("h-a-s-1") == topology.links[0]
+    with weft.up(lab, world=world) as net:
+        switch, a, b = net.switch("s-1"), net.host("h-a"), net.host("h-b")
+        switch.table("steps").insert({"dst": 0x31}, "send", port=0)
+        switch.table("steps").insert({"dst": 0x32}, "send", port=1)
+        for source, target, dst in ((a, b, 0x32), (b, a, 0x31)):
+            target.sniff(timeout=0)
+            frame = dst.to_bytes(6, "big") + bytes(6) + bytes.fromhex("88b5") + bytes(46)
+            source.send(frame)
+            heard = [bytes(one)[:6] for one in target.sniff(timeout=5, count=1)]
+            assert heard == [frame[:6]]
+        if world == "emulated":
+            net.host("h-c").run("ping -c 1 -W 5", net.host("h-d").ip, check=True)
+        else:
+            assert net.allgather(size="4KiB", algorithm="ring", hosts=["h-c", "h-d"]).verified

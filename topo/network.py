@@ -282,6 +282,10 @@ class Topology:
         return {link.name: link for link in self.links}
 
     @cached_property
+    def _links_turned(self) -> dict[str, Link]:
+        return {f"{link.b.node}-{link.a.node}": link for link in self.links}
+
+    @cached_property
     def _directions_by_ends(self) -> dict[tuple[str, str], Direction]:
         return {direction.ends: direction for direction in self.directions}
 
@@ -406,8 +410,7 @@ class Topology:
     def link(self, name: str) -> Link:
         """Return the link of that name (``leaf0-spine1``, ends in either order); raise InputError
         if there is none."""
-        turned = "-".join(reversed(name.split("-")))
-        found = self._links_by_name.get(name) or self._links_by_name.get(turned)
+        found = self._links_by_name.get(name) or self._links_turned.get(name)
         if found is None:
             raise InputError(_unknown("link", name, self._links_by_name))
         return found

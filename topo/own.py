@@ -54,6 +54,8 @@ from weft.topo.network import (
     with_cpu_port,
 )
 
+PAIR_BITS = 31
+"""The prefix length of a subnet of two addresses, each of which a host may have (RFC 3021)."""
 MOST_BYTES = 16 << 20
 """The largest network file that is read."""
 PROMPT_WORDS = (
@@ -69,7 +71,7 @@ RESERVED_NAMES = ("switches", *PROMPT_WORDS)
 SWITCH_ADDRESSES = IPv4Interface("10.254.0.0/16").network
 """The addresses of switches that send packets of their own (`weft.controller`)."""
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.]{0,31}")
+_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
 _MAC = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
 Figure = str | int
 """A number with its unit, as text, or a number of bit/s, ns or bytes."""
@@ -377,7 +379,7 @@ class _Build:
                 if not _NAME.fullmatch(name):
                     raise InputError(
                         f"{kind}: {shown(name)} is no name: write a letter, and then letters, "
-                        "digits, dots and underscores, 32 at most"
+                        "digits, underscores, and dots and hyphens inside, 32 at most"
                     )
                 if name in RESERVED_NAMES:
                     raise InputError(
@@ -446,6 +448,16 @@ class _Build:
                     "have one link; raise its rate, or put a switch between"
                 )
             known[pair] = each.place
+        named: dict[str, str] = {}
+        for each in joints:
+            one, other = each.ends
+            for name in (f"{one}-{other}", f"{other}-{one}"):
+                taken = named.setdefault(name, each.place)
+                refuse(
+                    taken != each.place,
+                    f"{each.place}: {taken} is called {name}, too: give one of the nodes another "
+                    "name",
+                )
         linked = {name for pair in known for name in pair}
         for name in self._hosts:
             refuse(name not in linked, f"host {name!r} has no link: link it to a switch")
@@ -458,9 +470,16 @@ class _Build:
                     name not in each.ends or name not in self._switches,
                     f"{each.place}.ports: {name!r} is no switch of this link",
                 )
+                own = bool(self._document.programs.get(name))
                 refuse(
-                    not 1 <= port <= MAX_PORTS,
-                    f"{each.place}.ports.{name} {port}: a port is 1 to {MAX_PORTS}",
+                    port == 0 and not own,
+                    f"{each.place}.ports.{name} 0: the fabric's program has no port 0, which "
+                    "switches with a program of their own may have",
+                )
+                refuse(
+                    not 0 <= port <= MAX_PORTS,
+                    f"{each.place}.ports.{name} {port}: a port is 1 to {MAX_PORTS}, or 0 of a "
+                    "switch with a program of its own",
                 )
                 taken = self._ports[name].setdefault(port, each.place)
                 refuse(
@@ -589,9 +608,9 @@ class _Build:
             return int(gateway)
         if program:
             return None
-        network = own.network
-        last = int(network.broadcast_address) - (network.prefixlen < 31)
-        for address in range(last, int(network.network_address), -1):
+        network, pair = own.network, own.network.prefixlen == PAIR_BITS
+        last = int(network.broadcast_address) - (not pair)
+        for address in range(last, int(network.network_address) - pair, -1):
             if address not in given:
                 return address
         raise InputError(f"{joint.place}: its subnet {network} has no free address for a gateway")
@@ -606,8 +625,8 @@ def _interface_address(joint: _Joint) -> IPv4Interface:
         raise InputError(f"{place} is no IPv4 address and prefix length: {error}") from None
     refuse("/" not in text, f"{place} has no prefix length: write it like 10.0.1.7/24")
     refuse(
-        not 8 <= found.network.prefixlen <= 30,
-        f"{place}: a prefix length is 8 to 30, so that there is room for a gateway",
+        not 8 <= found.network.prefixlen <= PAIR_BITS,
+        f"{place}: a prefix length is 8 to {PAIR_BITS}, so that there is room for a gateway",
     )
     refuse(
         found.ip.is_multicast
@@ -618,7 +637,8 @@ def _interface_address(joint: _Joint) -> IPv4Interface:
         f"{place} is no address of a host",
     )
     refuse(
-        found.ip in (found.network.network_address, found.network.broadcast_address),
+        found.network.prefixlen < PAIR_BITS
+        and found.ip in (found.network.network_address, found.network.broadcast_address),
         f"{place} is the address of a whole subnet, {found.network}, or its broadcast address",
     )
     refuse(

@@ -290,8 +290,9 @@ class CommandLine(CLI):
     only that command."""
 
     prompt = "weft> "
-    identchars = f"{CLI.identchars}."
-    """What a word at the beginning of a line is made of: names of nodes may have dots."""
+    identchars = f"{CLI.identchars}.-"
+    """What a word at the beginning of a line is made of: names of nodes may have dots and
+    hyphens."""
     _line = ""
     helpStr = (
         "A node's name and a command run it there; in what follows, names of hosts stand for\n"
