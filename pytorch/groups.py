@@ -13,7 +13,7 @@ import numpy as np
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import Array
-from weft.agents.collectives.mailbox import Bytes, GivenUp, Mailbox, NotPassed
+from weft.agents.collectives.mailbox import Bytes, GivenUp, Mailbox, NotPassed, PeerLost
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.symmetric import SymmetricMemory
 from weft.agents.datagrams import ipv4
@@ -25,13 +25,20 @@ from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError, RunError, WeftError
 from weft.pytorch.messages import (
+    AskBegun,
+    Begun,
     DropGroup,
+    GroupLost,
     GroupMade,
+    Late,
     RankEnded,
     RankFinished,
     RunnerLink,
     Settings,
+    Silent,
+    WhoIsLate,
 )
+from weft.pytorch.switch_watch import SILENT_NS, SwitchWatch
 
 CALL_BYTES = 192
 CALL_TAG = -(1 << 31)
@@ -42,6 +49,10 @@ BROKEN = "broke the protocol"
 """What the agent says of a peer whose messages do not belong to what is under way."""
 DOUBT_S = 1.0
 """How long a rank that such a peer was found by waits for what the others call."""
+TIMED_OUT = "no end after"
+"""What the agent says of a collective for which the time is over."""
+ANSWER_S = 2.0
+"""How long it may take to find out who is late."""
 NO_LIMIT = 1 << 62
 SENT_S = 5.0
 """How long a rank that has come to its end waits until what it has sent has come."""
@@ -61,6 +72,14 @@ class _Asked:
     buffer: Array
     output: Array | None
     done: Done
+    place: "Place"
+
+
+@dataclass
+class Place:
+    """The place of a collective among all of its group, once it is asked for."""
+
+    number: int = -1
 
 
 @dataclass
@@ -69,6 +88,7 @@ class _Agreed:
 
     call: str
     done: Done
+    place: Place
 
 
 @dataclass
@@ -84,6 +104,8 @@ class _Running:
     done: Done
     call: str
     """What this rank calls, in words."""
+    place: Place
+    by_switches: bool
     has_ended: bool = False
     error: str = ""
     doubt: str = ""
@@ -119,8 +141,16 @@ class Network:
         """How many collectives were begun in groups that this process has left."""
         self.ended = ""
         """Which rank of the run has ended before its time, if any, in words."""
+        self._told_late: dict[int, Callable[[str], None]] = {}
+        """Who waits to be told who is late, by the key of the question."""
+        self._next_key = 0
         self.background = Background(
             self.endpoint, settings.interface, self._attend, self._fail_all
+        )
+        self.background.agents.add(
+            SwitchWatch(
+                self.endpoint, lambda: any(group.adds for group in self._groups), self._look
+            )
         )
         self.runner = RunnerLink(settings, self._heard)
         self.background.start()
@@ -213,6 +243,22 @@ class Network:
         assert isinstance(found, dict)
         return found
 
+    def ask_who_is_late(self, group: "Group", place: Place, told: Callable[[str], None]) -> None:
+        """Ask who has not begun a collective, in the network's thread; the answer, in words, comes
+        there, too."""
+        self._next_key += 1
+        self._told_late[self._next_key] = told
+        self.runner.say(
+            WhoIsLate(group.name_in_switches, group.members, place.number, self._next_key)
+        )
+
+    def _look(self, now_ns: int) -> None:
+        """Tell the runner of sums of switches that do not come."""
+        for group in self._groups:
+            place = group.waits_for_switches(now_ns)
+            if place is not None:
+                self.runner.say(Silent(group.name_in_switches, group.members, place.number))
+
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver."""
         return {**asdict(self.endpoint.statistics), **self.background.driver.counters()}
@@ -244,6 +290,20 @@ class Network:
                 for group in list(self._groups):
                     if message.rank in group.members:
                         group.finished(message.rank, message.begun)
+                return
+            if isinstance(message, Late):
+                told = self._told_late.pop(message.key, None)
+                if told is not None:
+                    told(message.text)
+                return
+            if isinstance(message, (AskBegun, GroupLost)):
+                for group in [*self._groups]:
+                    if group.name_in_switches != message.name:
+                        continue
+                    if isinstance(message, GroupLost):
+                        group.fail(message.reason)
+                    else:
+                        self.runner.say(Begun(message.name, group.begun))
                 return
             assert isinstance(message, RankEnded)
             lost = f"lost rank {message.rank} of the run: its process {message.how}"
@@ -330,6 +390,8 @@ class Group:
         self._most_why = ""
         """and why."""
         self._next_number = 0
+        self._finding_late = False
+        """Whether the time of a collective is over, and it is being found out who is late."""
         self._messages: dict[int, Done] = {}
         self._next_key = 0
         self._lock = threading.Lock()
@@ -386,9 +448,9 @@ class Group:
 
     def collective(
         self, call: str, request: Request, buffer: Array, output: Array | None, done: Done
-    ) -> None:
+    ) -> Place:
         """Begin a collective when those before it have left room for it. All ranks ask for the same
-        in the same order.
+        in the same order. Return its place among all.
 
         Args:
             call: what must be the same on all ranks, in words.
@@ -396,9 +458,9 @@ class Group:
             buffer, output: as `HostAgent.start` has them; they belong to it until it is done.
         """
 
-        self._ask(_Asked(call, request, buffer, output, done))
+        return self._ask(_Asked(call, request, buffer, output, done, Place()))
 
-    def agree(self, call: str, done: Done) -> None:
+    def agree(self, call: str, done: Done) -> Place:
         """Take part in a collective that consists of messages, or of nothing; it has its place in
         the order of all others.
 
@@ -406,10 +468,11 @@ class Group:
             call: what must be the same on all ranks, in words.
             done: called once the rank before this one was seen to call the same.
         """
-        self._ask(_Agreed(call, done))
+        return self._ask(_Agreed(call, done, Place()))
 
-    def _ask(self, asked: _Asked | _Agreed) -> None:
+    def _ask(self, asked: _Asked | _Agreed) -> Place:
         def begin() -> None:
+            asked.place.number = self.begun
             if self.begun >= self._most:
                 self.fail(self._most_why)
                 asked.done(self._most_why, -1)
@@ -418,6 +481,42 @@ class Group:
             self._start()
 
         self._post(begin, asked.done)
+        return asked.place
+
+    def who_is_late(self, place: Place) -> str:
+        """Return in words who has not begun a collective, or an empty text if that is not known;
+        this is for threads other than the network's."""
+        heard = threading.Event()
+        found: list[str] = []
+
+        def told(text: str) -> None:
+            found.append(text)
+            heard.set()
+
+        def ask() -> None:
+            if place.number < 0:
+                told("")
+            else:
+                self._network.ask_who_is_late(self, place, told)
+
+        with suppress(RunError):
+            self._network.background.post(ask)
+            heard.wait(ANSWER_S)
+        return "".join(found)
+
+    @property
+    def adds(self) -> bool:
+        """Whether switches add for it now."""
+        return any(running.by_switches for running in self._running.values())
+
+    def waits_for_switches(self, now_ns: int) -> Place | None:
+        """Return the place of the collective for which no sum has come from the switches for a
+        while, if there is one."""
+        pair = self._communicator.aggregation
+        since_ns = None if pair is None else pair.waits_since_ns
+        if since_ns is None or now_ns < since_ns + SILENT_NS:
+            return None
+        return next((each.place for each in self._running.values() if each.by_switches), None)
 
     def send(self, peer: int, tag: int, memory: Bytes, done: Done) -> None:
         """Send a message to a rank of the group."""
@@ -544,11 +643,16 @@ class Group:
                 if not self.failure:
                     self._doubt(running, error)
                     continue
+            if TIMED_OUT in error and running is not None and not self.failure:
+                self._find_late(running, error)
+                continue
             if error:
                 self.fail(error)
             self._ended(event.number, error)
         while (mail := self._mailbox.next_event()) is not None:
-            if isinstance(mail, GivenUp):
+            if isinstance(mail, PeerLost):
+                self._mailbox.disagree(mail.reason)  # others may wait for this rank
+            if isinstance(mail, (GivenUp, PeerLost)):
                 self.fail(mail.reason)
                 continue
             done = self._messages.pop(mail.key)
@@ -563,7 +667,7 @@ class Group:
                     self.fail(news.error)
                 self._told(news)
         doubts = any(running.doubt for running in self._running.values())
-        if self._agent.failure and not self.failure and not doubts:
+        if self._agent.failure and not self.failure and not doubts and not self._finding_late:
             self.fail(self._agent.failure)
         self._start()
 
@@ -577,6 +681,26 @@ class Group:
                 self._post(lambda: self.fail(error), lambda error, source: None)
 
         timer = threading.Timer(DOUBT_S, over)
+        timer.daemon = True
+        timer.start()
+
+    def _find_late(self, running: _Running, error: str) -> None:
+        """Let a collective for which the time is over fail once it is known who is late, as far as
+        that can be found out."""
+        running.has_ended = True
+        if self._finding_late:
+            return
+        self._finding_late = True
+
+        def found(late: str) -> None:
+            self.fail(f"timeout: {late}; {error}" if late else f"timeout: {error}")
+
+        def over() -> None:
+            with suppress(RunError):
+                self._post(lambda: found(""), lambda error, source: None)
+
+        self._network.ask_who_is_late(self, running.place, found)
+        timer = threading.Timer(ANSWER_S, over)
         timer.daemon = True
         timer.start()
 
@@ -665,7 +789,9 @@ class Group:
                     self._compare(asked.call, partial(_tell, asked.done))
                 continue
             number = self._next_number
-            self._running[number] = _Running(asked.done, asked.call)
+            self._running[number] = _Running(
+                asked.done, asked.call, asked.place, asked.request.algorithm == "switch"
+            )
             self._next_number += 1
             self._compare(asked.call, partial(self._agrees, number))
             try:

@@ -103,12 +103,17 @@ class Meeting:
         while not self._store.check([key]):
             lost = self._network.failure or self._network.ended
             refuse(lost, f"group {self._name}: {lost}", RunError)
-            refuse(
-                time.monotonic() > end_s,
-                f"group {self._name}: not all ranks came within {self._timeout_s:g} s; {key!r} is "
-                "missing",
-                RunError,
-            )
+            if time.monotonic() > end_s:
+                raise RunError(
+                    f"group {self._name}: timeout: not all ranks came within {self._timeout_s:g} "
+                    f"s; {key!r} of rank {self._rank_of(key)} of the group is missing"
+                )
             time.sleep(LOOK_S)
         found: bytes = self._store.get(key)
         return found
+
+    @staticmethod
+    def _rank_of(key: str) -> str:
+        """Return which rank of the group says what has a key; rank 0 says what has no number."""
+        last = key.rpartition("/")[2]
+        return last if last.isdecimal() else "0"

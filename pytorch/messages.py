@@ -138,11 +138,61 @@ class RankEnded(_Message, frozen=True, tag="rank_ended"):
     how: str
 
 
+class Silent(_Message, frozen=True, tag="silent"):
+    """A rank waits for sums of the switches, and none has come for a while."""
+
+    name: str
+    ranks: list[int]
+    """Ranks of the run that are the group."""
+    place: int
+    """Of the collective among all of its group."""
+
+
+class WhoIsLate(_Message, frozen=True, tag="who_is_late"):
+    """A rank asks who has not begun a collective."""
+
+    name: str
+    ranks: list[int]
+    place: int
+    key: int
+    """What the answer calls the question."""
+
+
+class Late(_Message, frozen=True, tag="late"):
+    """The answer, in words."""
+
+    key: int
+    text: str
+
+
+class AskBegun(_Message, frozen=True, tag="ask_begun"):
+    """The runner asks a rank how many collectives it has begun in a group."""
+
+    name: str
+
+
+class Begun(_Message, frozen=True, tag="begun"):
+    """A rank has begun so many of them."""
+
+    name: str
+    count: int
+
+
+class GroupLost(_Message, frozen=True, tag="group_lost"):
+    """A group of ranks can do nothing any more, for a reason."""
+
+    name: str
+    reason: str
+
+
 class AllDone(_Message, frozen=True, tag="all_done"):
     """Every rank is done, or has ended."""
 
 
-Message = Here | MakeGroup | GroupMade | DropGroup | Recorded | RankFinished | RankEnded | AllDone
+Message = (
+    Here | MakeGroup | GroupMade | DropGroup | Recorded | RankFinished | RankEnded | Silent
+    | WhoIsLate | Late | AskBegun | Begun | GroupLost | AllDone
+)  # fmt: skip
 
 _ENCODER = msgspec.json.Encoder()
 _DECODER: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)

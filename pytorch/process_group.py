@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 from zlib import crc32
@@ -450,6 +451,7 @@ class WeftProcessGroup(dist.ProcessGroup):
             else:
                 self._end(work, "", begun, size, error)
 
+        work.missing = lambda: f"rank {dst} of the group has not received it"
         self.network.send(dst, tag, memory, done)
         if keeps:
             work.end()
@@ -551,7 +553,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             self._later(lambda: self._end(work, algorithm, begun, size, error))
 
         self._callbacks.begun(work)
-        self._lane.network.agree(call, done)
+        network = self._lane.network
+        work.missing = partial(network.who_is_late, network.agree(call, done))
         return True
 
     def _note(self, work: WeftWork, algorithm: str, begun: int, size: int, error: str) -> None:
@@ -592,7 +595,10 @@ class WeftProcessGroup(dist.ProcessGroup):
             self._later(lambda: ended(error))
 
         self._callbacks.begun(work)
-        (group or self._lane.network).collective(call, request, buffer, output, done)
+        network = group or self._lane.network
+        place = network.collective(call, request, buffer, output, done)
+        work.missing = partial(network.who_is_late, place)
+        work.ends_itself = True
 
     def _later(self, work: Callable[[], None]) -> None:
         try:
@@ -976,7 +982,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         request = self._request(
             "reduce-scatter", algorithm, counts if more else each, opts, name, op
         )
-        network.collective(call, request, given, memory_of.typed(own, name), reduced)
+        place = network.collective(call, request, given, memory_of.typed(own, name), reduced)
+        work.missing = partial(network.who_is_late, place)
         return work
 
     def _finish_reduce(
@@ -1037,7 +1044,8 @@ class WeftProcessGroup(dist.ProcessGroup):
         )
         network = self._lane.network
         self._callbacks.begun(work)
-        network.agree(call, lambda error, _: waits.one(error))
+        place = network.agree(call, lambda error, _: waits.one(error))
+        work.missing = partial(network.who_is_late, place)
         sending = []
         for peer, tensor in sent.items():  # read before anything is written
             memory = np.empty(memory_of.size_bytes(tensor), np.uint8)
@@ -1112,6 +1120,8 @@ class WeftProcessGroup(dist.ProcessGroup):
             self._later(lambda: ended(error, source))
 
         work.withdraw = self.network.receive(source, tag, memory, done)
+        sender = "any rank" if source is None else f"rank {source}"
+        work.missing = lambda: f"nothing has come from {sender} of the group"
         return work
 
 

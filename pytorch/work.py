@@ -11,6 +11,9 @@ import torch.distributed as dist
 from weft.pytorch.callbacks import Callbacks, Outcome
 from weft.pytorch.timeline import Timeline
 
+LATE_S = 3.0
+"""How much later than an operation's own end a wait for it ends."""
+
 
 class WeftWork(dist._Work):
     """An operation that was begun.
@@ -42,6 +45,10 @@ class WeftWork(dist._Work):
         self._source = -1
         self.withdraw: Callable[[str], None] = lambda reason: None
         """Called when nobody waits any longer, with the reason."""
+        self.ends_itself = False
+        """Whether it ends by itself when its time is over."""
+        self.missing: Callable[[], str] = lambda: ""
+        """Returns in words what it waits for; it may take a moment."""
         self._over: Callable[[str], None] = lambda error: None
 
     def end(self, error: str = "", source: int = -1) -> None:
@@ -80,13 +87,16 @@ class WeftWork(dist._Work):
         """Wait for the end. Raises RuntimeError for a failure, or when the time is over."""
         if not self._ended.is_set():
             begun_ns = time.monotonic_ns()
-            seconds = timeout.total_seconds() if timeout else 0.0
-            over = self._ended.wait(seconds if seconds > 0 else self._timeout_s)
+            given = timeout.total_seconds() if timeout else 0.0
+            seconds = given if given > 0 else self._timeout_s
+            late_s = LATE_S if self.ends_itself and given <= 0 else 0.0
+            over = self._ended.wait(seconds + late_s)
             self._timeline.waited(begun_ns)
             if not over:
-                why = f"no end within {seconds or self._timeout_s:g} s"
+                why = f"timeout: no end within {seconds:g} s"
+                missing = self.missing()
                 self.withdraw(why)
-                raise RuntimeError(f"{self.what}: {why}")
+                raise RuntimeError(f"{self.what}: {why}{missing and f'; {missing}'}")
         if self._error:
             raise RuntimeError(f"{self.what}: {self._error}")
         return True

@@ -17,6 +17,7 @@ from weft.agents.collectives.mailbox import (
     Mailbox,
     NotPassed,
     Passed,
+    PeerLost,
 )
 from weft.agents.transport.endpoint import Endpoint
 from weft.agents.transport.types import TransportOptions
@@ -47,6 +48,8 @@ class Mailboxes:
         self.events: list[dict[int, Passed | NotPassed]] = [{} for _ in self.boxes]
         self.given_up: dict[int, str] = {}
         """What ranks have heard of a peer that gives up."""
+        self.lost: dict[int, str] = {}
+        """Why ranks have lost a peer."""
 
     def settle(self, wanted: int, timeout_ns: int = 20_000_000_000) -> None:
         """Run until so many events have come."""
@@ -56,6 +59,9 @@ class Mailboxes:
                 while (event := box.next_event()) is not None:
                     if isinstance(event, GivenUp):
                         self.given_up[rank] = event.reason
+                        continue
+                    if isinstance(event, PeerLost):
+                        self.lost[rank] = event.reason
                         continue
                     assert event.key not in events
                     events[event.key] = event
@@ -163,6 +169,7 @@ def test_a_peer_that_is_gone_is_named_and_others_go_on() -> None:
     boxes.settle(3)
     lost = boxes.events[0][1]
     assert isinstance(lost, NotPassed) and "lost rank 2 (10.0.0.3)" in lost.error
+    assert boxes.lost == {0: lost.error} and not boxes.given_up
     assert np.array_equal(memory, data_of(3, 5000))
     boxes.send(0, 4, 2, 0, data_of(4, 8))
     boxes.receive(0, 5, None, 0, np.zeros(8, np.uint8))

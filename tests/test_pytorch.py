@@ -6,7 +6,9 @@ from __future__ import annotations
 import functools
 import itertools
 import sys
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from tests import fabric
 import weft
 from weft.base.errors import InputError
 from weft.controller import Plan
+from weft.controller.features.aggregation import plan_aggregation, trees_of
 from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.training.management import free_network
 from weft.experiments.training.ranks import better_reason
@@ -226,3 +229,50 @@ def test_without_torch_it_is_said_how_to_get_it(
     with pytest.raises(weft.base.errors.MachineError, match=r"setup --torch") as raised:
         check_program(str(script), [], TorchOptions())
     assert sys.executable in str(raised.value)
+
+
+def test_a_tree_moves_only_when_its_link_fails_and_then_to_rows_it_never_had() -> None:
+    network = leaf_spine(2, 3, 2)
+    names = fabric.program_names()
+    applied: list[list[tuple[str, str, int]]] = []
+
+    def planner(*down: str) -> tuple[Reach, Callable[[Mapping[str, Any]], Plan]]:
+        reach = Reach(network, down)
+
+        def plan(wants: Mapping[str, Any]) -> Plan:
+            return Plan({}, {"aggregation": plan_aggregation(names, reach, wants["aggregation"])})
+
+        return reach, plan
+
+    def apply(plan: Plan) -> None:
+        applied.append(
+            [(tree.job.address, tree.root, tree.job.pool_base) for tree in trees_of(plan)]
+        )
+
+    reach, plan = planner()
+    trees = GroupTrees(names, reach, 64, 256, itertools.count(7), plan, apply)
+    for name in "ab":
+        trees.make(MakeGroup(name, [0, 1, 2, 3], True, True), ["h0", "h1", "h2", "h3"])
+    first, second = ("239.255.0.1", "spine1", 0), ("239.255.0.2", "spine2", 128)
+    assert applied[-1] == [first, second]
+    trees.lead_around(*planner("leaf0-spine0"))
+    assert applied[2:] == [[first, second]], "nothing moves, and nothing is taken away meanwhile"
+    trees.lead_around(*planner("leaf0-spine1"))
+    moved = applied[-1][0]
+    assert applied[3:] == [[second], [moved, second]]
+    assert moved[1] != "spine1" and moved[2] not in (0, 128)
+    trees.lead_around(*planner())
+    assert applied[5:] == [[moved, second]], "it stays where it is when the link comes back"
+    had, root = {0, moved[2]}, moved[1]
+    for _ in range(20):
+        trees.lead_around(*planner(f"leaf0-{root}"))
+        mine = [each for each in applied[-1] if each[0] == first[0]]
+        if not mine:
+            break  # no rows are left that it never had
+        root = mine[0][1]
+        assert mine[0][2] not in had, "an old sum of the job may be in rows that it had"
+        had.add(mine[0][2])
+    assert not mine and len(had) >= 6
+    with pytest.raises(InputError, match="no switch reaches"):
+        trees.lead_around(*planner("leaf0-spine0", "leaf0-spine1", "leaf0-spine2"))
+    assert trees.make(MakeGroup("c", [0, 1], True, True), ["h0", "h1"]).job is not None

@@ -84,6 +84,13 @@ class GivenUp:
 
 
 @dataclass(frozen=True)
+class PeerLost:
+    """A peer cannot be reached any more. What others send still comes."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
 class _Offer:
     source: int
     tag: int
@@ -148,7 +155,7 @@ class Mailbox(EndpointAgent):
         self._silent: dict[int, str] = {}
         """Why a rank will begin nothing more; what it has sent has come."""
         self._kept: deque[tuple[int, MemoryRegion]] = deque()
-        self._events: deque[Passed | NotPassed | GivenUp] = deque()
+        self._events: deque[Passed | NotPassed | GivenUp | PeerLost] = deque()
         self._probe_ns = 0
         self._now_ns = 0
 
@@ -217,7 +224,7 @@ class Mailbox(EndpointAgent):
                 self._events.append(NotPassed(key, reason))
                 return
 
-    def next_event(self) -> Passed | NotPassed | GivenUp | None:
+    def next_event(self) -> Passed | NotPassed | GivenUp | PeerLost | None:
         """Return the oldest event that was not taken yet, or None."""
         return self._events.popleft() if self._events else None
 
@@ -312,8 +319,10 @@ class Mailbox(EndpointAgent):
                 self._events.append(Passed(sent.key, self.members.own))
         elif kind is CompletionKind.READ_DONE and isinstance(completion.context, _Receive):
             self._read(peer, completion.context)
-        elif kind is CompletionKind.ERROR:
-            self._lose(peer, f"lost {self.members.name(peer)}: {completion.error}")
+        elif kind is CompletionKind.ERROR and peer not in self._lost:
+            reason = f"lost {self.members.name(peer)}: {completion.error}"
+            self._lose(peer, reason)
+            self._events.append(PeerLost(reason))
 
     def _heard(self, peer: int, data: bytes) -> None:
         refuse(len(data) < _HEAD.size, f"a message of {len(data)} bytes", ProtocolError)

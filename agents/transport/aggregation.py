@@ -166,6 +166,13 @@ class AggregationQueuePair(Posting):
         """Return a copy of the counters."""
         return AggregationStatistics(*words_of(self._job.state.statistics).tolist())
 
+    @property
+    def waits_since_ns(self) -> int | None:
+        """Return since when no result has come, or something is under way; None if nothing is."""
+        if self.error or not self._job.state.outstanding:
+            return None
+        return int(self._endpoint.row_of(self._index).last_progress)
+
     def post_reduction(
         self,
         values: Array,

@@ -58,6 +58,8 @@ class AggregationJob:
     """How many rounds may be under way at the same time: a power of 2. Each takes two rows."""
     pool_base: int
     """The first of the job's rows, on every switch of its tree."""
+    root: str = ""
+    """The switch that is to be the tree's root as long as it can be; empty: one by the number."""
 
     def __post_init__(self) -> None:
         refuse(
@@ -213,7 +215,8 @@ def _tree(reach: Reach, job: AggregationJob) -> AggregationTree:
         not able,
         f"{job}: no switch reaches all of its {len(job.hosts)} hosts by the links that are up",
     )
-    root = able[job.number % len(able)].name
+    names = [switch.name for switch in able]
+    root = job.root if job.root in names else names[job.number % len(able)]
     links = [host_link(reach.topology, host) for host in job.hosts]
     entered = reach.tree(root, [link.source.node for link in links])
     owners: dict[str, dict[int, int]] = {}

@@ -2,8 +2,8 @@
 
 import os
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -174,6 +174,9 @@ class Net:
         self._scenario = scenario
         self._fields = dict(fields or {})
         self._down: set[str] = set()
+        self._planned_by: Callable[[], None] | None = None
+        self.planning = threading.RLock()
+        """Held while switches are brought to another plan."""
         self._names = [switch.name for switch in self.topology.switches]
         own = own_programs(self.topology)
         self.strange: set[str] = set(own)
@@ -369,13 +372,29 @@ class Net:
         link = self.topology.direction(node, neighbour).link.name
         with self.in_turn("set_link"):
             self.backend.set_link(node, neighbour, up)
-        (self._down.discard if up else self._down.add)(link)
-        if {node, neighbour} <= set(self._names):
-            self.backend.take_over(self.controller)
-            self._plan()
+        with self.planning:
+            (self._down.discard if up else self._down.add)(link)
+            if {node, neighbour} <= set(self._names):
+                self.backend.take_over(self.controller)
+                self._plan()
+
+    @contextmanager
+    def planned_by(self, plan: Callable[[], None]) -> Iterator[None]:
+        """Within the block let something else plan for the switches when links fail or come back,
+        since it keeps more in them than the network does. Nobody else plans meanwhile (`planning`).
+        It raises InputError where the links that are up do not serve, and then all stays."""
+        self._planned_by = plan
+        try:
+            yield
+        finally:
+            self._planned_by = None
 
     def _plan(self) -> None:
         if self.strange == set(self._names):
+            return
+        if self._planned_by is not None:
+            with suppress(InputError):
+                self._planned_by()
             return
         around = sorted(self._down)
         plan = plan_around(self.controller.names, self._scenario, self._as_it_is(), around)

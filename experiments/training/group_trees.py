@@ -1,7 +1,7 @@
 """What the switches hold for groups of ranks that come and go while a program runs."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from weft.agents.collectives.communicator import SwitchJob
@@ -9,7 +9,13 @@ from weft.agents.datagrams import ipv4_text
 from weft.base.errors import InputError
 from weft.controller import Plan
 from weft.controller.features import multicast
-from weft.controller.features.aggregation import JOB_BASE_ADDRESS, AggregationJob, room
+from weft.controller.features.aggregation import (
+    JOB_BASE_ADDRESS,
+    AggregationJob,
+    AggregationTree,
+    room,
+    trees_of,
+)
 from weft.controller.program_names import ProgramNames
 from weft.pytorch.messages import GroupMade, MakeGroup
 from weft.topo.reach import Reach
@@ -34,6 +40,10 @@ class _Kept:
     job: AggregationJob | None
     left: set[int] = field(default_factory=set)
     """The ranks of the run that need it no more."""
+    tree: AggregationTree | None = None
+    """The tree of its job, once it is planned."""
+    used: set[int] = field(default_factory=set)
+    """Where the rows began that its job has had."""
 
 
 class GroupTrees:
@@ -137,23 +147,78 @@ class GroupTrees:
         self._kept.clear()
         self._update()
 
+    def lead_around(self, reach: Reach, plan: Planner) -> None:
+        """Plan anew, since links have failed or come back.
+
+        A job whose tree changes goes on in it with rows that it has not had, so that no sum of a
+        part of the old tree is taken for one of the new, and with none of its entries for a moment,
+        so that no packet takes some of both. What the old tree had added of rounds that a part of
+        the ranks knows the sums of is gone: then the ranks wait in vain, which they notice
+        (`weft.experiments.training.silence`).
+
+        Raises:
+            InputError: the links that are up do not serve; everything is as it was.
+        """
+        before = self._reach, self._plan
+        self._reach, self._plan = reach, plan
+        try:
+            planned = self._plan(self._wants())
+        except InputError:
+            self._reach, self._plan = before
+            raise
+        found = {tree.job.number: tree for tree in trees_of(planned)}
+        moved = [
+            kept for kept in self._kept.values()
+            if kept.job is not None and kept.tree is not None
+            and found[kept.job.number].nodes != kept.tree.nodes
+        ]  # fmt: skip
+        if moved:
+            jobs = {id(kept): kept.job for kept in moved}
+            for kept in moved:
+                kept.job = None
+            self._apply(self._plan(self._wants()))
+            for kept in moved:
+                job = jobs[id(kept)]
+                base = self._free_rows(kept.used)
+                if job is not None and base is not None:
+                    kept.job = replace(job, pool_base=base)
+        self._update()
+
     def _update(self) -> None:
+        """Bring the switches to what is kept, and take note of the trees that it led to."""
+        plan = self._plan(self._wants())
+        self._apply(plan)
+        trees = {tree.job.number: tree for tree in trees_of(plan)}
+        for kept in self._kept.values():
+            if kept.job is not None:
+                kept.used.add(kept.job.pool_base)
+                kept.tree = trees.get(kept.job.number)
+                if kept.tree is not None:
+                    kept.job = replace(kept.job, root=kept.tree.root)
+
+    def _wants(self) -> dict[str, Any]:
         last = max((n for kept in self._kept.values() for n in kept.groups), default=-1)
         groups: list[Sequence[str] | None] = [None] * (last + 1)
         for kept in self._kept.values():
             for number, members in kept.groups.items():
                 groups[number] = members
         jobs = [kept.job for kept in self._kept.values() if kept.job is not None]
-        self._apply(self._plan({"multicast": groups, "aggregation": jobs}))
+        return {"multicast": groups, "aggregation": jobs}
 
     def _free_job(self, hosts: tuple[str, ...], epoch: int) -> AggregationJob | None:
         """Return a job with a number and rows that no other has; None if all are taken."""
-        most, rows = room(self._names)
+        most, _ = room(self._names)
         numbers = {kept.job.number for kept in self._kept.values() if kept.job is not None}
-        bases = {kept.job.pool_base for kept in self._kept.values() if kept.job is not None}
         number = next((n for n in range(1, most) if n not in numbers), None)
-        pools = range(0, rows - rows % (2 * self._slots), 2 * self._slots)
-        base = next((first for first in pools if first not in bases), None)
+        base = self._free_rows()
         if number is None or base is None:
             return None
         return AggregationJob(ipv4_text(JOB_BASE_ADDRESS + number), hosts, epoch, self._slots, base)
+
+    def _free_rows(self, used: Collection[int] = ()) -> int | None:
+        """Return where rows begin that no job has, and that are none of some others; None if all
+        are taken."""
+        _, rows = room(self._names)
+        bases = {kept.job.pool_base for kept in self._kept.values() if kept.job is not None}
+        pools = range(0, rows - rows % (2 * self._slots), 2 * self._slots)
+        return next((first for first in pools if first not in bases | {*used}), None)

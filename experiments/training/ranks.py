@@ -10,6 +10,7 @@ import re
 import selectors
 import signal
 import socket
+import struct
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -25,6 +26,7 @@ from weft.base.errors import InputError
 from weft.experiments.training.processes import ForkedRank
 from weft.pytorch.messages import (
     AllDone,
+    Begun,
     DropGroup,
     GroupMade,
     Here,
@@ -33,6 +35,8 @@ from weft.pytorch.messages import (
     RankEnded,
     RankFinished,
     Recorded,
+    Silent,
+    WhoIsLate,
     decode,
     encode,
 )
@@ -44,6 +48,10 @@ END_S = 5.0
 LISTEN_S = 2.0
 """How long what ranks print is read after the last of them has ended."""
 LOOK_S = 0.2
+STOPPED_S = 6.0
+"""A process that has been stopped (SIGSTOP) for so long is lost to the others."""
+MOST_REASON = 300
+"""The most characters of an exception that the others are told."""
 KEPT_LINES = 20
 """How many of a rank's last lines are kept to say why it failed."""
 _EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Iteration)(:|$)")
@@ -66,6 +74,13 @@ class Rank:
     last_error: str = ""
     """The last line on standard error that says something, best of all which exception."""
     open_pipes: int = 2
+    pipes: list["_Lines"] = field(default_factory=list)
+    pid: int | None = None
+    """Its process, once it has said that it is there."""
+    stopped_s: float | None = None
+    """Since when the process is seen to be stopped, if it is."""
+    is_lost: bool = False
+    """Whether the others were told that it is stopped."""
 
 
 class Ranks:
@@ -78,6 +93,8 @@ class Ranks:
         output, errors: where labelled lines go.
         limit_s: how long the program may take.
         look: called now and then; it may raise.
+        hear: is told what ranks say of what they wait for, with the time in s, and returns what is
+            to be said to whom; without a message, what is due.
     """
 
     def __init__(
@@ -89,7 +106,9 @@ class Ranks:
         errors: TextIO | None,
         limit_s: float,
         look: Callable[[], None],
+        hear: Callable[[int, Message | None, float], Sequence[tuple[int, Message]]],
     ) -> None:
+        self._hear_of = hear
         self._make_group = make_group
         self._drop_group = drop_group
         self._files = {"out": output, "err": errors}
@@ -123,9 +142,9 @@ class Ranks:
             for name in ("out", "err"):
                 pipe = getattr(started.process, f"std{name}")
                 os.set_blocking(pipe.fileno(), False)
-                self._selector.register(
-                    pipe, selectors.EVENT_READ, _Lines(self, started, name, pipe).read
-                )
+                lines = _Lines(self, started, name, pipe)
+                started.pipes.append(lines)
+                self._selector.register(pipe, selectors.EVENT_READ, lines.read)
 
     def run(self) -> None:
         """Serve all ranks until the last one has ended."""
@@ -141,8 +160,13 @@ class Ranks:
             self._look()
             self._reap()
             now_s = time.monotonic()
+            self._look_for_stopped(now_s)
+            self._say_all(self._hear_of(-1, None, now_s))
             if now_s > end_s:
                 self._note(f"the program was ended after {self._limit_s:g} s (--timeout)")
+                self._end_all()
+            elif self._failed_s is not None and self._all_left_are_stopped():
+                self._note("ranks whose processes were stopped were ended")
                 self._end_all()
             elif self._failed_s is not None and now_s > self._failed_s + GRACE_S:
                 self._note(f"ranks that still ran {GRACE_S:g} s after the first failure were ended")
@@ -170,6 +194,8 @@ class Ranks:
         for rank in left:
             with suppress(ProcessLookupError):
                 rank.process.send_signal(signal.SIGTERM)
+                if rank.stopped_s is not None:
+                    rank.process.kill()
         end_s = time.monotonic() + END_S
         for rank in left:
             with suppress(subprocess.TimeoutExpired):
@@ -187,9 +213,38 @@ class Ranks:
             if status != 0 and self.first_failed is None:
                 self.first_failed, self._failed_s = rank, time.monotonic()
             if rank.recorded is None:
-                how = how_it_ended(status)
-                self._tell_all(RankEnded(rank.rank, f"on host {rank.host} {how}"))
+                for lines in rank.pipes:
+                    lines.read_all()
+                self._tell_all(self._ended(rank))
         self._tell_if_done()
+
+    def _ended(self, rank: Rank) -> RankEnded:
+        """Return what the others are told of a rank that has ended too early."""
+        reason = rank.last_error.strip()[:MOST_REASON] if rank.status else ""
+        how = f"on host {rank.host} {how_it_ended(rank.status or 0)}"
+        return RankEnded(rank.rank, f"{how}: {reason}" if reason else how)
+
+    def _look_for_stopped(self, now_s: float) -> None:
+        """Tell all ranks of one whose process has been stopped for long: it answers nothing, but
+        does not end, either."""
+        for rank in self.ranks:
+            if rank.pid is None or rank.status is not None or not _is_stopped(rank.pid):
+                rank.stopped_s = None
+                continue
+            if rank.stopped_s is None:
+                rank.stopped_s = now_s
+            if now_s >= rank.stopped_s + STOPPED_S and not rank.is_lost:
+                rank.is_lost = True
+                how = f"on host {rank.host} has been stopped (SIGSTOP) for {STOPPED_S:g} s"
+                self._tell_all(RankEnded(rank.rank, how))
+
+    def _all_left_are_stopped(self) -> bool:
+        left = [rank for rank in self.ranks if rank.status is None]
+        return bool(left) and all(rank.is_lost and rank.stopped_s is not None for rank in left)
+
+    def _say_all(self, said: Sequence[tuple[int, Message]]) -> None:
+        for number, message in said:
+            self._tell(self.ranks[number], message)
 
     def _tell_if_done(self) -> None:
         if all(rank.recorded is not None or rank.status is not None for rank in self.ranks):
@@ -226,12 +281,15 @@ class Ranks:
             return
         rank = self.ranks[first.rank]
         rank.connection, rank.partial = connection, partial
+        # The rank may have a PID namespace of its own; this is its number here.
+        size = struct.calcsize("3i")
+        credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        rank.pid = struct.unpack("3i", credentials)[0]
         self.present += 1
         self._selector.register(connection, selectors.EVENT_READ, lambda: self._hear(rank))
         for other in self.ranks:
             if other.status is not None and other.recorded is None:
-                how = how_it_ended(other.status)
-                self._tell(rank, RankEnded(other.rank, f"on host {other.host} {how}"))
+                self._tell(rank, self._ended(other))
         for line in lines[1:]:
             self._take(rank, line)
 
@@ -251,6 +309,8 @@ class Ranks:
         match _decoded(line):
             case MakeGroup() as asked:
                 self._tell(rank, self._make_group(asked))
+            case (Silent() | WhoIsLate() | Begun()) as said:
+                self._say_all(self._hear_of(rank.rank, said, time.monotonic()))
             case DropGroup(name=name):
                 self._drop_group(name, rank.rank)
             case Recorded(path=path, begun=begun):
@@ -267,6 +327,15 @@ class Ranks:
         if file is not None:
             file.write(f"[{rank.rank}] {line}\n")
             file.flush()
+
+
+def _is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped (proc(5): state T)."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+    except OSError:
+        return False
+    return text.rpartition(")")[2].split()[:1] == ["T"]
 
 
 def better_reason(known: str, line: str) -> str:
@@ -304,13 +373,20 @@ class _Lines:
         self._ranks, self._rank, self._name, self._pipe = ranks, rank, name, pipe
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._partial = ""
+        self._is_open = True
 
-    def read(self) -> None:
-        """Take what there is."""
+    def read_all(self) -> None:
+        """Take all that there is, for a while at most."""
+        end_s = time.monotonic() + LOOK_S
+        while self._is_open and time.monotonic() < end_s and self.read():
+            pass
+
+    def read(self) -> bool:
+        """Take what there is, and return whether there was anything."""
         try:
             chunk = os.read(self._pipe.fileno(), 1 << 16)
         except BlockingIOError:
-            return
+            return False
         except OSError:
             chunk = b""
         text = self._partial + self._decoder.decode(chunk, final=not chunk)
@@ -322,3 +398,5 @@ class _Lines:
                 self._ranks.say(self._rank, self._name, self._partial)
             self._ranks._selector.unregister(self._pipe)
             self._rank.open_pipes -= 1
+            self._is_open = False
+        return bool(chunk)

@@ -5,8 +5,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol, TextIO
@@ -16,7 +16,7 @@ import msgspec
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
-from weft.controller import Controller
+from weft.controller import Controller, Plan
 from weft.experiments.results.results import Fidelity, tier_bytes
 from weft.experiments.runs.emulated import FRAME_OVERHEAD_BYTES
 from weft.experiments.runs.fidelity import judge, lateness_of
@@ -30,11 +30,12 @@ from weft.experiments.training.processes import ForkServer
 from weft.experiments.training.ranks import Rank, Ranks
 from weft.experiments.training.report import render
 from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
+from weft.experiments.training.silence import Silences
 from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of, parse_choice
 from weft.pytorch.defaults import FALLBACKS
 from weft.pytorch.fork_server import Program
-from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Settings
+from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Settings
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
 from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
@@ -69,6 +70,9 @@ class UpNetwork(Protocol):
     def controller(self) -> Controller: ...
     @property
     def down(self) -> frozenset[str]: ...
+    @property
+    def planning(self) -> AbstractContextManager[bool]: ...
+    def planned_by(self, plan: Callable[[], None]) -> AbstractContextManager[None]: ...
 
 
 class TorchOptions(msgspec.Struct, frozen=True):
@@ -179,16 +183,34 @@ class _Program:
         self._epoch = next(net.backend.epochs)
         self._begun: CpuTimes | None = None
         self._checked_s = 0.0
-        names = net.controller.names
         self._trees = GroupTrees(
-            names,
+            net.controller.names,
             Reach(net.topology, net.down),
             SLOTS,
             self._scenario.program_values or 0,
             net.backend.epochs,
-            planner_of(names, self._scenario, net.topology, sorted(net.down)),
+            self._planner(),
             net.controller.apply,
         )
+        self._silences = Silences([host.name for host in self._hosts], self._down)
+
+    def _planner(self) -> Callable[[Mapping[str, Any]], Plan]:
+        """Return what plans around the links that have failed by now."""
+        net = self._net
+        return planner_of(net.controller.names, self._scenario, net.topology, sorted(net.down))
+
+    def _down(self) -> dict[str, str]:
+        """Return the links that have failed, each with the host that it is of, if any."""
+        hosts = {host.name for host in self._hosts}
+        return {
+            link.name: next((end.node for end in (link.a, link.b) if end.node in hosts), "")
+            for link in self._net.topology.links
+            if link.name in self._net.down
+        }
+
+    def _lead_around(self) -> None:
+        """Plan around the links that have failed by now."""
+        self._trees.lead_around(Reach(self._net.topology, self._net.down), self._planner())
 
     def run(self, output: TextIO | None, errors: TextIO | None, folder: Path | None) -> TorchRun:
         """Run it to its end, and return what came of it."""
@@ -199,13 +221,14 @@ class _Program:
             server = self._fork_server()
             stack.callback(server.close)
             management = stack.enter_context(management_network(world))
-            stack.callback(self._trees.clear)
+            stack.callback(self._clear)
+            stack.enter_context(self._net.planned_by(self._lead_around))
             self._write_hosts(management, run_folder / "hosts")
             path = run_folder / "runner.sock"
             stack.callback(path.unlink, missing_ok=True)
             ranks = Ranks(
                 path, self._make_group, self._drop_group, output, errors, self._options.limit_s,
-                lambda: self._look(ranks),
+                lambda: self._look(ranks), self._hear,
             )  # fmt: skip
             stack.callback(ranks.close)
             before = Counts.read(controller, world)
@@ -321,10 +344,23 @@ class _Program:
         def names(ranks: Sequence[int]) -> list[str]:
             return [self._hosts[rank].name for rank in ranks]
 
-        return self._trees.make(asked, names(asked.ranks), [*map(names, asked.subsets)])
+        with self._net.planning:
+            return self._trees.make(asked, names(asked.ranks), [*map(names, asked.subsets)])
 
     def _drop_group(self, name: str, rank: int) -> None:
-        self._trees.drop(name, rank)
+        with self._net.planning:
+            self._trees.drop(name, rank)
+
+    def _hear(
+        self, rank: int, message: Message | None, now_s: float
+    ) -> Sequence[tuple[int, Message]]:
+        if message is None:
+            return self._silences.answers(now_s)
+        return self._silences.hear(rank, message, now_s)
+
+    def _clear(self) -> None:
+        with self._net.planning:
+            self._trees.clear()
 
     def _look(self, ranks: Ranks) -> None:
         """Look after the network now and then; the run begins once all ranks have come."""
