@@ -228,6 +228,15 @@ class Checker:
     def _overload(self, node: syntax.Function | syntax.ExternFunction, scope: Scope) -> None:
         known = scope.symbols.get(node.name)
         if isinstance(known, Overloads):
+            names = [item.name for item in node.prototype.parameters]
+            for other in known.functions:
+                same = names == [item.name for item in other.prototype.parameters]
+                self.reporter.fail_if(
+                    same and other.span.file == node.span.file,
+                    node.name_span,
+                    f"function '{node.name}' is declared in line {other.name_span.line} with "
+                    "parameters of the same names: no call could tell them apart",
+                )
             known.functions.append(node)
         else:
             self.context.declare(scope, node, Overloads([node]))

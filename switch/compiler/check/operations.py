@@ -434,7 +434,12 @@ class OperationChecker:
             f"cannot cast {source} to {target}",
         )
         value = node.operand.constant
-        if isinstance(source, IntegerType) and value is None and not composite:
+        if (
+            isinstance(source, IntegerType)
+            and target != INTEGER
+            and value is None
+            and not composite
+        ):
             node.operand = self.coercer.implicit(node.operand, target)
         node.type = target
         if isinstance(value, int) and scalar_width(target) is not None:
@@ -450,7 +455,7 @@ class OperationChecker:
 def _castable(source: Type, target: Type) -> bool:
     """Return whether a cast is allowed (specification, section "Explicit casts")."""
     if source == target:
-        return scalar_width(target) is not None or isinstance(target, StructType)
+        return scalar_width(target) is not None or isinstance(target, (StructType, IntegerType))
     if isinstance(source, NewType) or isinstance(target, NewType):
         left, right = resolved(source), resolved(target)
         return (left == right or isinstance(left, IntegerType)) and _castable(left, right)

@@ -161,6 +161,16 @@ class ExpressionLowering:
             return kind.members[value.value]
         raise self.writer.fail(node, "this must be known at compile time")
 
+    def algorithm(self, node: syntax.Expression, env: Environment) -> str:
+        """Return the name of a hash algorithm that switches have."""
+        name = self.enum_member(node, env)
+        self.writer.fail_if(
+            name == "random",
+            node,
+            "not supported: HashAlgorithm.random, which no switch has; there is random()",
+        )
+        return name
+
     def place(self, node: syntax.Expression, env: Environment) -> Place:
         """Return the place that an l-value names."""
         value = self.value(node, env)

@@ -177,7 +177,7 @@ class ExternLowering(LoweringPart):
     def _hash(self, call: _ExternCall) -> None:
         data = call.target.argument("data")
         items = self.expressions.stored(self.expressions.numbers(data, call.env), data)
-        algorithm = call.enum_member("algo")
+        algorithm = self.expressions.algorithm(call.target.argument("algo"), call.env)
         base, modulus = call.number("base"), call.number("max")
 
         def emit(field: ir.HeaderField) -> None:

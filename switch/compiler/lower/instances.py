@@ -158,7 +158,7 @@ class InstanceLowering(LoweringPart):
             f"not supported: instances of extern '{kind.name}'",
         )
         algorithm = (
-            self.expressions.enum_member(target.argument("algorithm"), env)
+            self.expressions.algorithm(target.argument("algorithm"), env)
             if kind.name == "action_selector"
             else None
         )

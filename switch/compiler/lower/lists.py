@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.expressions import Numbers
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
@@ -167,7 +168,11 @@ class ListLowering:
         position = len(self.writer.code)
         condition = self.body.expressions.truth(target.argument("condition"), env)
         data = target.argument("data")
-        items = self.body.expressions.numbers(data, env)
+        items = [
+            part
+            for item, width in self.body.expressions.numbers(data, env)
+            for part in self._filled_up(item, width)
+        ]
         checksum = target.argument("checksum")
         place = self.reporter.needed(
             self.body.expressions.value(checksum, env),
@@ -181,9 +186,10 @@ class ListLowering:
         self.writer.fail_if(
             not simple or len(self.writer.code) > position,
             data,
-            "not supported: anything but fields and constants in a checksum (BMv2)",
+            "not supported: anything but fields, constants and casts of fields to a greater width "
+            "in a checksum (BMv2); compute it before, into a field of metadata",
         )
-        algorithm = self.body.expressions.enum_member(target.argument("algo"), env)
+        algorithm = self.body.expressions.algorithm(target.argument("algo"), env)
         name = self.body.externs.calculation(algorithm, items, payload, call)
         number = len(self.program.checksums)
         checksum_name = "cksum" if not number else f"cksum_{number - 1}"
@@ -193,6 +199,15 @@ class ListLowering:
                 kind == "update", call.span,
             )
         )  # fmt: skip
+
+    def _filled_up(self, item: ir.LoweredExpression, width: int) -> Numbers:
+        """Return a field that is cast to a greater width as zeros and the field."""
+        match item:
+            case ir.OperatorCall("&", ir.HeaderField() as field, ir.Number(mask)):
+                own = self.body.expressions.shared.storage.stored_width(field)
+                if own is not None and own < width and mask == arithmetic.mask_of(width):
+                    return [(ir.Number(0), width - own), (field, own)]
+        return [(item, width)]
 
     # Deparser
 

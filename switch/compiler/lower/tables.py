@@ -22,6 +22,9 @@ from weft.switch.compiler.lower.storage import (
 from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
+_MATCH_KINDS = ("exact", "ternary", "lpm", "range", "optional", "selector")
+"""Those that the switches have: core.p4's and v1model's."""
+
 
 @dataclass(eq=False)
 class TableLowering(LoweringPart):
@@ -171,6 +174,11 @@ class TableLowering(LoweringPart):
 
     def _key(self, key: syntax.KeyElement, env: Environment) -> ir.LoweredKey:
         kind = type_of(key.expression)
+        self.writer.fail_if(
+            key.match_kind not in _MATCH_KINDS,
+            key,
+            f"not supported: match kind '{key.match_kind}'; there are {', '.join(_MATCH_KINDS)}",
+        )
         given = [item.body[0].text for item in key.annotations if item.name == "name" and item.body]
         name = given[-1].strip('"') if given else source_text(key.expression)
         field = self._key_field(key, env)

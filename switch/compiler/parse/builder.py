@@ -409,7 +409,9 @@ _BLOCKS: Rules = {
         *declared(c), take(c, syntax.Statement, syntax.Declaration), first(c, syntax.Transition)
     ),
     "transition": _transition,
-    "select_expression": lambda c: Items([list(c[2]), take(c, syntax.SelectCase)], c),
+    "select_expression": lambda c: Items(
+        [list(first(c, Items) or []), take(c, syntax.SelectCase)], c
+    ),
     "select_case": lambda c: syntax.SelectCase(span_of_all(c), c[0], c[2].text, c[2].span),
     "table_declaration": _table,
     "key_property": lambda c: Keys(take(c, syntax.KeyElement), c),

@@ -17,6 +17,7 @@ from weft.switch.compiler.parse.builder import TREE_BUILDER
 from weft.switch.compiler.parse.preprocess import Preprocessed
 from weft.switch.compiler.parse.tokens import (
     PUNCTUATION,
+    UNEXPECTED,
     RawToken,
     sort_tokens,
     split_declarations,
@@ -170,7 +171,11 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
     tokens = sort_tokens(tokenize(program, reporter))
     for token in tokens:
         if token.kind == "ANNOTATION":
+            _join_strings(token)
             _check_annotation(token, reporter)
+        elif token.kind == UNEXPECTED:
+            reporter.error(token.span, f"unexpected character {token.text!r}")
+    tokens = [token for token in tokens if token.kind != UNEXPECTED]
     declarations: list[syntax.SyntaxNode] = []
     broken: set[str] = set()
     for chunk in split_declarations(tokens):
@@ -179,6 +184,21 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
         else:
             broken |= _declared_names(chunk)
     return syntax.SourceProgram(declarations, broken)
+
+
+def _join_strings(token: RawToken) -> None:
+    """Let an annotation of one string have it in one token, where it is put together by ``++``."""
+    parts = [
+        item for item in token.body if item.kind not in ("LEFT_PARENTHESIS", "RIGHT_PARENTHESIS")
+    ]
+    kinds = [item.kind for item in parts]
+    joined = len(parts) > 1 and kinds == ["STRING_LITERAL", "CONCATENATE"] * (len(parts) // 2) + [
+        "STRING_LITERAL"
+    ]
+    if token.text in _OF_ONE_STRING and joined:
+        text = "".join(item.text[1:-1] for item in parts[::2])
+        span = parts[0].span.to(parts[-1].span)
+        token.body = [RawToken("STRING_LITERAL", f'"{text}"', span)]
 
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:

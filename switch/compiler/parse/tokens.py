@@ -85,8 +85,14 @@ _TOKEN = re.compile(
     re.VERBOSE | re.DOTALL,
 )
 
+UNEXPECTED = "UNEXPECTED"
+"""The kind of a token that may stand in the text of annotations alone (``UNEXPECTED_TOKEN`` in the
+specification's grammar)."""
+_ANNOTATION_NAME = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+
 _SIZED_TYPES = frozenset({"BIT", "INT", "VARBIT"})
 _BEFORE_NAMES = frozenset({"DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM", "EXTERN", "STATE"})
+_BEFORE_STATEMENTS = frozenset({"LEFT_BRACE", "RIGHT_BRACE", "SEMICOLON"})
 _BEFORE_ARGUMENTS = frozenset({"TYPE_NAME", "BIT", "INT", "VARBIT", "TUPLE", "LIST", "VALUE_SET"})
 _AFTER_TYPES = frozenset({"TYPE_NAME", "TYPE_GREATER", "BOOL", "BIT", "INT", "ERROR", "STRING"})
 _BEFORE_MEMBERS = frozenset(
@@ -132,8 +138,11 @@ def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:
         column = position - starts[row]
         if match is None:
             span = Span(line.file, line.number, column + 1, line.number, column + 2)
-            what = "unterminated string" if text[position] == '"' else "unexpected character"
-            reporter.error(span, f"{what} {text[position]!r}")
+            character = text[position]
+            if character == '"':
+                reporter.error(span, f"unterminated string {character!r}")
+            else:  # which may stand in an annotation
+                tokens.append(RawToken(UNEXPECTED, character, span))
             position += 1
             continue
         position = match.end()
@@ -216,6 +225,7 @@ class _Sorter:
                     self.close_arguments(index, token)
                 case "HEADER" | "HEADER_UNION" | "STRUCT" | "PARSER" | "CONTROL" | "PACKAGE":
                     self.declare_type(index + 1)
+                    self.pending["struct"] = token.text in ("header", "header_union", "struct")
                 case "EXTERN":
                     self.extern(index, token)
                 case "ENUM":
@@ -333,7 +343,9 @@ class _Sorter:
             before in ("RIGHT_PARENTHESIS", "RIGHT_BRACKET") and after == "SEMICOLON"
         )
         ends = after in ("COMMA", "RIGHT_PARENTHESIS", "SEMICOLON", "ASSIGN", "IN")
-        if follows_type and ends and not self.declares_typedef:
+        if follows_type and self.scopes[-1].get("struct", False):
+            token.kind = "TYPE_NAME"  # a field hides nothing: the next may be of the type
+        elif follows_type and ends and not self.declares_typedef:
             # A variable, field or parameter that has the name of a type hides the type, as actions
             # and tables do.
             (self.pending if self.parentheses else self.scopes[-1])[token.text] = False
@@ -344,7 +356,9 @@ class _Sorter:
         """Turn a word into a keyword where it is one only in some places (specification,
         ``nonTypeName``). Return whether it became one."""
         match token.text:
-            case "apply" if after == "LEFT_BRACE" and before not in _BEFORE_NAMES:
+            case "apply" if before not in _BEFORE_NAMES and (
+                after == "LEFT_BRACE" or (after == "AT" and before in _BEFORE_STATEMENTS)
+            ):
                 token.kind = "APPLY"
             case "key" | "actions" | "entries" if (
                 after == "ASSIGN" and self.kind_at(index + 2) == "LEFT_BRACE"
@@ -416,7 +430,8 @@ def _fold_annotations(tokens: list[RawToken]) -> list[RawToken]:
         if (
             token.kind != "AT"
             or index + 1 >= len(tokens)
-            or not tokens[index + 1].text[:1].isalpha()
+            or not _ANNOTATION_NAME.fullmatch(tokens[index + 1].text)
+            or tokens[index + 1].kind == "UNDERSCORE"
         ):
             folded.append(token)
             index += 1
