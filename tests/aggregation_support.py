@@ -27,7 +27,7 @@ VALUES, RESULT, SCATTER, SATURATED = 1, 2, 4, 8
 NO_EXPONENT = -32768
 LEAST, MOST = -(1 << 31), (1 << 31) - 1
 PREFIX = "FabricIngress.aggregation."
-ROUNDS = 1 << 32
+ROUNDS = 1 << 48
 QUEUE_KEY = 0x57454147
 
 
@@ -73,7 +73,9 @@ def frame_of(packet: Packet) -> bytes:
         *(0x65, 0, 0xFFFF, 0xFFFFFF, packet.round & 0xFFFFFF, QUEUE_KEY, 5, packet.immediate),
     )
     transport += struct.pack(
-        ">IIBBHhH", packet.epoch, packet.round, flags, 0, packet.owner, packet.exponent, 0
+        ">IIBBHhH",
+        *(packet.epoch, packet.round & 0xFFFFFFFF, flags, 0),
+        *(packet.owner, packet.exponent, packet.round >> 32),
     )
     length = 20 + 8 + len(transport) + len(values) + 4
     ip = bytearray(
@@ -97,12 +99,12 @@ def packet_of(frame: bytes) -> Packet:
     assert struct.unpack(">H", datagram[24:26])[0] == len(datagram) - 20, "UDP length"
     assert internet_checksum(datagram[:20]) == 0, "IP checksum"
     assert datagram[-4:] == icrc(datagram[:-4]), "ICRC"
-    epoch, round_, flags, zero, owner, exponent, rest = struct.unpack(">IIBBHhH", datagram[52:68])
+    epoch, low, flags, zero, owner, exponent, high = struct.unpack(">IIBBHhH", datagram[52:68])
     values = np.frombuffer(datagram[68:-4], ">i4")
-    assert zero == rest == 0 and bool(len(values)) == bool(flags & VALUES)
+    assert zero == 0 and bool(len(values)) == bool(flags & VALUES)
     packet = Packet(
         epoch,
-        round_,
+        high << 32 | low,
         flags & ~VALUES,
         owner,
         exponent,

@@ -43,17 +43,17 @@ class Header:
         """MalformedPacket for bytes that are none, or with another number of values."""
         if len(payload) not in (16, 16 + 4 * count):
             raise MalformedPacket(f"{len(payload)} bytes")
-        epoch, number, flags, zero, owner, exponent, rest = struct.unpack_from(">IIBBHhH", payload)
+        epoch, low, flags, zero, owner, exponent, high = struct.unpack_from(">IIBBHhH", payload)
         values = struct.unpack(f">{count}i", payload[16:]) if len(payload) > 16 else None
-        if (values is not None) != bool(flags & VALUES) or zero or rest:
-            raise MalformedPacket(f"flags {flags}, reserved {zero} and {rest}")
-        return Header(epoch, number, flags, owner, exponent, values)
+        if (values is not None) != bool(flags & VALUES) or zero:
+            raise MalformedPacket(f"flags {flags}, reserved {zero}")
+        return Header(epoch, high << 32 | low, flags, owner, exponent, values)
 
     def encode(self) -> bytes:
         values = self.values or ()
         return struct.pack(
-            f">IIBBHhH{len(values)}i", self.epoch, self.round, self.flags, 0, self.owner,
-            self.exponent, 0, *values,
+            f">IIBBHhH{len(values)}i", self.epoch, self.round & 0xFFFFFFFF, self.flags, 0,
+            self.owner, self.exponent, self.round >> 32, *values,
         )  # fmt: skip
 
 
@@ -137,9 +137,9 @@ class Switch:
     ) -> list[tuple[int, Header]]:
         newer = False
         if row is not None and row.epoch == job.epoch:
-            distance = (header.round - row.round) & 0xFFFFFFFF
-            newer = 0 < distance < 1 << 31
-            if distance >= 1 << 31:
+            distance = (header.round - row.round) & 0xFFFFFFFFFFFF
+            newer = 0 < distance < 1 << 47
+            if distance >= 1 << 47:
                 self.late += 1
                 return []
         if newer:

@@ -154,18 +154,47 @@ def test_packets_that_come_rounds_too_late_change_nothing() -> None:
     assert workers.pairs[0][0].statistics.duplicate_results > 0
 
 
-def test_rounds_go_on_past_32_bits() -> None:
-    workers = Workers(3, [JobPlan(slots=4, values=2)], faults=Faults(loss=0.05, seed=3))
-    first = (1 << 32) - 20
+def set_rounds(workers: Workers, first: int) -> None:
+    """Let the next round of a job of 4 slots, in which nothing is under way, have a number that is
+    a multiple of 4."""
     for host, pair in zip(workers.hosts, workers.pairs[0], strict=True):
         row = host.row_of(0)
         row.posted_end = row.send_highest = pair._job.state.opened = first
         for number in range(4):
-            Slot.at(pair._job.state.slot_table, number).round += first
+            Slot.at(pair._job.state.slot_table, number).round = first + number
+
+
+@pytest.mark.parametrize("bits", [32, 48])
+def test_rounds_go_on_past_32_and_48_bits(bits: int) -> None:
+    workers = Workers(3, [JobPlan(slots=4, values=2)], faults=Faults(loss=0.05, seed=3))
+    first = (1 << bits) - 20
+    set_rounds(workers, first)
     for number, name in enumerate(DTYPES):
         inputs = whole_numbers(3, 50, name)
         check_sums(inputs, workers.reduce(inputs, number))
-    assert workers.hosts[0].row_of(0).posted_end > 1 << 32
+    assert workers.hosts[0].row_of(0).posted_end > 1 << bits
+
+
+def test_results_of_2_to_the_32_rounds_ago_are_not_taken() -> None:
+    workers = Workers(3, [JobPlan(slots=4, values=2)], keep_trace=True)
+    first = whole_numbers(3, 50, "int32", 1)
+    check_sums(first, workers.reduce(first))
+    network = workers.network
+    addresses = {host.address for host in workers.hosts}
+    old = [datagram for _, _, datagram in network.trace if datagram.source not in addresses]
+    set_rounds(workers, 1 << 32)
+    second = whole_numbers(3, 50, "int32", 2)
+    posted, results = workers.post(second, 1)
+
+    def ended() -> bool:
+        for host in workers.hosts:
+            host.receive(batch_of(old), network.now_ns)
+            host.poll()
+        return all(reduction.done for reduction in posted)
+
+    network.run(ended, 10_000_000_000)
+    check_sums(second, results)
+    assert workers.pairs[0][0].statistics.duplicate_results >= len(old)
 
 
 def test_a_worker_that_stalls_is_waited_for() -> None:
@@ -281,7 +310,7 @@ def test_a_stopped_job_sends_nothing_and_takes_nothing() -> None:
                     epoch, number, flags, owner, exponent, values
                 ).encode(),
                 st.sampled_from([1, 1, 1, 2]),
-                st.one_of(st.integers(0, 20), st.integers(0, (1 << 32) - 1)),
+                st.one_of(st.integers(0, 20), st.integers(0, (1 << 48) - 1)),
                 st.integers(0, 15),
                 st.integers(0, 65535),
                 st.sampled_from([NONE, 0, 3, 160, 161, -200, 32766, 32767]),

@@ -13,6 +13,7 @@ from tests.aggregation_support import (
     LEAST,
     MOST,
     RESULT,
+    ROUNDS,
     SATURATED,
     SCATTER,
     Model,
@@ -46,7 +47,7 @@ def some_packet(rng: random.Random, count: int, first: int, result: bool) -> Pac
     flags |= rng.choice([0, 0, SCATTER]) | rng.choice([0] * 6 + [SATURATED])
     return Packet(
         rng.choice([9] * 15 + [8, 0]),
-        (first + rng.choice([0] * 8 + [1, 1, 8, -8, 16, 1 << 31])) % (1 << 32),
+        (first + rng.choice([0] * 8 + [1, 1, 8, -8, 16, 1 << 31, -(1 << 32), 1 << 47])) % ROUNDS,
         flags,
         rng.randrange(4),
         rng.choice([-32768, 32767, rng.randrange(-40, 40), rng.randrange(-40, 40)]),
@@ -59,7 +60,7 @@ def check_against_model(place: Place, count: int, plain: bool, seed: int) -> Non
     """Feed one switch and its model with the same packets."""
     rng = random.Random(seed)
     switches, model = Switches([place], count, plain=plain), Model(place)
-    first = rng.choice([0, 5, (1 << 32) - 1, (1 << 31) - 1])
+    first = rng.choice([0, 5, (1 << 32) - 1, (1 << 31) - 1, (1 << 47) - 1, ROUNDS - 1])
     for number in range(60):
         port = rng.choice(place.children)
         if rng.random() < 0.2:

@@ -1,7 +1,7 @@
 """The records of an aggregation queue pair: its job, its slots, its operations.
 
 The queue pair is a row of the endpoint's table like all others (`layout`). Rounds are kept
-unbounded (the wire has their lower 32 bits).
+unbounded (the wire has their lower 48 bits).
 """
 
 from weft.agents.transport.types import AggregationStatistics

@@ -42,7 +42,7 @@ const bit<8> AGGREGATION_TTL = 64;
     hdr.deth.queue_key, hdr.deth.reserved, hdr.deth.source_qp, hdr.immediate.data, \
     hdr.aggregation.epoch, hdr.aggregation.round, hdr.aggregation.flags, \
     hdr.aggregation.reserved_1, hdr.aggregation.owner, hdr.aggregation.exponent, \
-    hdr.aggregation.reserved_2
+    hdr.aggregation.round_high
 
 #define VALUE_INPUT(n) , hdr.values.v##n
 
@@ -62,7 +62,7 @@ control Aggregation(inout headers_t hdr,
                     inout metadata_t meta,
                     inout standard_metadata_t standard_metadata) {
     register<bit<32>>(AGGREGATION_ROWS) row_epoch;
-    register<bit<32>>(AGGREGATION_ROWS) row_round;
+    register<bit<48>>(AGGREGATION_ROWS) row_round;
     register<bit<64>>(AGGREGATION_ROWS) row_seen;
     register<bit<8>>(AGGREGATION_ROWS) row_flags;
     // Of numbers with a sign, the bits: BMv2's registers have none.
@@ -102,7 +102,8 @@ control Aggregation(inout headers_t hdr,
     // What the packet's row holds, and what becomes of it.
     bit<32> row = 0;
     bit<32> held_epoch = 0;
-    bit<32> held_round = 0;
+    bit<48> held_round = 0;
+    bit<48> round = 0; // of the packet
     bit<64> seen = 0;
     bit<8> flags = 0;
     int<16> exponent = 0;
@@ -183,6 +184,7 @@ control Aggregation(inout headers_t hdr,
         bit<16> bits;
         row_exponent.read(bits, row);
         exponent = (int<16>)bits;
+        round = hdr.aggregation.round_high ++ hdr.aggregation.round;
     }
 
     action write_row() {
@@ -195,7 +197,7 @@ control Aggregation(inout headers_t hdr,
 
     action clear_row() {
         held_epoch = hdr.aggregation.epoch;
-        held_round = hdr.aggregation.round;
+        held_round = round;
         seen = 0;
         flags = 0;
         exponent = AGGREGATION_NO_EXPONENT;
@@ -256,11 +258,11 @@ control Aggregation(inout headers_t hdr,
                 read_row();
                 if (is_child == 1 && hdr.aggregation.flags & AGGREGATION_IS_RESULT == 0) {
                     if (held_epoch != job_epoch
-                            || (held_round != hdr.aggregation.round
-                                && hdr.aggregation.round - held_round < 0x80000000)) {
+                            || (held_round != round
+                                && round - held_round < 0x800000000000)) {
                         clear_row();
                     }
-                    if (held_round != hdr.aggregation.round) {
+                    if (held_round != round) {
                         late.count(job_index);
                     } else if (flags & AGGREGATION_FINAL != 0) {
                         // Its result was lost on the way to this child, which asks once more.
@@ -305,7 +307,7 @@ control Aggregation(inout headers_t hdr,
                         }
                     }
                 } else if (is_parent == 1 && hdr.aggregation.flags & AGGREGATION_IS_RESULT != 0
-                           && held_epoch == job_epoch && held_round == hdr.aggregation.round
+                           && held_epoch == job_epoch && held_round == round
                            && flags & AGGREGATION_PARTIAL != 0) {
                     results.count(job_index);
                     store = 1;

@@ -115,7 +115,7 @@ header aggregation_t {
     bit<8> reserved_1;
     bit<16> owner;
     int<16> exponent;
-    bit<16> reserved_2;
+    bit<16> round_high; // of 48 bits
 }
 
 #define VALUE_FIELD(n) int<32> v##n;

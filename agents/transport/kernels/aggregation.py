@@ -26,7 +26,8 @@ from weft.agents.wire.packets import put_bth, put_words
 from weft.base.jit import items_at, load32, words_at
 
 OPCODE = 0x65
-ROUND_MASK = 0xFFFFFFFF
+ROUND_BITS = 48
+ROUND_MASK = (1 << ROUND_BITS) - 1
 
 
 @internal
@@ -313,7 +314,8 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     size = at_job.HEADER_BYTES + values_bytes
     used = put_bth(row, OPCODE, size, 0, MULTICAST_QPN, round_number & PSN_MASK)
     deth = (pair.qkey, pair.number, operation.number)
-    header = (job.epoch, round_number & ROUND_MASK, flags << 24 | owner, (exponent & 0xFFFF) << 16)
+    low, high = round_number & 0xFFFFFFFF, round_number >> 32 & 0xFFFF
+    header = (job.epoch, low, flags << 24 | owner, (exponent & 0xFFFF) << 16 | high)
     used = put_words(row, put_words(row, used, deth), header)
     if values_bytes:
         store_swapped(own_values(job, operation, slot, block, 0), row + used, job.values)

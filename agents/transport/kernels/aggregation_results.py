@@ -9,6 +9,7 @@ from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.aggregation import (
     OPCODE,
+    ROUND_BITS,
     ROUND_MASK,
     agreed_exponent,
     enqueue,
@@ -33,6 +34,7 @@ from weft.agents.wire.compiled import internal
 from weft.agents.wire.crc import swap32
 from weft.base.jit import items_at, load32, words_at
 
+_HALF_ROUNDS = 1 << (ROUND_BITS - 1)
 _MOST_EARLY_REPEATS = 2
 _REPEATED_BEFORE_WAITING_LONGER = 16
 
@@ -115,8 +117,10 @@ def receive_result(
     if pair.state != at.READY:
         return
     low = swap32(np.int64(load32(header + 4)))
+    high = swap32(np.int64(load32(header + 12))) & 0xFFFF
     near = pair.send_highest
-    round_number = near + ((low - near + 0x80000000) & ROUND_MASK) - 0x80000000
+    apart = ((high << 32 | low) - near + _HALF_ROUNDS) & ROUND_MASK
+    round_number = near + apart - _HALF_ROUNDS
     number = round_number & (job.slots - 1)
     slot = at_job.Slot(job.slot_table, number)
     pair.last_progress = now

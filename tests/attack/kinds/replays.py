@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import select
+import socket
+import threading
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from random import Random
 from typing import Any
@@ -19,6 +23,7 @@ import weft
 from weft.agents.collectives.agent import Done
 from weft.agents.wire.headers import Opcode
 from weft.topo.clos import leaf_spine
+from weft.topo.worlds.emulated.namespaces import in_namespace
 
 SHARE = 1.0
 DEADLINE_S = 240.0
@@ -27,12 +32,17 @@ NEEDS_ROOT = False
 LATER = [255, 256, 512, 1 << 16, 1 << 24]
 """After so many operations more, or nearly so many, fields for their number have come round."""
 OFTEN = [0.1, 0.5, 2.0]
-"""How many old packets come for each step."""
+"""How many old packets come for each step,"""
+MOST = 20_000
+"""and in all: whoever sends them may hear them, too."""
 
 
 def attack(trial: Trial) -> str:
     """Let operations run while packets of earlier ones are sent again."""
-    return _through_switches(trial) if trial.chance(0.3) else _among_agents(trial)
+    drawn = trial.random.random()
+    if drawn < 0.1 and os.geteuid() == 0:
+        return _in_namespaces(trial)
+    return _through_switches(trial) if drawn < 0.3 else _among_agents(trial)
 
 
 class Memory:
@@ -64,7 +74,7 @@ class Memory:
     def some(self, often: float) -> Iterator[Datagram]:
         """Old packets for one step."""
         number = int(often) + (self._random.random() < often % 1)
-        for _ in range(number if self._old else 0):
+        for _ in range(number if self._old and self.sent < MOST else 0):
             alike = self._alike.get(self._chunk)
             self.sent += 1
             yield self._random.choice(alike if alike and self._random.random() < 0.5 else self._old)
@@ -157,7 +167,7 @@ def _through_switches(trial: Trial) -> str:
         for _ in range(runs):
             algorithm = random.choice(["multicast", "multicast", "ring"])
             operations = random.choice([1, 2, 270])
-            size = random.choice([100, 5000])
+            size = 4 * random.randint(500, 2500)  # by which the same chunks have other data
             trial.note(f"{algorithm}, {operations} operations of {size} bytes")
             run = net.allgather(size=size, algorithm=algorithm, operations=operations)
             if not run.verified:
@@ -201,3 +211,97 @@ def _rogue(fabric: Any, memory: Memory, random: Random, often: float) -> Iterato
         yield
     finally:
         fabric.run = attend
+
+
+# -- in namespaces
+
+
+def _in_namespaces(trial: Trial) -> str:
+    """Emulated runs on one network, with a host that is in none of them and sends what is old."""
+    random = trial.random
+    often = random.choice(OFTEN)
+    with weft.up(weft.single(hosts=4), mtu=1024) as net:
+        rogue = _Rogue(net, Memory(random), often)
+        rogue.start()
+        try:
+            for _ in range(2):
+                operations = random.choice([2, 2, 270])
+                size = 4 * random.randint(500, 2500)
+                trial.note(f"emulated, {operations} operations of {size} bytes")
+                run = net.allgather(
+                    hosts=("h0", "h1", "h2"),
+                    size=size,
+                    algorithm="multicast",
+                    operations=operations,
+                )
+                if not run.verified:
+                    raise Broken(f"packets of long ago did harm: {run.error}")
+                rogue.grow_old()
+        finally:
+            rogue.ended.set()
+            rogue.join()
+    trial.note(f"{rogue.memory.sent} packets were sent again")
+    if not rogue.memory.sent:
+        raise Broken("nothing was heard that could be sent again")
+    return "verified, emulated"
+
+
+class _Rogue(threading.Thread):
+    """Hears what comes to a rank of a network that is up, and sends from another host."""
+
+    def __init__(self, net: Any, memory: Memory, often: float) -> None:
+        super().__init__(daemon=True)
+        world = net.backend.world
+        self._heard = in_namespace(world.host_pid(0), lambda: _open(world.host_interface(0)))
+        self._sends = in_namespace(world.host_pid(3), lambda: _open(world.host_interface(3)))
+        own = net.host("h3").interfaces[0]
+        self._macs = bytes.fromhex((own.gateway_mac + own.mac).replace(":", ""))
+        self.memory = memory
+        self._often = often
+        self._lock = threading.Lock()
+        self.ended = threading.Event()
+
+    def grow_old(self) -> None:
+        """Let all that was heard so far be of long ago."""
+        with self._lock:
+            self.memory.grow_old()
+
+    def run(self) -> None:
+        heard = 0
+        with self._heard, self._sends:
+            while not self.ended.is_set():
+                if not select.select([self._heard], [], [], 0.05)[0]:
+                    continue
+                frame = self._heard.recv(9100)
+                if frame[12:14] != b"\x08\x00" or frame[23] != 17 or frame[36:38] != b"\x12\xb7":
+                    continue
+                heard += 1
+                with self._lock:
+                    self.memory.see(_datagram_of(frame))
+                    if heard % 2000 == 0:
+                        self.memory.grow_old()
+                    again = list(self.memory.some(self._often))
+                for datagram in again:
+                    self._send(datagram)
+
+    def _send(self, datagram: Datagram) -> None:
+        macs = self._macs
+        if datagram.destination >> 28 == 0xE:
+            group = 0x01005E000000 | datagram.destination & 0x7FFFFF
+            macs = group.to_bytes(6, "big") + macs[6:]
+        frame = framed(Random(0), datagram, whole=True)
+        with suppress(OSError):  # the queue of the interface is full
+            self._sends.send(macs + frame[12:])
+
+
+def _open(interface: str) -> socket.socket:
+    opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+    opened.bind((interface, 0))
+    return opened
+
+
+def _datagram_of(frame: bytes) -> Datagram:
+    size = int.from_bytes(frame[38:40], "big") - 8
+    source, destination = (int.from_bytes(frame[at : at + 4], "big") for at in (26, 30))
+    port = int.from_bytes(frame[34:36], "big")
+    return Datagram(source, destination, port, frame[15], frame[42 : 42 + size])
