@@ -8,7 +8,6 @@ one in this process.
 import contextlib
 import queue
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import grpc
 from google.protobuf import text_format
 from google.rpc import code_pb2, status_pb2
 
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.controller.features.registry import brought_features
 from weft.controller.messages import EntityMessages
 from weft.controller.plan import Update
@@ -31,15 +30,18 @@ from weft.switch.p4runtime.local import LocalError, LocalSwitch
 Address = str | LocalSwitch
 """Where a switch is: ``unix:PATH`` or ``HOST:PORT``, or the switch itself."""
 
-ELECTION_ID = (2, 0)
-"""(high, low). It is above p4runtime-shell's default of (1, 0), so that a look does not
-take over."""
+ElectionId = tuple[int, int]
+"""An election id as (high, low)."""
+
+ELECTION_ID: ElectionId = (0, 1)
+"""The controller's own. It is the least there is, so that any other client that has a greater one
+owns the switch."""
 
 
-def later_election_id() -> tuple[int, int]:
-    """Return an id that is above `ELECTION_ID` and above all ids that this function has returned
-    before."""
-    return (ELECTION_ID[0] + 1, time.time_ns())
+def next_election_id(before: ElectionId) -> ElectionId:
+    """Return the least election id above another one."""
+    high, low = before
+    return divmod((high << 64 | low) + 1, 1 << 64)
 
 
 DEADLINE_S = 60.0
@@ -148,12 +150,13 @@ class RemoteClient:
         where: str,
         device_id: int,
         address: str,
-        election_id: tuple[int, int],
+        election_id: ElectionId | None,
         deadline_s: float,
     ) -> None:
         """Open a channel; nothing is sent before the first call or ``become_primary``.
 
-        ``where`` names the switch in errors.
+        ``where`` names the switch in errors. Without an election id the client takes the least that
+        serves.
         """
         self._where = where
         self.device_id = device_id
@@ -182,35 +185,73 @@ class RemoteClient:
         finally:
             self._answers.put(None)
 
-    def become_primary(self) -> None:
-        """Tell the switch by which election id this client wants to own it, and open the stream
-        first if there is none. Raises SwitchError if another controller owns the switch or no
-        answer comes."""
+    def become_primary(self, *, over: bool = False) -> None:
+        """Own the switch, and open the stream first if there is none.
+
+        A switch remembers the greatest election id that any client had. If the client that had it
+        has gone, this client takes it over, and if that client is there and ``over`` is true, the
+        next one above it. Raises SwitchError if another controller owns the switch or no answer
+        comes.
+        """
+        while not self._answers.empty():  # word of what was before: others came and went
+            if self._answers.get() is None:
+                self._answers.put(None)  # the stream has ended
+                break
+        self._wish()
+        while True:
+            code, holder = self._answer()
+            own = self.election_id
+            if code == code_pb2.OK:
+                if holder == own:
+                    return
+            elif code == code_pb2.NOT_FOUND:
+                if own is None or holder > own:
+                    self.election_id = max(holder, ELECTION_ID)
+                    self._wish()
+            elif own is None or holder >= own:
+                if not over:
+                    raise SwitchError(
+                        f"{self._where}: another controller, with election id {_shown(holder)}, "
+                        "owns the switch; end that one first"
+                    )
+                self.election_id = next_election_id(holder)
+                self._wish()
+
+    def vacant_election_id(self) -> ElectionId:
+        """Return the least election id by which a client would own the switch now, whoever owns
+        it."""
+        self._wish()
+        code, holder = self._answer()
+        return (
+            next_election_id(holder)
+            if code == code_pb2.ALREADY_EXISTS
+            else max(holder, ELECTION_ID)
+        )
+
+    def _wish(self) -> None:
+        """Tell the switch by which election id this client wants to own it; one without an id only
+        asks who does."""
         if self._stream is None:
             self._stream = self.stub.StreamChannel(iter(self._requests.get, None))
             self._receiver.start()
-        high, low = self.election_id
-        wish = {"device_id": self.device_id, "election_id": {"high": high, "low": low}}
+        wish: dict[str, Any] = {"device_id": self.device_id}
+        if self.election_id is not None:
+            high, low = self.election_id
+            wish["election_id"] = {"high": high, "low": low}
         self._requests.put(p4runtime_pb2.StreamMessageRequest(arbitration=wish))
-        while True:
-            answer = None
-            with contextlib.suppress(queue.Empty):
-                answer = self._answers.get(timeout=self._deadline_s)
-            if answer is None:
-                why = f"no answer to the arbitration within {self._deadline_s:g} s"
-                if self._stream.done():
-                    why = f"the switch ended the stream: {_status(self._stream)}"
-                raise SwitchError(f"{self._where}: {why}")
-            holder = (answer.election_id.high, answer.election_id.low)
-            if answer.status.code == code_pb2.OK and holder == self.election_id:
-                return
-            refuse(
-                answer.status.code != code_pb2.OK and holder >= self.election_id,
-                f"{self._where}: another controller, with election id {holder}, owns the "
-                f"switch; this one has {self.election_id}; end the other one first",
-                SwitchError,
-            )
-            # Word of what was before: others came and went.
+
+    def _answer(self) -> tuple[int, ElectionId]:
+        """Return the code of the next answer about who owns the switch, and the greatest election
+        id that there was. Raises SwitchError if none comes."""
+        answer = None
+        with contextlib.suppress(queue.Empty):
+            answer = self._answers.get(timeout=self._deadline_s)
+        if answer is None:
+            why = f"no answer to the arbitration within {self._deadline_s:g} s"
+            if self._stream.done():
+                why = f"the switch ended the stream: {_status(self._stream)}"
+            raise SwitchError(f"{self._where}: {why}")
+        return answer.status.code, (answer.election_id.high, answer.election_id.low)
 
     def tell(self, request: Any) -> None:
         """Send a message on the stream."""
@@ -247,19 +288,20 @@ class Session:
         device_id: int,
         address: Address,
         *,
-        election_id: tuple[int, int] = ELECTION_ID,
+        election_id: ElectionId | None = ELECTION_ID,
         deadline_s: float = DEADLINE_S,
     ) -> None:
         """Prepare a session; nothing is sent before ``connect``.
 
-        ``deadline_s`` is how long the switch may take to listen, and to answer each request.
+        Without an election id it takes the least that serves. ``deadline_s`` is how long the switch
+        may take to listen, and to answer each request.
         """
         self.name = name
         self._deadline_s = deadline_s
         self.client: Any
         if isinstance(address, LocalSwitch):
             self.where = f"{name} (device {device_id}, in this process)"
-            self.client = LocalClient(address, device_id, election_id)
+            self.client = LocalClient(address, device_id, election_id or ELECTION_ID)
         else:
             self.where = f"{name} (device {device_id}, {address})"
             self.client = RemoteClient(self.where, device_id, address, election_id, deadline_s)
@@ -268,8 +310,9 @@ class Session:
         """The ids of the program's digests that are switched on."""
         self._closed = False
 
-    def connect(self) -> None:
-        """Wait until the switch listens, and become the primary."""
+    def connect(self, *, over: bool = False) -> None:
+        """Wait until the switch listens, and become the primary; with ``over`` in place of another
+        one that is there."""
         with self._attempt(f"connect within {self._deadline_s:g} s"):
             try:
                 # A request without effect: gRPC retries the connection until the deadline.
@@ -282,13 +325,12 @@ class Session:
                 if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # as before version 1.1
                     raise
         with self._attempt("become the primary"):
-            self.client.become_primary()
+            self.client.become_primary(over=over)
 
     def take_over(self) -> None:
         """Become the primary, whoever is so now."""
-        self.client.election_id = later_election_id()
         with self._attempt("become the primary"):
-            self.client.become_primary()
+            self.client.become_primary(over=True)
 
     def close(self) -> None:
         """End the session and, in other threads, its requests; the switch keeps its entries."""
@@ -418,6 +460,12 @@ class Session:
             raise SwitchError(f"{self.where}: could not {what}: {_status(error)}") from None
 
 
+def _shown(election_id: ElectionId) -> str:
+    """Return an election id as the number that it is."""
+    high, low = election_id
+    return str(high << 64 | low)
+
+
 def _status(call: Any) -> str:
     return f"{call.code().name}: {call.details()}"
 
@@ -451,7 +499,7 @@ class LocalClient:
         self.stub = switch.stub
         self._client: Client | None = None
 
-    def become_primary(self) -> None:
+    def become_primary(self, *, over: bool = False) -> None:
         """Own the switch. Raises LocalError if another controller owns it."""
         self._client, answer = self.switch.arbitrate(self.election_id)
         if answer.arbitration.status.code != code_pb2.OK:

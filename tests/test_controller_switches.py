@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -154,12 +155,31 @@ def test_a_second_controller_is_told_who_owns_the_switch(
     addresses: Mapping[str, str], fabric: Files
 ) -> None:
     with Controller(SMALL, addresses, fabric):
-        with pytest.raises(SwitchError, match=r"another controller, with election id \(2, 0\)"):
-            Session("leaf0", 1, addresses["leaf0"], election_id=(1, 0)).connect()
+        with pytest.raises(SwitchError, match="another controller, with election id 1, owns"):
+            Session("leaf0", 1, addresses["leaf0"], election_id=(0, 0)).connect()
         with pytest.raises(SwitchError, match=r"leaf0 \(device 1, .*ended the stream"):
             Session("leaf0", 1, addresses["leaf0"]).connect()
     with Controller(SMALL, addresses, fabric) as after:
         after.apply(fabric_plan(SMALL))
+
+
+def test_a_small_election_id_is_enough_to_own_a_switch_and_weft_takes_the_least_that_serves(
+    addresses: Mapping[str, str], fabric: Files
+) -> None:
+    where = ("leaf0", 1, addresses["leaf0"])
+    with Controller(SMALL, addresses, fabric) as controller:
+        with closing(Session(*where, election_id=(0, 10))) as other:
+            other.connect()
+            with pytest.raises(SwitchError, match="with election id 10, owns the switch; end"):
+                Session(*where, election_id=None).connect()
+            with closing(Session(*where, election_id=None)) as over:
+                over.connect(over=True)
+                assert over.client.election_id == (0, 11)
+        controller.session("leaf0").take_over()
+        assert controller.session("leaf0").client.election_id == (0, 11)  # nobody has it now
+        controller.apply(fabric_plan(SMALL))
+    with closing(Session(*where, election_id=(0, 11))) as after:
+        after.connect()
 
 
 def test_who_comes_after_a_session_may_have_its_election_id(

@@ -31,7 +31,14 @@ from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.drawing import draw_svg
 from weft.topo.interfaces import host_side
 from weft.topo.network import Topology, format_ipv4
-from weft.topo.own import PROMPT_WORDS, NetworkDocument, topology_from, topology_of, with_programs
+from weft.topo.own import (
+    PROMPT_WORDS,
+    NetworkDocument,
+    topology_from,
+    topology_of,
+    with_ordinary_hosts,
+    with_programs,
+)
 from weft.topo.reach import Reach
 
 SOURCE = Path(__file__).parent / "programs" / "handles.p4"
@@ -183,6 +190,14 @@ def test_hosts_of_a_single_switch_with_its_own_program_are_one_subnet_with_arp()
         assert not any("neighbour" in line or "route" in line for line in lines)
     routed = host_side(weft.single(3).host("h0"), weft.single(3))
     assert any("neighbour" in line for line in routed)
+
+
+def test_hosts_of_switches_that_wait_for_a_program_are_ordinary_too() -> None:
+    for network in (weft.single(2), ring_of_switches().topology()):
+        ordinary = with_ordinary_hosts(network)
+        assert not any("neighbour" in line for line in host_side(ordinary.host("h0"), ordinary))
+        assert any("neighbour" in line for line in host_side(network.host("h0"), network))
+        assert not ordinary.strange and ordinary.document == network.document
 
 
 def test_hosts_of_a_leaf_with_its_own_program_use_arp_below_it_and_the_leaf_beyond() -> None:

@@ -8,9 +8,10 @@ import pty
 import re
 import shutil
 import signal
+import socket
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from scapy.utils import rdpcap
 from tests.emulated_support import is_alive
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, wait_until, weft
 
+from weft.controller.client import LoadableProgram, Session
+from weft.switch.compiler import compile_cached
 from weft.topo.fabric_program import fabric_program
 from weft.topo.worlds.emulated.runs import RUNS, Process, read_record
 
@@ -27,6 +30,8 @@ pytestmark = [
     pytest.mark.system,
     pytest.mark.skipif(os.geteuid() != 0, reason="network namespaces need root"),
 ]
+
+SMALL = ("--topology", "single", "--hosts-per-leaf", "2")
 
 HUB = """
 #include <core.p4>
@@ -263,6 +268,35 @@ def test_hosts_of_a_switch_with_a_program_of_its_own_are_ordinary_and_captures_a
         assert echoes == [8, 0] and asked[:2] == [1, 2], end
 
 
+def test_a_controller_of_ones_own_owns_the_switches_and_load_works_after_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "wire.p4").write_text(WIRE)
+    program = LoadableProgram(compile_cached(tmp_path / "wire.p4"))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    options = ("--no-controller", "--grpc-port", str(port))
+    with left_as_it_was(), standing(tmp_path, *SMALL, *options, status=1) as prompt:
+        said = prompt.ask("switches")
+        assert "No controller: leaf0 runs no program yet. Tables are empty" in said
+        assert "fabric" not in said
+        assert re.search(rf"leaf0: device 1, unix:/\S+/leaf0.sock, 127.0.0.1:{port}\n", said)
+        mine = Session("leaf0", 1, f"127.0.0.1:{port}", election_id=(0, 1))  # the tutorials' id
+        with closing(mine):
+            mine.connect()
+            mine.push_program(program)
+            assert "1 received" in prompt.ask("h0 ping -c 1 h1")
+            refused = prompt.ask("load wire.p4")
+            assert "another controller, with election id 1, owns the switch; end that" in refused
+            mine.push_program(program)  # it owns it still
+        assert "leaf0: the program runs" in prompt.ask("load wire.p4")
+        again = Session("leaf0", 1, f"127.0.0.1:{port}", election_id=(0, 1))
+        with closing(again):
+            again.connect()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port))
+
+
 def test_what_is_not_up_is_said(tmp_path: Path) -> None:
     done = weft("shell", "leaf0", "--run", "0", cwd=tmp_path)
     assert done.returncode == 2 and "run '0'" in done.stderr and "Traceback" not in done.stderr
@@ -320,7 +354,6 @@ def test_ctrl_c_ends_a_command_and_sigterm_the_testbed(tmp_path: Path) -> None:
         assert prompt.process.returncode == 128 + signal.SIGTERM
 
 
-SMALL = ("--topology", "single", "--hosts-per-leaf", "2")
 SWITCHES = r"the switch process \(pid {}\) was killed by signal 9 \(SIGKILL\)"
 H1 = r"the shell that holds the namespace of h1 \(pid {}\) was killed by signal 9 \(SIGKILL\)"
 KILLED = pytest.mark.parametrize(

@@ -61,13 +61,13 @@ MOST_BYTES = 16 << 20
 PROMPT_WORDS = (
     "EOF", "counters", "dpctl", "dump", "exit", "gterm", "help", "intfs", "iperf", "iperfudp",
     "link", "links", "load", "net", "nodes", "noecho", "pingall", "pingallfull", "pingpair",
-    "pingpairfull", "ports", "px", "py", "quit", "sh", "source", "switch", "tables", "time",
-    "trace", "wait", "x", "xterm",
+    "pingpairfull", "ports", "px", "py", "quit", "sh", "source", "switch", "switches", "tables",
+    "time", "trace", "wait", "x", "xterm",
 )  # fmt: skip
 """The words of the prompt of ``weft up``: what is meant for a host called ``sh`` would run on the
 machine itself."""
-RESERVED_NAMES = ("switches", *PROMPT_WORDS)
-"""Names that no node may have. The emulated world needs the first for itself."""
+RESERVED_NAMES = PROMPT_WORDS
+"""Names that no node may have. The emulated world itself needs ``switches``, too."""
 SWITCH_ADDRESSES = IPv4Interface("10.254.0.0/16").network
 """The addresses of switches that send packets of their own (`weft.controller`)."""
 
@@ -298,6 +298,14 @@ def with_programs(topology: Topology, programs: Mapping[str, str]) -> Topology:
         for host in topology.hosts
     )
     return replace(topology, switches=switches, hosts=hosts)
+
+
+def with_ordinary_hosts(topology: Topology) -> Topology:
+    """Return a network whose hosts are as with programs of their own at all switches, which is what
+    somebody else may bring."""
+    bare = [switch.name for switch in topology.switches if not switch.program]
+    found = with_programs(topology, dict.fromkeys(bare, "a client's"))
+    return replace(found, switches=topology.switches, document=topology.document)
 
 
 def _on_link(interface: Interface, gateway: bool) -> Interface:

@@ -6,7 +6,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 from weft.base.errors import WeftError
-from weft.controller.client import LoadableProgram, Session, SwitchError, later_election_id
+from weft.controller.client import LoadableProgram, Session, SwitchError
 from weft.controller.inspection import Inspector
 from weft.switch.compiler import compile_cached, compile_program
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
@@ -23,9 +23,13 @@ def load(
     include_dirs: Sequence[Path],
     defines: Mapping[str, str | None],
     say: Say,
+    *,
+    over: bool = True,
 ) -> set[str]:
     """Compile a program and have switches run it; a line for each.
 
+    With ``over`` it takes switches over from whoever owns them, for as long as it takes. Without,
+    it leaves a switch alone that another controller owns.
     Entries, groups and members that fit the new program stay, where the switch can do that (the
     built-in one can); else its tables are empty. Returns the switches that have fewer entries now.
 
@@ -40,7 +44,7 @@ def load(
     emptied = set()
     for name, switch in switches.items():
         before = _entries(name, switch)
-        _load_into(name, switch, loaded)
+        _load_into(name, switch, loaded, over)
         after = _entries(name, switch)
         say(f"{name}: the program runs, with {after} entries (before it {before})")
         if after < before:
@@ -48,10 +52,10 @@ def load(
     return emptied
 
 
-def _load_into(name: str, switch: RunningSwitch, program: LoadableProgram) -> None:
-    owner = Session(name, switch.device_id, switch.address, election_id=later_election_id())
+def _load_into(name: str, switch: RunningSwitch, program: LoadableProgram, over: bool) -> None:
+    owner = Session(name, switch.device_id, switch.address, election_id=None)
     with closing(owner) as session:
-        session.connect()
+        session.connect(over=over)
         try:
             session.push_program(program, keep=True)
         except SwitchError:

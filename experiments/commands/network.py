@@ -20,6 +20,7 @@ from weft.base.command_line import (
     output_file,
     output_folder,
 )
+from weft.base.errors import refuse
 from weft.experiments.commands.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
@@ -142,6 +143,22 @@ def up(
         Optional[int],  # noqa: UP045
         typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
     ] = None,
+    no_controller: Annotated[
+        bool,
+        typer.Option(
+            "--no-controller",
+            help="Leave the switches to a P4Runtime client of yours: no program but --program's, "
+            "no entries, no routes.",
+        ),
+    ] = False,
+    grpc_port: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            metavar="BASE",
+            help="Serve P4Runtime on TCP ports of 127.0.0.1, too: BASE for the first switch, and "
+            "so on. [Unix sockets alone]",
+        ),
+    ] = None,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
     from weft.experiments.commands.up import stay_up
@@ -149,9 +166,17 @@ def up(
 
     scenario = from_options({"collective": "allgather", **options})
     folder = output_folder(pcap, "--pcap")
+    if grpc_port is not None:
+        most = 65536 - len(scenario.network().switches)
+        refuse(
+            not 1 <= grpc_port <= most,
+            f"--grpc-port {grpc_port}: the first port is 1 to {most}, as there are "
+            f"{65536 - most} switches",
+        )
     stay = partial(
         stay_up, scenario, program, console=make_console(stderr=True), pcap=folder,
-        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
+        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port, controlled=not no_controller,
+        grpc_port=grpc_port,
     )  # fmt: skip
     if script is None:
         stay(sys.stdin)
@@ -193,10 +218,12 @@ def load(
     from weft.experiments.commands import load as load_command
     from weft.topo.worlds.emulated.testbeds import find_testbed
 
-    switches = find_testbed(run).choose(switch or [])
+    testbed = find_testbed(run)
+    switches = testbed.choose(switch or [])
+    say, over = print, testbed.controlled
 
     def once() -> None:
-        load_command.load(switches, program, include or [], macros(define), print)
+        load_command.load(switches, program, include or [], macros(define), say, over=over)
 
     once()
     if watch:

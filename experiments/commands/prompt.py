@@ -85,6 +85,11 @@ class Prompt(CommandLine):
         for link in self._net.topology.links:
             self._say(f"{link.name} is {'down' if link.name in self._net.down else 'up'}")
 
+    def do_switches(self, line: str) -> None:
+        """switches: the device id of every switch, and where it serves P4Runtime."""
+        for each in self._running.lines():
+            self._say(each)
+
     def do_tables(self, line: str) -> None:
         """tables SWITCH [TABLE]: the entries of all tables, or of one."""
         name, *wanted = self._words(line, "tables SWITCH [TABLE]", 1, 2)
@@ -144,7 +149,9 @@ class Prompt(CommandLine):
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
         program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
         chosen = self._running.choose(names)
-        self._net.strange |= load(chosen, Path(program), [], {}, self._say)
+        self._net.strange |= load(
+            chosen, Path(program), [], {}, self._say, over=self._running.controlled
+        )
 
     def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
         """Return the programs and folders that begin so; then switches."""

@@ -16,7 +16,7 @@ from typing import NoReturn
 
 from weft.base.cache import PACKAGE, cache_dir
 from weft.base.errors import MachineError
-from weft.controller.client import later_election_id
+from weft.controller.client import DEADLINE_S, RemoteClient
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 PINS = PACKAGE / "requirements" / "shell.txt"
@@ -63,7 +63,11 @@ def _run(*command: str) -> None:
 def open_shell(name: str, switch: RunningSwitch) -> NoReturn:
     """Become p4runtime-shell, as the primary of the switch. Raises MachineError without it."""
     python = str(shell_python())
-    high, low = later_election_id()
+    asking = RemoteClient(name, switch.device_id, switch.address, None, DEADLINE_S)
+    try:
+        high, low = asking.vacant_election_id()
+    finally:
+        asking.tear_down()
     arguments = [
         python, "-I", "-m", "p4runtime_sh", "--grpc-addr", switch.address,
         "--device-id", str(switch.device_id), "--election-id", f"{high},{low}",

@@ -3,7 +3,7 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import signals_held
 from weft.base.units import format_rate, parse_rate, parse_size, shown
 from weft.controller import Controller, LinkCounters
+from weft.controller.client import LoadableProgram, Session
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
 from weft.experiments.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
@@ -31,7 +32,7 @@ from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac, with_cpu_port
-from weft.topo.own import Network, with_programs
+from weft.topo.own import Network, with_ordinary_hosts, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
 if TYPE_CHECKING:
@@ -159,6 +160,7 @@ class Net:
         pcap: str | None = None,
         bypass_qdisc: bool | None = None,
         cpu_port: int | None = None,
+        controlled: bool = True,
     ) -> None:
         """Check everything, and compile the programs; see `up`.
 
@@ -167,6 +169,8 @@ class Net:
             program: as for `up`.
             fields: what of the scenario holds for collectives on the network, too.
             pcap, bypass_qdisc, cpu_port: as for `up`.
+            controlled: whether there is a controller. Without one, switches with a program of their
+                own get it, and nothing else is done to any switch.
         """
         network = self._with_programs(scenario.network(), program)
         self.topology = network if cpu_port is None else with_cpu_port(network, cpu_port)
@@ -181,9 +185,14 @@ class Net:
         own = own_programs(self.topology)
         self.strange: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
-        alone = len(own) == len(self._names)
-        self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
-        """The fabric's program, or, if no switch runs it, that of the first switch."""
+        self._controlled = controlled
+        if controlled:
+            alone = len(own) == len(self._names)
+            self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
+            """The fabric's program, or, if no switch runs it, that of the first switch."""
+        else:
+            self.strange = set(self._names)
+            self.topology = with_ordinary_hosts(self.topology)
         self._own = own
         self.backend: Backend
         """What does in the network's world what is asked for here."""
@@ -230,6 +239,9 @@ class Net:
         try:
             addresses = self.backend.bring_up()
             with self.backend.blaming_the_dead():
+                if not self._controlled:
+                    self._load_own(addresses)
+                    return self
                 self._controller = Controller(
                     self.topology, addresses, self._program, others=self._own
                 )
@@ -241,6 +253,15 @@ class Net:
             self.close()
             raise
         return self
+
+    def _load_own(self, addresses: Mapping[str, Any]) -> None:
+        """Give switches their own programs, and leave them to whoever comes."""
+        programs = {path: LoadableProgram(path) for path in set(self._own.values())}
+        for name, path in self._own.items():
+            device_id = self.topology.switch(name).device_id
+            with closing(Session(name, device_id, addresses[name])) as session:
+                session.connect()
+                session.push_program(programs[path])
 
     def __exit__(
         self,
@@ -374,7 +395,7 @@ class Net:
             self.backend.set_link(node, neighbour, up)
         with self.planning:
             (self._down.discard if up else self._down.add)(link)
-            if {node, neighbour} <= set(self._names):
+            if self._controlled and {node, neighbour} <= set(self._names):
                 self.backend.take_over(self.controller)
                 self._plan()
 
@@ -431,7 +452,7 @@ class Net:
         port is what counts, whatever the program does, since the network is up; it knows of no
         losses on purpose and no marks. `counted_by` says which it is.
         """
-        counted = self.controller.read_counters()
+        counted = self.controller.read_counters() if self._controlled else {}
         by_ports = [each for each in self.topology.directions if self.counted_by(each) == PORTS]
         if not by_ports:
             return counted

@@ -36,6 +36,24 @@ class RunningTestbed:
     description: str
     switches: dict[str, RunningSwitch]
     """The switches by name."""
+    controlled: bool = True
+    """Whether Weft's own controller owns the switches."""
+    grpc_port: int | None = None
+    """The TCP port of loopback where the first switch serves P4Runtime, too; None: nowhere."""
+
+    def ports(self) -> dict[int, RunningSwitch]:
+        """Return the switches by their TCP ports."""
+        if self.grpc_port is None:
+            return {}
+        return dict(enumerate(self.switches.values(), self.grpc_port))
+
+    def lines(self) -> list[str]:
+        """Return where each switch serves P4Runtime, a line for each."""
+        ports = {each: f", 127.0.0.1:{port}" for port, each in self.ports().items()}
+        return [
+            f"{name}: device {each.device_id}, {each.address}{ports.get(each, '')}"
+            for name, each in self.switches.items()
+        ]
 
     def write(self, folder: Path) -> None:
         """Write this into the run's folder, whole or not at all."""
