@@ -6,6 +6,8 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import threading
@@ -27,6 +29,7 @@ from weft.experiments.engines.engine import Need
 distributed = pytest.importorskip(
     "distributed", reason="Dask is not installed: ./weft setup --dask"
 )
+Security = distributed.Security
 NOBODY = 65534
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
@@ -136,7 +139,11 @@ def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_
         mine = forked()
         assert len(mine) >= 2
         listening = {address for pid in (os.getpid(), *mine) for address in listened(pid)}
+        ports = sorted({port for pid in (os.getpid(), *mine) for port in ports_of(pid)})
+        assert ports
+        said = [stranger(port) for port in ports]
     assert listening == {"0100007F"}  # 127.0.0.1
+    assert not any(said), dict(zip(ports, said, strict=True))
     wait_until(lambda: not mine & forked(), "the cluster to end")
     assert dict(os.environ) == before
 
@@ -152,8 +159,37 @@ def forked() -> set[int]:
     return found
 
 
+def stranger(port: int) -> str:
+    """What whoever connects hears: as they are, by TLS, and by TLS with a certificate that they
+    made. A scheduler or a worker of Dask that takes a connection says so at once."""
+    with_own = Security.temporary().get_connection_args("client")["ssl_context"]
+    without = ssl.create_default_context()
+    for context in (with_own, without):
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    for context in (None, without, with_own):
+        with (
+            contextlib.suppress(OSError),
+            socket.create_connection(("127.0.0.1", port), timeout=1) as plain,
+        ):
+            connection = plain if context is None else context.wrap_socket(plain)
+            with connection:
+                if heard := connection.recv(1000):
+                    return repr(heard)
+    return ""
+
+
 def listened(pid: int) -> Iterator[str]:
     """The addresses at which a process listens to TCP."""
+    yield from (each.split(":")[0] for each in listening_at(pid))
+
+
+def ports_of(pid: int) -> Iterator[int]:
+    """The ports at which a process listens to TCP."""
+    yield from (int(each.split(":")[1], 16) for each in listening_at(pid))
+
+
+def listening_at(pid: int) -> Iterator[str]:
+    """The addresses and ports at which a process listens to TCP, as the kernel writes them."""
     sockets = set()
     for descriptor in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(OSError):
@@ -162,7 +198,7 @@ def listened(pid: int) -> Iterator[str]:
         for line in Path(f"/proc/{pid}/net/{family}").read_text().splitlines()[1:]:
             fields = line.split()
             if fields[3] == "0A" and fields[9] in sockets:
-                yield fields[1].split(":")[0]
+                yield fields[1]
 
 
 @pytest.mark.usefixtures("impatient")

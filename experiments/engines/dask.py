@@ -10,7 +10,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError, MachineError, refuse
-from weft.experiments.engines.engine import Engine, Need, Workers, check_port, check_versions
+from weft.experiments.engines.engine import (
+    Engine,
+    Need,
+    Workers,
+    check_port,
+    check_versions,
+    warn_unless,
+)
 from weft.experiments.engines.local import ONE_THREAD, fitting, restored, serving
 from weft.experiments.runs.identity import version
 
@@ -53,6 +60,11 @@ class Dask(Engine):
         if found and found["address"]:
             check_port(f"dask{where}")
         _need("distributed", f"--on dask{where}: Dask", "./weft setup --dask")
+        if found and found["local"]:
+            _need(
+                "cryptography", f"--on dask{where}: cryptography, by which it is nobody else's,",
+                "./weft setup --dask",
+            )  # fmt: skip
         if found and found["hosts"]:
             _need("asyncssh", f"--on dask{where}: asyncssh, which Dask uses for this,")
         if found and found["queue"]:
@@ -78,6 +90,10 @@ class Dask(Engine):
                 count, address = 1, _address(found["address"])
             client = stack.enter_context(_client(f"dask{where}", address))
             _wait_for(client, f"dask{where}", count, patient=bool(found["queue"]))
+            warn_unless(
+                str(client.scheduler.address if client.scheduler else "").startswith("tls://"),
+                f"dask{where}", "set distributed.comm.tls in Dask's configuration",
+            )  # fmt: skip
             _check_workers(client)
             machines = None
             if not found["local"]:
@@ -121,9 +137,15 @@ def _quiet(*names: str) -> Iterator[None]:
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
     """Start a cluster whose scheduler listens on loopback alone, without a web page, and whose
-    workers are forked from the server that has loaded the code."""
+    workers are forked from the server that has loaded the code.
+
+    All in it speak TLS with a certificate that is made for it and asked of whoever connects: what a
+    scheduler is sent it runs, and any user of this machine can connect. Its key stays in the memory
+    of these processes.
+    """
     import dask
     from distributed import LocalCluster
+    from distributed.security import Security
 
     forked = {"distributed.worker.multiprocessing-method": "forkserver"}
     with dask.config.set({**_STARTED, **forked}), restored():  # for Dask sets variables of its own
@@ -131,7 +153,7 @@ def _local(count: int) -> Iterator[Any]:
             cluster = LocalCluster(
                 n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
                 dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL,
-                env=ONE_THREAD,
+                env=ONE_THREAD, protocol="tls://", security=Security.temporary(),
             )  # fmt: skip
         with cluster:
             yield cluster

@@ -1,5 +1,6 @@
 """What an engine is: somebody else's way of running functions elsewhere, as an Executor."""
 
+import sys
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
@@ -85,6 +86,22 @@ def check_port(on: str) -> None:
     """
     port = on.rpartition(":")[2]
     refuse(not 1 <= int(port) <= 65535, f"--on {on}: port {port} is out of range: 1 to 65535")
+
+
+def warn_unless(encrypted: bool, on: str, how: str) -> None:
+    """Say on standard error what others may do with an engine whose connections are not encrypted.
+
+    Args:
+        on: what ``--on`` says.
+        how: what to do about it.
+    """
+    if not encrypted:
+        print(
+            f"weft: warning: --on {on}: connections to it are not encrypted, and it asks nobody "
+            "who they are: whoever can reach it runs code on its workers with their rights, and on "
+            f"this machine with yours; {how}, or let nobody else into its network (docs/sweeps.md)",
+            file=sys.stderr,
+        )
 
 
 def check_versions(told: dict[str, str], mine: str) -> None:

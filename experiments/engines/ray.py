@@ -6,6 +6,7 @@ whatever address it is given.
 
 import importlib.util
 import logging
+import os
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
@@ -13,7 +14,14 @@ from contextlib import contextmanager
 from typing import Any
 
 from weft.base.errors import MachineError, refuse
-from weft.experiments.engines.engine import Engine, Need, Workers, check_port, check_versions
+from weft.experiments.engines.engine import (
+    Engine,
+    Need,
+    Workers,
+    check_port,
+    check_versions,
+    warn_unless,
+)
 from weft.experiments.engines.local import ONE_THREAD
 from weft.experiments.runs.identity import version
 
@@ -88,6 +96,10 @@ class Ray(Engine):
                 f"--on ray{where}: no cluster of Ray answers there ({why[-1]}): is it running, is "
                 "this its address, and does it want a token (RAY_AUTH_MODE)?"
             ) from None
+        warn_unless(
+            os.environ.get("RAY_USE_TLS") == "1", f"ray{where}",
+            "set RAY_USE_TLS=1 and Ray's certificates",
+        )  # fmt: skip
         try:
             _check_nodes(need.machines)
             yield Workers(
