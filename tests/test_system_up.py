@@ -10,6 +10,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -127,6 +128,12 @@ def test_a_testbed_stays_up_and_is_worked_with(tmp_path: Path) -> None:
             assert "is up; routes lead over it again" in prompt.ask(f"link {spine} leaf0 up")
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
         assert "bits/sec" in prompt.ask("iperf h0 h1")
+        prompt.ask("link h1 leaf1 down")
+        before = time.monotonic()
+        assert "no connection to 10.0.1.1 within 5 s" in prompt.ask("iperf h0 h1")
+        assert "100% dropped" in prompt.ask("pingpair")
+        assert time.monotonic() - before < 60  # iperf alone tries for two minutes
+        assert "h1-leaf1 is up" in prompt.ask("link h1 leaf1 up")
         for wrong, words in (
             ("link leaf0 h7 down", "no node 'h7'"),
             ("tables leaf9", "leaf0, leaf1, spine0, spine1"),
@@ -175,6 +182,8 @@ def test_a_program_that_is_saved_while_it_is_up_runs_from_then_on(tmp_path: Path
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")
         (tmp_path / "hub.p4").write_text(HUB)
         assert "with 0 entries" in prompt.ask("load hub.p4 spine0")
+        (tmp_path / "unused.p4").write_text(HUB.replace("action ", "action never() { } action ", 1))
+        assert "warning: action 'never' is not used" in prompt.ask("load unused.p4 spine0")
         assert "it again (not those of spine0," in prompt.ask("link leaf0 spine0 up")
         assert "routes lead around it (not" in prompt.ask("link leaf0 spine0 down")
         assert "1 received" in prompt.ask("h0 ping -c 1 h1")

@@ -4,9 +4,11 @@ testbed that stands."""
 import re
 import shlex
 import shutil
+import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -14,10 +16,12 @@ from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError, refuse
 from weft.base.outputs import Unfinished, communicate, kill
 from weft.controller.inspection import Inspector
+from weft.experiments.commands.completion import candidates, examples, link_example
 from weft.experiments.commands.load import load
 from weft.experiments.interface.net import Net
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
+from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.testbeds import RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
@@ -29,6 +33,9 @@ TRACE_STEP_S = 0.2
 
 IPERF_S = 3
 IPERF_PORT = 5001
+CONNECT_S = 5.0
+"""How long iperf's client may take to reach its server: a connection is tried before, for iperf
+itself would try for two minutes."""
 LISTENING_S = 60.0
 """How long iperf may take until it listens."""
 
@@ -41,12 +48,7 @@ class Prompt(CommandLine):
         self._net = net
         self._running = running
         self._world: EmulatedWorld = net.backend.world
-        print(
-            f"{net.topology.describe()}. Run {running.run_id}.\n"
-            "Try: h0 ping -c 3 h1, pingall, iperf h0 h1, link leaf0 spine0 down,\n"
-            "tables leaf0, counters leaf0, trace leaf0, load PROGRAM.p4, help; exit or\n"
-            "Ctrl-D takes it all down. In another terminal: sudo ./weft shell leaf0"
-        )
+        print(f"{net.topology.describe()}. Run {running.run_id}.\n{examples(net.topology)}")
         super().__init__(net.mininet, commands, self._world.check_alive, source)
 
     @classmethod
@@ -60,7 +62,7 @@ class Prompt(CommandLine):
         _check(
             len(words) == 3 and words[2] in ("up", "down"),
             f"link {line}",
-            "link ONE OTHER up|down, as link leaf0 spine0 down",
+            f"link ONE OTHER up|down, as link {link_example(self._net.topology)} down",
         )
         one, other, state = words
         self._net.set_link(one, other, up=state == "up")
@@ -153,11 +155,22 @@ class Prompt(CommandLine):
             chosen, Path(program), [], {}, self._say, over=self._running.controlled
         )
 
-    def complete_load(self, text: str, line: str, _begin: int, end: int) -> list[str]:
+    def completedefault(
+        self, text: str, line: str = "", _begin: int = 0, end: int = 0
+    ) -> list[str]:
+        """Return what may stand there, by the words before; at the beginning of a line, nodes."""
+        before, _, word = line[:end].rpartition(" ")
+        topology = self._net.topology
+        names = candidates(topology, before.split()) if before.split() else [*topology.nodes]
+        word = word or text
+        # readline has what goes before `text`: it ends words at a "-", too
+        return [name[len(word) - len(text) :] for name in names if name.startswith(word)]
+
+    def complete_load(self, text: str, line: str, begin: int, end: int) -> list[str]:
         """Return the programs and folders that begin so; then switches."""
         before, word = line[:end].rsplit(" ", 1)
         if len(before.split()) > 1:
-            return self.completedefault(text)
+            return self.completedefault(text, line, begin, end)
         beginning = word.rpartition("/")[2]
         with suppress(OSError):
             return [
@@ -186,6 +199,14 @@ class Prompt(CommandLine):
             if (status := listener.poll()) is not None:
                 who = f"iperf at {words[1]} (pid {listener.pid})"
                 raise RunError(f"{who} {how_it_ended(status)} and listens no more")
+            place = (server.IP(), IPERF_PORT)
+            try:
+                in_namespace(client.pid, partial(_connect, place))
+            except OSError as error:
+                raise InputError(
+                    f"iperf from {words[0]} to {words[1]}: no connection to {place[0]} within "
+                    f"{CONNECT_S:g} s: {error}; see whether {words[0]} ping {words[1]} answers"
+                ) from None
             arguments = ["iperf", "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", server.IP()]
             sender = client.popen(arguments, text=True)
             text, _ = communicate(sender, timeout_s=10 * IPERF_S + LISTENING_S)
@@ -211,6 +232,11 @@ class Prompt(CommandLine):
 
     def _say(self, text: str) -> None:
         print(text, file=self.stdout, flush=True)
+
+
+def _connect(place: tuple[str, int]) -> None:
+    """Open a TCP connection, and close it. Raises OSError if there is none in time."""
+    socket.create_connection(place, CONNECT_S).close()
 
 
 def _check(is_right: bool, command: str, usage: str) -> None:

@@ -284,6 +284,10 @@ def _told_failures(failed: dict[str, str]) -> str:
     return "\n".join([f"{count} failed:", *lines[:MOST_TOLD], *more])
 
 
+PING_S = "5"
+"""How long the prompt's own pings wait for an answer, in seconds; ping alone would wait 10."""
+
+
 class CommandLine(CLI):
     """Be Mininet's prompt without the commands that would reach beyond the run: those that kill by
     name, open windows, or speak to other kinds of switch. Whatever goes wrong in a command ends
@@ -470,12 +474,12 @@ class CommandLine(CLI):
             self.fail(how_it_ended(status))
 
     def do_pingall(self, line: str) -> None:
-        """Ping between all hosts; with a number, wait so many seconds for each answer."""
-        self._fail_if_lost(self.mn.pingAll(line))
+        """Ping between all hosts; with a number, wait so many seconds for each answer, not 5."""
+        self._fail_if_lost(self.mn.pingAll(line or PING_S))
 
     def do_pingpair(self, _line: str) -> None:
         """Ping between the first two hosts."""
-        self._fail_if_lost(self.mn.pingPair())
+        self._fail_if_lost(self.mn.ping(self.mn.hosts[:2], timeout=PING_S))
 
     def _fail_if_lost(self, percent: float) -> None:
         if percent:

@@ -1,0 +1,54 @@
+"""What the prompt of ``weft up`` offers for the next word of a command, and the examples that it
+shows: names that the network has."""
+
+from collections.abc import Sequence
+
+from weft.topo.network import Topology
+
+BARE = ("EOF", "exit", "quit", "help", "links", "net", "nodes", "dump", "intfs", "ports",
+        "pingall", "pingallfull", "pingpair", "pingpairfull")  # fmt: skip
+"""Commands behind which no node stands."""
+
+
+def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
+    """Return what may stand behind the words of a line, of which there is one at least."""
+    command, *before = words
+    switches = [switch.name for switch in topology.switches]
+    hosts = [host.name for host in topology.hosts]
+    if command in BARE:
+        return []
+    if command == "link":
+        if len(before) == 1 and before[0] in topology.nodes:
+            return [*topology.neighbours(before[0])]
+        return [[*topology.nodes], [], ["up", "down"]][len(before)] if len(before) < 3 else []
+    if command in ("tables", "counters", "trace") and not before:
+        return switches
+    if command in ("tables", "counters"):
+        return []
+    if command == "iperf":
+        return [name for name in hosts if name not in before] if len(before) < 2 else []
+    if command == "load":
+        return [name for name in switches if name not in before]
+    return [*topology.nodes]
+
+
+def link_example(topology: Topology) -> str:
+    """Return the two ends of a link, of one between switches if there is such, as ``link`` takes
+    them."""
+    hosts = {host.name for host in topology.hosts}
+    links = sorted(
+        topology.links, key=lambda link: not hosts.isdisjoint((link.a.node, link.b.node))
+    )
+    return f"{links[0].a.node} {links[0].b.node}"
+
+
+def examples(topology: Topology) -> str:
+    """Return lines that say what can be tried, with names of the network's own nodes."""
+    names = [host.name for host in topology.hosts]
+    first, last, switch = names[0], names[-1], topology.switches[0].name
+    return (
+        f"Try: {first} ping -c 3 {last}, pingall, iperf {first} {last}, "
+        f"link {link_example(topology)} down,\n"
+        f"tables {switch}, counters {switch}, trace {switch}, load PROGRAM.p4, help; exit or\n"
+        f"Ctrl-D takes it all down. In another terminal: sudo ./weft shell {switch}"
+    )
