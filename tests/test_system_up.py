@@ -299,6 +299,7 @@ def test_a_controller_of_ones_own_owns_the_switches_and_load_works_after_it(
             assert "another controller, with election id 1, owns the switch; end that" in refused
             mine.push_program(program)  # it owns it still
         assert "leaf0: the program runs" in prompt.ask("load wire.p4")
+        assert "there is no controller" in prompt.ask("link h0 leaf0 down")
         again = Session("leaf0", 1, f"127.0.0.1:{port}", election_id=(0, 1))
         with closing(again):
             again.connect()

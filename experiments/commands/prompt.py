@@ -73,6 +73,8 @@ class Prompt(CommandLine):
         switches = {switch.name for switch in self._net.topology.switches}
         said = f"{self._net.link(one, other).name} is {state}"
         strange = self._net.strange
+        if not self._running.controlled:
+            return f"{said}; there is no controller, so nothing else changes"
         if strange == switches:
             return f"{said}; routes are those of the program that was loaded"
         if not {one, other} <= switches:

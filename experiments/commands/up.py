@@ -61,7 +61,7 @@ def stay_up(
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
             programs = _programs(scenario, program, controlled)
-            with progress.stage("program", f"Compile {programs}"):
+            with progress.stage("program", f"Compile {programs}" if programs else "Check"):
                 net = Net(
                     scenario,
                     program,
@@ -101,12 +101,12 @@ def stay_up(
 
 
 def _programs(scenario: Scenario, program: Path | None, controlled: bool) -> str:
-    """Return which programs are compiled."""
+    """Return which programs are compiled; empty if none is."""
     if program is not None:
         return str(program)
-    others = "the program of the fabric" if controlled else "no program"
+    others = "the program of the fabric" if controlled else ""
     named = [switch.program or others for switch in scenario.network().switches]
-    return ", ".join(dict.fromkeys(named))
+    return ", ".join(dict.fromkeys(filter(None, named)))
 
 
 def _left_alone(net: Net) -> str:
