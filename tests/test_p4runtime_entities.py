@@ -36,6 +36,20 @@ def with_members(client: BareClient) -> None:
     client.write(*((INSERT, MEMBER.format(profile="selector_profile", id=id)) for id in (1, 2)))
 
 
+def test_backup_replicas_are_refused(client: BareClient) -> None:
+    """What the switch took and dropped, a client would rely on."""
+    replica = "replicas { port: '\\x01' instance: 1 backup_replicas { port: '\\x02' } }"
+    for entry in (
+        "multicast_group_entry { multicast_group_id: 9",
+        "clone_session_entry { session_id: 9",
+    ):
+        with pytest.raises(Refused) as caught:
+            client.write((INSERT, f"packet_replication_engine_entry {{ {entry} {replica} }} }}"))
+        ((code, message),) = caught.value.updates
+        assert code == "UNIMPLEMENTED" and "backup_replicas" in message
+    assert client.read("packet_replication_engine_entry {}") == []
+
+
 def test_members_groups_and_entries_that_use_them(client: BareClient) -> None:
     with_members(client)
     client.write((INSERT, SELECTOR_GROUP))

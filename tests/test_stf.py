@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiler_support import compiled
 
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_cached
@@ -284,3 +285,18 @@ def test_any_text_is_read_or_refused(text: str) -> None:
         parse_test(text, "t.stf")
     except InputError as error:
         assert "t.stf:" in str(error)
+
+
+@pytest.mark.parametrize("statement", ["assert(hdr.h.a == 8);", "assume(hdr.h.a == 8);"])
+def test_an_assertion_that_does_not_hold_is_a_failure_with_its_place(
+    statement: str, tmp_path: Path
+) -> None:
+    made = compiled(tmp_path, ingress=f"sm.egress_spec = 1; {statement}")
+    text = "packet 0 08000000\nexpect 1 08\npacket 0 09000000\nexpect 1 09\n"
+    report = run_test(parse_test(text, "t.stf"), made.bmv2_json, trace=True)
+    (failure,) = report.failures
+    assert (failure.kind, failure.place.line) == ("assertion", 3)
+    assert "an assertion of the program failed on this packet" in failure.message
+    said = f"assertion failed: {statement.rstrip(';')} (program.p4:14)"
+    first, second = (path.text for path in report.paths)
+    assert said in failure.path and said in second and "assertion failed" not in first

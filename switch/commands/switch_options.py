@@ -27,7 +27,7 @@ WITHOUT_EFFECT = {
     "nanolog": "there are no nanomsg logs: --log-console and --log-file log",
     "notifications_addr": "there are no nanomsg notifications: digests and idle timeouts come over "
     "P4Runtime",
-    "priority_queues": "a port has one queue",
+    "priority_queues": "a port has one queue, and packets of another priority than 0 are dropped",
     "dump_packet_data": "--pcap captures packets, --trace tells what each goes through",
     "debugger": "there is no debugger: --trace tells what each packet goes through",
     "debugger_addr": "there is no debugger: --trace tells what each packet goes through",

@@ -13,6 +13,7 @@ from weft.switch.engine import events, pipeline, queues, telemetry
 from weft.switch.engine import layout as at
 from weft.switch.engine.build import MOST_BUILT, Pipeline, build, build_traced
 from weft.switch.engine.control import Event
+from weft.switch.engine.layout import SwitchRecord
 from weft.switch.engine.memory import Memory, SwitchState
 from weft.switch.engine.outbox import Outbox
 from weft.switch.engine.state import SwitchControl
@@ -408,6 +409,10 @@ class Dataplane:
             queues.release(self.context, packet)
         self._after(now_ns)
         return departures
+
+    def failed_assertions(self, switch: int) -> int:
+        """Return how many assert() and assume() of a switch's programs have not held so far."""
+        return int(SwitchRecord(self.context.switches, switch).assertions)
 
     def deadline(self) -> int | None:
         """Return when `transmit` has something to do next, or None."""

@@ -81,6 +81,8 @@ class Primitives:
         self.translator = translator
         self.hash_names = hash_names
         self.headers = HeaderPrimitives(program, translator)
+        self.source: Json = {}
+        """Where in the P4 source the primitive stands that is being written, if that is known."""
 
     def write_action(self, action: ProgramAction, function: str) -> tuple[str, list[str]]:
         """Return the function of an action, and the names of its arguments."""
@@ -187,6 +189,7 @@ class Primitives:
             ProgramError,
         )
         parameters = node["parameters"]
+        self.source = node.get("source_info") or {}
         refuse(
             len(parameters) != PARAMETERS[name],
             f"primitive {name!r} has {len(parameters)} parameters instead of {PARAMETERS[name]}",
@@ -225,6 +228,10 @@ class Primitives:
         """Count an assertion that does not hold."""
         with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):
             writer.line("state.assertions += 1")
+            self.tell_assertion(writer)
+
+    def tell_assertion(self, writer: Writer) -> None:
+        """Write what tells a trace of an assertion that does not hold: nothing in this form."""
 
     do_assume = do_assert
 

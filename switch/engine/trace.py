@@ -214,6 +214,9 @@ class Decoder:
     def message(self, words: list[int]) -> None:
         """Tell a log message with its values put in."""
         text = self.legend.messages[words[0]]
+        if words[0] in self.legend.assertions:
+            self.tell("assertion_failed", assertion=text)
+            return
         for word in words[1 : 1 + text.count("{}")]:
             text = text.replace("{}", str(word & WORD), 1)
         self.tell("message", text=text)

@@ -105,6 +105,7 @@ _TEXTS: dict[str, Any] = {
     "action": lambda event: f"  action {event['action']}({_pairs(event['arguments'])})",
     "condition": lambda event: f"condition {event['condition']}: {str(event['holds']).lower()}",
     "message": lambda event: f"  log_msg: {event['text']}",
+    "assertion_failed": lambda event: f"  assertion failed: {event['assertion']}",
     "digest": lambda event: f"digest {event['digest']} to the controller",
     "cloned": lambda event: f"cloned: session {event['session']} to {_ports(event['to'])}",
     "resubmitted": lambda event: f"resubmitted with field list {event['field_list']}",

@@ -150,10 +150,12 @@ class Legend:
     families: list[tuple[Header, ...]] = field(default_factory=list)
     conditions: list[str] = field(default_factory=list)
     messages: list[str] = field(default_factory=list)
+    assertions: set[int] = field(default_factory=set)
+    """Which of the messages are assertions, which do not hold where they are told."""
 
 
 class TracedPrimitives(Primitives):
-    """Write primitives that also say what log_msg() is told."""
+    """Write primitives that also say what log_msg() is told, and which assertions fail."""
 
     legend: Legend
 
@@ -165,6 +167,15 @@ class TracedPrimitives(Primitives):
         number = len(self.legend.messages)
         self.legend.messages.append(str(text))
         writer.line(f"note(state, {at.MESSAGE}, {number}, {', '.join(words)})")
+
+    def tell_assertion(self, writer: Writer) -> None:
+        """Record the assertion, as it is written, with its place."""
+        number = len(self.legend.messages)
+        self.legend.assertions.add(number)
+        what = str(self.source.get("source_fragment", "assert")).strip().rstrip(";")
+        place = f"{self.source.get('filename', '?')}:{self.source.get('line', '?')}"
+        self.legend.messages.append(f"{what} ({place})")
+        writer.line(f"note(state, {at.MESSAGE}, {number}, 0, 0, 0)")
 
 
 class TracedParser(ParserSource):

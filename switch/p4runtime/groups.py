@@ -22,7 +22,7 @@ from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.keys import check_scope, decode_action, encode_action
 from weft.switch.p4runtime.p4info_objects import ProfileInfo
-from weft.switch.p4runtime.refusals import exhausted, invalid
+from weft.switch.p4runtime.refusals import exhausted, invalid, unimplemented
 
 MAX_GROUP_SIZE = 4096
 """The greatest sum of a group's weights: the engine has one slot for each unit of weight."""
@@ -279,6 +279,12 @@ def _decode(device: Device, what: str, messages: Any) -> tuple[Replica, ...]:
     )
     replicas = []
     for message in messages:
+        refuse(
+            message.backup_replicas,
+            f"{what}: a replica has backup_replicas (P4Runtime 1.5), and this switch takes none: "
+            "watch the port, and modify the entry when it is down",
+            unimplemented,
+        )
         kind = message.WhichOneof("port_kind")
         if kind == "port":
             port = decode_port(device, f"{what}, port", message.port)

@@ -77,7 +77,7 @@ def _shortened(path: list[str]) -> list[str]:
 @dataclass(frozen=True)
 class StfFailure:
     """A failure is an expectation that does not hold. ``kind``: differs, missing, unexpected,
-    counter, register, engine."""
+    counter, register, assertion, engine."""
 
     kind: str
     place: TextPlace

@@ -86,6 +86,8 @@ class _TestRun:
         self.changed = True
         self.broken = False
         """Whether packets multiplied without end, and the rest of the test is left out."""
+        self.assertions = 0
+        """How many assertions of the program have failed so far."""
         self.last: SendPacket | None = None
         self.silent: list[NoPacket] = []
         self.does: dict[type[StfStatement], Callable[[Any], None]] = {
@@ -134,6 +136,7 @@ class _TestRun:
             self.dataplane.receive(0, packet.port, [packet.frame], self.now_ns)
             self._collect(packet)
             self._note_path(packet)
+            self._check_assertions(packet)
         except Exception as error:
             self.broken = isinstance(error, RunError)
             reason = str(error) if isinstance(error, WeftError) else repr(error)
@@ -142,6 +145,21 @@ class _TestRun:
                     "engine",
                     packet.place,
                     f"the switch failed on this packet: {reason}",
+                    packet.port,
+                )
+            )
+
+    def _check_assertions(self, packet: SendPacket) -> None:
+        """Note a failure if assertions of the program have not held for a packet, or its copies."""
+        failed, before = self.dataplane.failed_assertions(0), self.assertions
+        self.assertions = failed
+        if failed > before:
+            count = "an assertion" if failed == before + 1 else f"{failed - before} assertions"
+            self.result.failures.append(
+                StfFailure(
+                    "assertion",
+                    packet.place,
+                    f"{count} of the program failed on this packet",
                     packet.port,
                 )
             )
@@ -178,9 +196,10 @@ class _TestRun:
 
     def _path_before(self, failure: StfFailure) -> StfFailure:
         """Return a failure, with the path of the packet sent last before it if a packet is
-        missing."""
-        earlier = [one for one in self.result.paths if one.place.line < failure.place.line]
-        if failure.kind != "missing" or not earlier:
+        missing, or that of its own packet if an assertion failed."""
+        last = failure.place.line - (failure.kind == "missing")
+        earlier = [one for one in self.result.paths if one.place.line <= last]
+        if failure.kind not in ("missing", "assertion") or not earlier:
             return failure
         return replace(failure, path=earlier[-1].text)
 
