@@ -142,11 +142,12 @@ def names_in(path: Path) -> list[str]:
         os.close(descriptor)
 
 
-def read_bounded(path: Path, most_bytes: int) -> bytes:
+def read_bounded(path: Path, most_bytes: int, *, public: bool = False) -> bytes:
     """Return the content of a regular file of at most so many bytes.
 
     Devices, pipes and sockets, which may never end, are refused; so is a file that is larger, or
-    that grows beyond the bound while it is read.
+    that grows beyond the bound while it is read. With `public`, so is one that not everybody may
+    read.
     """
     # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -158,6 +159,8 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         if not stat.S_ISREG(mode):
             kind = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a pipe or a socket"
             raise OSError(errno.EINVAL, f"it is {kind}, and a regular file is needed", str(path))
+        if public and not mode & stat.S_IROTH:
+            raise OSError(errno.EACCES, "it is not for everybody to read", str(path))
         data = bytearray()
         while step := file.read(min(_READ_STEP_BYTES, most_bytes + 1 - len(data))):
             data += step
@@ -171,10 +174,17 @@ def read_bounded(path: Path, most_bytes: int) -> bytes:
         return bytes(data)
 
 
-def read_text(path: Path, most_bytes: int, encoding: str = "utf-8", errors: str = "strict") -> str:
+def read_text(
+    path: Path,
+    most_bytes: int,
+    encoding: str = "utf-8",
+    errors: str = "strict",
+    *,
+    public: bool = False,
+) -> str:
     """Read as `read_bounded` does, of text, its lines' ends made ``\n``; raises UnicodeDecodeError,
     too."""
-    text = read_bounded(path, most_bytes).decode(encoding, errors)
+    text = read_bounded(path, most_bytes, public=public).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 

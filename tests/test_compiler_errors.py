@@ -718,3 +718,32 @@ def test_a_comment_without_an_end_is_told_at_once(tmp_path: Path) -> None:
         compile_program(source)
     first = caught.value.diagnostics[0]
     assert (Path(first.file).name, first.line) == ("part.p4", 2)
+
+
+@pytest.mark.parametrize("how", ["program", "link", "include", "linked include"])
+def test_no_line_of_a_file_is_shown_that_is_no_p4_and_not_for_everybody(
+    tmp_path: Path, how: str
+) -> None:
+    (tmp_path / "shadow").write_text("root:$6$secret:1:0:99999:7:::\n")
+    (tmp_path / "shadow").chmod(0o640)
+    (tmp_path / "link.p4").symlink_to("shadow")
+    named = tmp_path / ("link.p4" if "link" in how else "shadow")
+    source = named
+    if "include" in how:
+        source = tmp_path / "mine.p4"
+        source.write_text(f'#include "{named}"\n')
+    with pytest.raises(CompileError) as caught:
+        compile_program(source)
+    assert "it is not for everybody to read, and its name does not end in .p4" in str(caught.value)
+    assert "secret" not in str(caught.value) and "root" not in str(caught.value).replace(
+        str(tmp_path), ""
+    )
+    # What everybody may read, and a private file that is P4 by name, are read as ever.
+    (tmp_path / "shadow").chmod(0o644)
+    with pytest.raises(CompileError, match=r"secret|root"):
+        compile_program(source)
+    private = tmp_path / "private.p4"
+    private.write_text("nothing\n")
+    private.chmod(0o600)
+    with pytest.raises(CompileError, match="nothing"):
+        compile_program(private)

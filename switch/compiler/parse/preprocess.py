@@ -34,6 +34,8 @@ MOST_TOKENS = 1 << 19
 MOST_INCLUDES = 1 << 12
 MOST_SOURCE_BYTES = 4 << 20
 """The largest size of one file; fabric.p4 and all that it includes have 60,000 bytes."""
+P4_ENDINGS = (".p4", ".h", ".p4h", ".hp4", ".p4i", ".p4inc", ".inc")
+"""What names of P4's source files end in."""
 _FEW_USES = 8
 _MOVED_AT_ONCE = 1 << 12
 """The number of tokens that pcpp moves for a use of a parameter in the time that one token takes.
@@ -227,8 +229,20 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 
 
 def read_source(path: Path) -> list[str]:
-    """Return the lines of a source file, without their ends; raise OSError if it cannot be read."""
-    return read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace").split("\n")
+    """Return the lines of a source file, without their ends; raise OSError if it cannot be read.
+
+    A network file names programs, and programs name includes, and errors show lines of all of them:
+    so what is not P4 by its own name is read only if everybody may read it.
+    """
+    is_p4 = Path(os.path.realpath(path)).suffix.lower() in P4_ENDINGS
+    try:
+        text = read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace", public=not is_p4)
+    except PermissionError as problem:
+        if is_p4 or not os.access(path, os.R_OK):
+            raise
+        why = f"{problem.strerror}, and its name does not end in {', '.join(P4_ENDINGS)}"
+        raise PermissionError(problem.errno, why, str(path)) from None
+    return text.split("\n")
 
 
 def file_digest(path: str) -> str:
