@@ -13,7 +13,7 @@ from tests.attack.processes import marked, wait_until
 from weft.base.cache import CHECKOUT
 
 SHARE = 0.5
-DEADLINE_S = 300.0
+DEADLINE_S = 900.0
 NEEDS_ROOT = True
 
 MOST_BYTES = 1 << 30
