@@ -42,6 +42,10 @@ LOG_LEVEL = 5
 
 _LEVELS = {"trace": LOG_LEVEL, "debug": 10, "info": 20, "warn": 30, "error": 40, "off": 100}
 
+_OF_EVENTS = {"message": _LEVELS["info"], "assertion_failed": _LEVELS["error"]}
+"""The levels at which events of traces are logged; of the others the level of packets' ways."""
+_LOGGED = ("log_msg", "assert", "assume")
+
 MOST_PEM_BYTES = 1 << 20
 """The most bytes of a certificate or a key."""
 
@@ -105,7 +109,7 @@ class TraceLines:
         without: list[Any] = []
         while not self._ended.wait(STEP_S):
             now = self._process.controls[0].pipelines
-            if any(each not in without and _calls_log_msg(each.program.document) for each in now):
+            if any(each not in without and _is_logged(each.program.document) for each in now):
                 return
             without = now
 
@@ -118,7 +122,7 @@ class TraceLines:
         if self._logged:
             step = LOG_LEVEL if _packet_log.isEnabledFor(LOG_LEVEL) else _LEVELS["debug"]
             for event in events:
-                level = _LEVELS["info"] if event["event"] == "message" else step
+                level = _OF_EVENTS.get(event["event"], step)
                 if _packet_log.isEnabledFor(level):
                     _packet_log.log(level, log_line(event))
             if missed:
@@ -318,11 +322,11 @@ def _logs_packets(options: SwitchOptions) -> bool:
     return logs and _LEVELS[options.log_level] <= _LEVELS["info"]
 
 
-def _calls_log_msg(part: Any) -> bool:
-    """Return whether BMv2's JSON, or a part of it, calls log_msg."""
+def _is_logged(part: Any) -> bool:
+    """Return whether BMv2's JSON, or a part of it, calls what is logged."""
     if isinstance(part, dict):
-        return part.get("op") == "log_msg" or any(map(_calls_log_msg, part.values()))
-    return isinstance(part, list) and any(map(_calls_log_msg, part))
+        return part.get("op") in _LOGGED or any(map(_is_logged, part.values()))
+    return isinstance(part, list) and any(map(_is_logged, part))
 
 
 def _warn(line: str) -> None:
