@@ -32,6 +32,7 @@ OLD = json.dumps({"old": "x" * 3000})
 SIMULATED = ("run", "allgather", "--world", "simulated", "--leaves", "2", "--size", "16KiB")
 EMULATED = ("run", "allgather", "--leaves", "2", "--hosts-per-leaf", "1", "--size", "16KiB",
             "--rate", "20Mbit", "--no-predict", "--pcap")  # fmt: skip
+EVENTS = ("--events", "out/events.jsonl")
 SWEEP = """collective = "broadcast"
 world = "simulated"
 topology = "single"
@@ -43,7 +44,7 @@ y = "completion"
 x = "ranks"
 """
 FILES = ("results.json", "report.html", "completion-ranks.svg", "completion-ranks.png", "pcap",
-         "trace.json", "transport.json")  # fmt: skip
+         "trace.json", "transport.json", "events.jsonl")  # fmt: skip
 
 
 def attack(trial: Trial) -> str:
@@ -75,7 +76,7 @@ def _links(trial: Trial) -> str:
     trial.folder.chmod(0o755)
     (trial.folder / "sweep.toml").write_text(SWEEP)
     command = random.choice([
-        (*SIMULATED, "--out", "out"), (*EMULATED, "--out", "out"),
+        (*SIMULATED, "--out", "out", *EVENTS), (*EMULATED, "--out", "out", *EVENTS),
         ("run", "sweep.toml", "--out", "out"), ("bench", "transport", "--out", "out"),
     ])  # fmt: skip
     again = trial.chance(0.6)
