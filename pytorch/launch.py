@@ -13,6 +13,7 @@ import runpy
 import sys
 import threading
 import traceback
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,9 @@ from weft.pytorch.timeline import Timeline
 SWITCH_INTERVAL_S = 0.001
 """How long the thread of the network waits for Python's lock while the program computes in
 Python."""
+
+MOST_REASON = 1000
+"""The most characters of the exception that has ended a program."""
 
 
 def run() -> int:
@@ -36,7 +40,10 @@ def run() -> int:
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     timeline = Timeline(settings.rank, settings.host)
     _prepare_torch(settings, timeline)
-    status = _run(arguments)
+    process = os.getpid()
+    status = _run(arguments, reason_path(settings.folder, settings.rank))
+    if os.getpid() != process:  # a copy that the program has made of itself, which is no rank
+        return status
     _end_threads()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -56,6 +63,7 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     session.prepare(settings, timeline)
     process_group.register()
     operators.register()
+    _take_note_of_groups(settings, timeline)
     given = distributed_c10d.init_process_group
 
     @functools.wraps(given)
@@ -78,8 +86,55 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     torch.autograd.backward = recorded_backward
 
 
-def _run(arguments: list[str]) -> int:
-    """Run the script, and return its exit status."""
+def _take_note_of_groups(settings: Settings, timeline: Timeline) -> None:
+    """Let names of backends mean Weft that are to, and record which groups there are. All groups
+    come by one function of torch's, those of a DeviceMesh, too."""
+    from torch.distributed import distributed_c10d
+
+    make = distributed_c10d._new_process_group_helper
+
+    @functools.wraps(make)
+    def make_group(size: int, rank: int, ranks: Any, backend: Any, *more: Any, **named: Any) -> Any:
+        name = meant(str(backend), settings.as_weft)
+        made = make(size, rank, ranks, name, *more, **named)
+        if size > 1 and made[0] in distributed_c10d._world.pg_names:
+            kind = distributed_c10d.BackendConfig(distributed_c10d.Backend(name))
+            timeline.grouped(
+                str(distributed_c10d._world.pg_names[made[0]]),
+                str(kind.get_device_backend_map().get("cpu", "none")),
+            )
+        return made
+
+    distributed_c10d._new_process_group_helper = make_group
+
+
+def meant(backend: str, as_weft: Collection[str]) -> str:
+    """Return the backend that is meant by a name, or by names for devices as in
+    ``cpu:gloo,cuda:nccl``.
+
+    Args:
+        as_weft: the names that mean Weft, which is for the CPU alone.
+    """
+    by_device = dict(each.split(":", 1) for each in backend.lower().split(",") if ":" in each)
+    name = by_device.get("cpu", "") if by_device else backend.lower()
+    return "weft" if name in as_weft else backend
+
+
+def reason_path(folder: str | Path, rank: int) -> Path:
+    """Return where a rank writes which exception has ended its program."""
+    return Path(folder) / f"reason-{rank}"
+
+
+def _run(arguments: list[str], reason: Path) -> int:
+    """Run the script, and return its exit status; if an exception ended it, write to a file which
+    one it was."""
+    process = os.getpid()
+
+    def ended_by(text: str) -> None:
+        if os.getpid() == process:
+            with contextlib.suppress(OSError):
+                reason.write_text(text[:MOST_REASON])
+
     try:
         if arguments[0] == "-m":
             sys.argv = arguments[1:]
@@ -93,10 +148,13 @@ def _run(arguments: list[str]) -> int:
         if end.code is None or isinstance(end.code, int):
             return end.code or 0
         print(end.code, file=sys.stderr)
+        ended_by(str(end.code))
         return 1
     except KeyboardInterrupt:
+        ended_by("KeyboardInterrupt")
         return 130
     except BaseException as error:
+        ended_by(_words_of(error))
         _print_error(error)
         return 1
     return 0
@@ -107,6 +165,16 @@ def _end_threads() -> None:
     call what is registered with atexit."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
+
+
+def _words_of(error: BaseException) -> str:
+    """Return an exception's type and the first line of what it says."""
+    kind = type(error)
+    name = kind.__qualname__
+    if kind.__module__ not in ("builtins", "__main__"):
+        name = f"{kind.__module__}.{name}"
+    said = next(iter(str(error).strip().splitlines()), "")
+    return f"{name}: {said}" if said else name
 
 
 def _print_error(error: BaseException) -> None:

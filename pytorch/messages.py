@@ -52,6 +52,8 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What was asked for by collective: `weft.pytorch.choices`."""
     backend: str = "weft"
     """What `init_process_group` without a backend gets."""
+    as_weft: list[str] = []
+    """The backends by whose names the program gets Weft's."""
 
     @staticmethod
     def read(environment: Mapping[str, str]) -> "Settings":

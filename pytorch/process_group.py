@@ -476,8 +476,6 @@ class WeftProcessGroup(dist.ProcessGroup):
             key, multicast="multicast" in used, aggregation="switch" in used,
             serves="optcast" in used,
         )  # fmt: skip
-        if made.note:
-            shared.notes.add(made.note)
         choices = Choices(shared.choices, bool(made.groups), made.job is not None, shared.notes)
         return _Lane(group, choices)
 

@@ -49,6 +49,8 @@ class Record(msgspec.Struct):
     """When the program waited for an operation: (from, until)."""
     steps: list[Step] = []
     notes: list[str] = []
+    groups: dict[str, list[str]] = {}
+    """The names of the groups that it was in, by their backends."""
     statistics: dict[str, int] = {}
     """The counters of the transport and the driver, by name."""
     wake_lateness_ns: dict[str, int] = {}
@@ -80,6 +82,11 @@ class Timeline:
                 self.record.operations.append(operation)
             else:
                 self._left_out += 1
+
+    def grouped(self, name: str, backend: str) -> None:
+        """Take note of a group that was made."""
+        with self._lock:
+            self.record.groups.setdefault(backend, []).append(name)
 
     def waited(self, since_ns: int) -> None:
         """Take note that the program has waited since then."""

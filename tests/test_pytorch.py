@@ -3,9 +3,9 @@ switches, figures, and what is refused."""
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -14,17 +14,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests import fabric
+from typer.testing import CliRunner
 
 import weft
 from weft.base.errors import InputError
 from weft.controller import Plan
 from weft.controller.features.aggregation import plan_aggregation, trees_of
+from weft.experiments.commands.torch import app as torch_app
+from weft.experiments.commands.torch import limit_s
 from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.training.management import free_network
-from weft.experiments.training.ranks import better_reason
+from weft.experiments.training.ranks import MOST_LINE, LineCutter, Rank
 from weft.experiments.training.results import rank_of, trace_of
-from weft.experiments.training.torch_run import TorchOptions, check_program
+from weft.experiments.training.torch_run import (
+    TorchOptions,
+    check_program,
+    failure,
+    notes_on_backends,
+)
 from weft.pytorch.choices import Choices, choices_of, parse_choice
+from weft.pytorch.launch import meant
 from weft.pytorch.messages import MakeGroup, decode, encode
 from weft.pytorch.timeline import Operation, Record, Step
 from weft.topo.clos import leaf_spine
@@ -118,6 +127,8 @@ def test_more_groups_than_tables_hold_go_by_unicast_with_a_note() -> None:
     jobs = [each.job for each in made]
     assert all(jobs[:8]) and not any(jobs[8:])
     assert "no room for sums is free" in made[8].note and "group 8 of 2 ranks" in made[8].note
+    (note,) = switches.trees.notes()
+    assert note.startswith("of 12 groups") and "4 found no room for sums" in note
     numbers = {job.address for job in jobs if job is not None}
     assert len(numbers) == 8
     assert all(len(each.groups) <= MOST_TREES for each in made)
@@ -166,21 +177,87 @@ def test_messages_come_back_as_they_were() -> None:
     assert decode(encode(message).strip()) == message
 
 
+def a_rank(*printed: str) -> Rank:
+    """A rank that has ended with status 5."""
+    return Rank(2, "h2", None, status=5, last_lines=[*printed])  # type: ignore[arg-type]
+
+
+def test_why_a_rank_failed_is_what_ended_it_and_not_what_it_printed() -> None:
+    printed = ["ValueError: handled long ago", "all is well"]
+    assert failure(a_rank(*printed), "KeyError: 'x'").endswith("status 5: KeyError: 'x'")
+    assert failure(a_rank(*printed), "").endswith("status 5; it printed last: all is well")
+    assert failure(a_rank(), "").endswith("ended with status 5")
+    assert len(failure(a_rank("x" * 10_000), "")) < 400
+
+
+@given(st.lists(st.text("ab\r\n\u20ac", max_size=9), max_size=20), st.integers(1, 5))
+def test_lines_are_cut_at_their_ends_however_they_come(texts: list[str], size: int) -> None:
+    whole = "".join(texts).encode()
+    found: list[str] = []
+    cutter = LineCutter(found.append)
+    for first in range(0, len(whole), size):
+        cutter.take(whole[first : first + size])
+    cutter.take(b"")
+    right = whole.decode().split("\n")
+    ends = [line.removesuffix("\r") for line in right[:-1]]
+    assert found == [*ends, *filter(None, right[-1:])]
+
+
+def test_a_line_without_an_end_is_cut_and_takes_no_longer_the_longer_it_gets() -> None:
+    found: list[str] = []
+    cutter = LineCutter(found.append)
+    begun_s = time.process_time()
+    for _ in range(1600):
+        cutter.take(b"x" * 65_536)
+    cutter.take(b"")
+    assert sum(map(len, found)) == 1600 * 65_536
+    assert max(map(len, found)) == MOST_LINE
+    assert time.process_time() - begun_s < 10  # 0.2 s; minutes if each part is looked at again
+
+
+def test_groups_of_other_backends_are_told() -> None:
+    assert notes_on_backends({"weft": 3}, "weft") == []
+    assert notes_on_backends({"gloo": 3}, "gloo") == []
+    (one,) = notes_on_backends({"gloo": 1, "weft": 2}, "weft")
+    assert one.startswith("1 group of ranks is of the backend gloo") and "--as gloo" in one
+    (other,) = notes_on_backends({"fake": 2}, "weft")
+    assert other.startswith("2 groups of ranks are") and "--as" not in other
+
+
 @pytest.mark.parametrize(
-    ("lines", "reason"),
+    ("name", "as_weft", "backend"),
     [
-        (["Traceback ...", "  File x", "KeyError: 'x'"], "KeyError: 'x'"),
-        (["torch.distributed.DistNetworkError: no", "frame #1: c10", ""],
-         "torch.distributed.DistNetworkError: no"),
-        (["ValueError: first", "", "RuntimeError", "  note"], "RuntimeError"),
-        (["warning", "give a folder"], "give a folder"),
-        ([], ""),
+        ("gloo", [], "gloo"), ("gloo", ["gloo"], "weft"), ("GLOO", ["gloo"], "weft"),
+        ("nccl", ["gloo"], "nccl"), ("cpu:gloo,cuda:nccl", ["gloo"], "weft"),
+        ("cpu:gloo,cuda:nccl", ["nccl"], "cpu:gloo,cuda:nccl"),
+        ("undefined", ["gloo"], "undefined"),
+        ("cuda:nccl", ["nccl"], "cuda:nccl"),
     ],
 )  # fmt: skip
-def test_why_a_rank_failed_is_the_last_exception_that_it_printed(
-    lines: list[str], reason: str
+def test_names_of_backends_mean_weft_where_that_is_asked(
+    name: str, as_weft: list[str], backend: str
 ) -> None:
-    assert functools.reduce(better_reason, lines, "") == reason
+    assert meant(name, as_weft) == backend
+
+
+def test_the_time_of_a_program_is_in_seconds() -> None:
+    assert [limit_s(text) for text in ("25", "2.5", "25s", "1500ms")] == [25, 2.5, 25, 1.5]
+    with pytest.raises(InputError, match="timeout '5x'"):
+        limit_s("5x")
+    for seconds in (0.0, 1e9):
+        with pytest.raises(InputError, match="--timeout"):
+            check_program("x.py", [], TorchOptions(limit_s=seconds))
+    with pytest.raises(InputError, match="--as 'mpi': choose gloo or nccl"):
+        check_program("x.py", [], TorchOptions(as_weft=("mpi",)))
+
+
+@pytest.mark.parametrize("option", ["--nproc_per_node=4", "--nnodes", "--standalone", "--rdzv-id"])
+def test_options_of_torchrun_get_a_hint(option: str) -> None:
+    told = CliRunner().invoke(torch_app, ["run", option, "train.py"])
+    assert isinstance(told.exception, InputError)
+    assert "is an option of torchrun: " in str(told.exception)
+    other = CliRunner().invoke(torch_app, ["run", "--nothing", "train.py"])
+    assert other.exit_code == 2 and "No such option" in other.output
 
 
 def test_the_management_network_keeps_clear_of_the_fabric() -> None:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -540,6 +540,7 @@ class Net:
         reduce_scatter: str = "",
         allreduce: str = "",
         backend: str = "weft",
+        as_weft: str | Sequence[str] = (),
         ranks: int | None = None,
         timeout: float = 3600.0,
         environment: Mapping[str, str] | None = None,
@@ -555,6 +556,8 @@ class Net:
             allgather, broadcast, reduce_scatter, allreduce: the algorithm, as ``ring``, or by size,
                 as ``ring<64KiB,switch``.
             backend: what ``init_process_group()`` without a backend gets: ``weft`` or ``gloo``.
+            as_weft: names of backends, ``gloo`` or ``nccl`` or both, by which the program gets
+                Weft's.
             ranks: how many hosts run it, from the first one on; by default all.
             timeout: after so many seconds it is ended.
             environment: variables of its environment beside this process's own.
@@ -579,6 +582,7 @@ class Net:
         options = TorchOptions(
             algorithms={name: text for name, text in asked.items() if text},
             backend=backend,
+            as_weft=(as_weft,) if isinstance(as_weft, str) else tuple(as_weft),
             ranks=ranks,
             limit_s=given.seconds("torch_run: timeout", timeout, MOST_TIMEOUT_S),
             environment=dict(environment or {}),

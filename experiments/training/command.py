@@ -32,6 +32,7 @@ def run_to_folder(
     *,
     algorithms: Mapping[str, str],
     backend: str,
+    as_weft: Sequence[str],
     ranks: int | None,
     limit_s: float | None,
     out: Path | None,
@@ -47,7 +48,7 @@ def run_to_folder(
             begun then.
     """
     options = TorchOptions(
-        dict(algorithms), backend, ranks, LIMIT_S if limit_s is None else limit_s
+        dict(algorithms), backend, tuple(as_weft), ranks, LIMIT_S if limit_s is None else limit_s
     )
     check_program(script, arguments, options)
     scenario = from_options({"collective": "allgather", **network})
@@ -69,7 +70,7 @@ def run_to_folder(
             folder=folder.path,
         )  # fmt: skip
     shown = make_console()
-    for table in (ranks_table(run), collectives_table(run)):
+    for table in (ranks_table(run), *([collectives_table(run)] if run.collectives() else [])):
         if not shown.is_terminal:
             wide = shown.options.update(width=1000)
             shown.width = max(shown.width, shown.measure(table, options=wide).maximum)

@@ -1,5 +1,6 @@
 """What the switches hold for groups of ranks that come and go while a program runs."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -80,6 +81,9 @@ class GroupTrees:
         self._plan = plan
         self._apply = apply
         self._kept: dict[str, _Kept] = {}
+        self._made = 0
+        self._lacks: Counter[str] = Counter()
+        """How many groups lack something, by what."""
         self.most_groups = 0
         """The most groups of ranks that had trees at a time."""
 
@@ -92,6 +96,7 @@ class GroupTrees:
             hosts: those of the group.
             subsets: those of each subset.
         """
+        self._made += 1
         wanted = _Kept(tuple(hosts), {}, None)
         epoch = next(self._epochs)
         why: list[str] = []
@@ -105,10 +110,12 @@ class GroupTrees:
             wanted.groups = dict(zip(free, members, strict=False))
             if len(wanted.groups) < len(members) or not members:
                 wanted.groups = {}
+                self._lacks["found no free multicast group and go by unicast"] += 1
                 why.append("no multicast group is free, so unicast takes its place")
         if asked.aggregation:
             wanted.job = self._free_job(tuple(hosts), epoch)
             if wanted.job is None:
+                self._lacks["found no room for sums in the switches and go by rings"] += 1
                 why.append("no room for sums is free, so rings take its place")
         before = dict(self._kept)
         self._kept[asked.name] = wanted
@@ -116,6 +123,7 @@ class GroupTrees:
             self._update()
         except InputError as error:
             self._kept = before
+            self._lacks[f"are not in the switches: {error}"] += 1
             return GroupMade(asked.name, [], None, f"group {asked.name}: {error}")
         self.most_groups = max(self.most_groups, len(self._kept))
         job = wanted.job
@@ -136,6 +144,13 @@ class GroupTrees:
         if len(kept.left) >= len(kept.hosts):
             del self._kept[name]
             self._update()
+
+    def notes(self) -> list[str]:
+        """Return what all groups together lacked: one note, or none."""
+        if not self._lacks:
+            return []
+        lacks = "; ".join(f"{count} {what}" for what, count in self._lacks.items())
+        return [f"of {self._made} groups of ranks that there were, {lacks}"]
 
     @property
     def names(self) -> list[str]:

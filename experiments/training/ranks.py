@@ -6,7 +6,6 @@ and passes it on; it answers what ranks ask for; and it notices processes that e
 
 import codecs
 import os
-import re
 import selectors
 import signal
 import socket
@@ -24,6 +23,7 @@ import msgspec
 from weft.base.children import how_it_ended
 from weft.base.errors import InputError
 from weft.experiments.training.processes import ForkedRank
+from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import (
     AllDone,
     Begun,
@@ -54,8 +54,8 @@ MOST_REASON = 300
 """The most characters of an exception that the others are told."""
 KEPT_LINES = 20
 """How many of a rank's last lines are kept to say why it failed."""
-_EXCEPTION = re.compile(r"[A-Za-z_][\w.]*(Error|Exception|Interrupt|Iteration)(:|$)")
-"""The line of a traceback that says what was raised."""
+MOST_LINE = 1 << 14
+"""The most characters of a line; of a longer one each so many are a line."""
 
 
 @dataclass
@@ -71,8 +71,6 @@ class Rank:
     """Where it has written what it recorded, once it has."""
     status: int | None = None
     last_lines: list[str] = field(default_factory=list)
-    last_error: str = ""
-    """The last line on standard error that says something, best of all which exception."""
     open_pipes: int = 2
     pipes: list["_Lines"] = field(default_factory=list)
     pid: int | None = None
@@ -109,6 +107,7 @@ class Ranks:
         hear: Callable[[int, Message | None, float], Sequence[tuple[int, Message]]],
     ) -> None:
         self._hear_of = hear
+        self._folder = path.parent
         self._make_group = make_group
         self._drop_group = drop_group
         self._files = {"out": output, "err": errors}
@@ -220,7 +219,7 @@ class Ranks:
 
     def _ended(self, rank: Rank) -> RankEnded:
         """Return what the others are told of a rank that has ended too early."""
-        reason = rank.last_error.strip()[:MOST_REASON] if rank.status else ""
+        reason = reason_of(self._folder, rank.rank)[:MOST_REASON] if rank.status else ""
         how = f"on host {rank.host} {how_it_ended(rank.status or 0)}"
         return RankEnded(rank.rank, f"{how}: {reason}" if reason else how)
 
@@ -321,12 +320,18 @@ class Ranks:
     def say(self, rank: Rank, name: str, line: str) -> None:
         """Pass on a line that a rank has printed."""
         rank.last_lines = [*rank.last_lines[1 - KEPT_LINES :], line]
-        if name == "err":
-            rank.last_error = better_reason(rank.last_error, line.rstrip())
         file = self._files[name]
         if file is not None:
             file.write(f"[{rank.rank}] {line}\n")
             file.flush()
+
+
+def reason_of(folder: Path, rank: int) -> str:
+    """Return which exception has ended a rank's program, if one has."""
+    try:
+        return reason_path(folder, rank).read_text(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def _is_stopped(pid: int) -> bool:
@@ -336,14 +341,6 @@ def _is_stopped(pid: int) -> bool:
     except OSError:
         return False
     return text.rpartition(")")[2].split()[:1] == ["T"]
-
-
-def better_reason(known: str, line: str) -> str:
-    """Return which of two lines on standard error says rather why a program failed, the one that is
-    known or a later one: the last exception, or else the last line."""
-    if not line.strip() or (_EXCEPTION.match(known) and not _EXCEPTION.match(line)):
-        return known
-    return line
 
 
 def _decoded(line: bytes) -> Message | None:
@@ -366,13 +363,53 @@ def _lines_of(connection: socket.socket, before: bytes) -> tuple[list[bytes], by
     return lines, partial
 
 
+class LineCutter:
+    """Cuts text that comes in parts into lines, each part once, however long a line is.
+
+    Args:
+        say: called with each line, or with so much of one that is longer than `MOST_LINE`.
+    """
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._parts: list[str] = []
+        """Of the line that has not ended."""
+        self._held = 0
+        """How many characters they have."""
+
+    def take(self, chunk: bytes) -> None:
+        """Take what has come; nothing is the end."""
+        *lines, rest = self._decoder.decode(chunk, final=not chunk).split("\n")
+        for line in lines:
+            self._hold(line)
+            self._end(whole=True)
+        self._hold(rest)
+        if not chunk and self._held:
+            self._end(whole=False)
+
+    def _hold(self, text: str) -> None:
+        while self._held + len(text) > MOST_LINE:
+            room = MOST_LINE - self._held
+            self._parts.append(text[:room])
+            self._end(whole=False)
+            text = text[room:]
+        if text:
+            self._parts.append(text)
+            self._held += len(text)
+
+    def _end(self, *, whole: bool) -> None:
+        line = "".join(self._parts)
+        self._parts, self._held = [], 0
+        self._say(line.removesuffix("\r") if whole else line)
+
+
 class _Lines:
     """Read what a process prints, line by line."""
 
     def __init__(self, ranks: Ranks, rank: Rank, name: str, pipe: Any) -> None:
-        self._ranks, self._rank, self._name, self._pipe = ranks, rank, name, pipe
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
-        self._partial = ""
+        self._ranks, self._rank, self._pipe = ranks, rank, pipe
+        self._cutter = LineCutter(lambda line: ranks.say(rank, name, line))
         self._is_open = True
 
     def read_all(self) -> None:
@@ -389,13 +426,8 @@ class _Lines:
             return False
         except OSError:
             chunk = b""
-        text = self._partial + self._decoder.decode(chunk, final=not chunk)
-        *lines, self._partial = text.replace("\r\n", "\n").split("\n")
-        for line in lines:
-            self._ranks.say(self._rank, self._name, line)
+        self._cutter.take(chunk)
         if not chunk:
-            if self._partial:
-                self._ranks.say(self._rank, self._name, self._partial)
             self._ranks._selector.unregister(self._pipe)
             self._rank.open_pipes -= 1
             self._is_open = False

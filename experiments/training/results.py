@@ -82,6 +82,8 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
     groups_in_switches: int
     """The most groups of ranks for which switches held trees at a time."""
     notes: list[str] = []
+    groups: dict[str, int] = {}
+    """How many groups of ranks the program made, by their backends."""
     schema: str = SCHEMA
     schema_version: int = SCHEMA_VERSION
 
@@ -89,6 +91,11 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
     def ok(self) -> bool:
         """Return whether every rank ended with status 0."""
         return self.status == 0
+
+    @property
+    def backends(self) -> str:
+        """Return the backends of the groups that there were."""
+        return " and ".join(self.groups) or self.backend
 
     @property
     def losses(self) -> list[float | None]:

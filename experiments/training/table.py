@@ -20,7 +20,7 @@ def _table(title: str) -> Table:
 def ranks_table(run: TorchRun) -> Table:
     """Return a table with a row for each rank: steps and where its time went."""
     program = f"{run.script} {run.arguments[0]}" if run.script == "-m" else run.script
-    table = _table(f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backend}")
+    table = _table(f"{program} on {len(run.ranks)} hosts, {run.network}, backend {run.backends}")
     for name in ("rank", "host"):
         table.add_column(name)
     for name in (

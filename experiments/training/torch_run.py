@@ -27,7 +27,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.training.group_trees import GroupTrees
 from weft.experiments.training.management import Management, management_network
 from weft.experiments.training.processes import ForkServer
-from weft.experiments.training.ranks import Rank, Ranks
+from weft.experiments.training.ranks import Rank, Ranks, reason_of
 from weft.experiments.training.report import render
 from weft.experiments.training.results import DOCUMENT, TorchRank, TorchRun, rank_of, trace_of
 from weft.experiments.training.silence import Silences
@@ -35,6 +35,7 @@ from weft.pytorch import timeline
 from weft.pytorch.choices import choices_of, parse_choice
 from weft.pytorch.defaults import FALLBACKS
 from weft.pytorch.fork_server import Program
+from weft.pytorch.launch import reason_path
 from weft.pytorch.messages import SETTINGS, GroupMade, MakeGroup, Message, Settings
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
@@ -43,6 +44,11 @@ from weft.topo.worlds.emulated.machine import CpuTimes, cpu_use, read_cpu_times
 PORT = 29500
 TRACE = "timeline.trace.json"
 BACKENDS = ("weft", "gloo")
+NAMES_FOR_WEFT = ("gloo", "nccl")
+"""The backends whose names can be given another meaning: Weft."""
+MOST_LIMIT_S = 24 * 3600.0
+MOST_SHOWN = 300
+"""The most characters of a line that are shown for what a rank printed last."""
 SLOTS = 64
 """N of the aggregation jobs of a program's groups: switches have room for eight at a time."""
 GIVE_UP_NS = 10_000_000_000
@@ -83,6 +89,8 @@ class TorchOptions(msgspec.Struct, frozen=True):
     ``ring<64KiB,switch``."""
     backend: str = "weft"
     """What ``init_process_group`` without a backend gets: weft or gloo."""
+    as_weft: tuple[str, ...] = ()
+    """The backends by whose names the program gets Weft's: gloo, nccl."""
     ranks: int | None = None
     """How many hosts run the program, from the first one on; None: all."""
     limit_s: float = LIMIT_S
@@ -141,9 +149,16 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
     """Raise InputError or MachineError for a program that could not be run on any network."""
     if options.backend not in BACKENDS:
         raise InputError(f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}")
+    for name in options.as_weft:
+        refuse(
+            name not in NAMES_FOR_WEFT,
+            f"--as {name!r}: choose {' or '.join(NAMES_FOR_WEFT)}, a name of a backend that the "
+            "program gives to init_process_group and that is to mean weft",
+        )
     choices_of(options.algorithms)
     refuse(
-        not options.limit_s > 0, f"--timeout {options.limit_s:g}: it is a number of seconds above 0"
+        not 0 < options.limit_s <= MOST_LIMIT_S,
+        f"--timeout {options.limit_s:g} s: choose more than 0 and at most {MOST_LIMIT_S:g} s",
     )
     if script == "-m":
         refuse(not arguments, "torch run -m: name the module to run behind it")
@@ -218,6 +233,9 @@ class _Program:
         run_folder = world.record.folder / "torch"
         run_folder.mkdir(mode=0o700, exist_ok=True)
         with ExitStack() as stack:
+            for host in self._hosts:  # of a run before on the same network
+                self._recorded(host.rank).unlink(missing_ok=True)
+                reason_path(run_folder, host.rank).unlink(missing_ok=True)
             server = self._fork_server()
             stack.callback(server.close)
             management = stack.enter_context(management_network(world))
@@ -308,6 +326,7 @@ class _Program:
             transport=replace(transport_of(self._scenario), give_up_ns=GIVE_UP_NS),
             algorithms=options.algorithms,
             backend=options.backend,
+            as_weft=list(options.as_weft),
         )
         path = folder / f"settings-{rank}.json"
         path.write_bytes(msgspec.json.encode(settings))
@@ -381,8 +400,8 @@ class _Program:
         folder: Path | None,
     ) -> TorchRun:
         records = {
-            rank.rank: timeline.read(rank.recorded or self._recorded(rank)) for rank in ranks.ranks
-            if (rank.recorded or self._recorded(rank)).exists()
+            rank.rank: timeline.read(path) for rank in ranks.ranks
+            if (path := rank.recorded or self._recorded(rank.rank)).exists()
         }  # fmt: skip
         found = [
             rank_of(records.get(rank.rank), rank.rank, rank.host, rank.status or 0, _why(rank))
@@ -397,6 +416,14 @@ class _Program:
                 "are without it"
             )
         notes = sorted({note for record in records.values() for note in record.notes})
+        notes += self._trees.notes()
+        made: dict[str, set[str]] = {}
+        """The names of groups by their backends."""
+        for record in records.values():
+            for backend, names in record.groups.items():
+                made.setdefault(backend, set()).update(names)
+        groups = {backend: len(names) for backend, names in sorted(made.items())}
+        notes += notes_on_backends(groups, self._options.backend)
         run = TorchRun(
             script=self._script,
             arguments=self._arguments,
@@ -405,23 +432,29 @@ class _Program:
             network=self._net.topology.describe(),
             scenario=self._scenario.to_dict(),
             status=0 if failed is None else _status(failed.status or 0),
-            error="" if failed is None else _failure(failed),
+            error="" if failed is None else failure(failed, reason_of(self._folder, failed.rank)),
             ranks=found,
             links=links,
             tiers=tier_bytes(links),
             fidelity=self._fidelity(found, records, before, after, cpu),
             management_bytes=managed_bytes,
             groups_in_switches=self._trees.most_groups,
+            groups=groups,
             notes=[*notes, *ranks.notes],
         )
         if folder is not None:
             write(run, list(records.values()), folder)
         return run
 
-    def _recorded(self, rank: Rank) -> Path:
-        """Return where a rank that failed has written what it recorded, if it has."""
+    @property
+    def _folder(self) -> Path:
+        """Return where ranks find and leave files."""
         folder: Path = self._world.record.folder
-        return folder / "torch" / f"rank-{rank.rank}.json"
+        return folder / "torch"
+
+    def _recorded(self, rank: int) -> Path:
+        """Return where a rank that failed has written what it recorded, if it has."""
+        return self._folder / f"rank-{rank}.json"
 
     def _fidelity(
         self,
@@ -474,8 +507,34 @@ def _why(rank: Rank) -> str:
     return "" if rank.status == 0 else "\n".join(rank.last_lines)
 
 
-def _failure(rank: Rank) -> str:
+def failure(rank: Rank, reason: str) -> str:
+    """Return how a rank has ended.
+
+    Args:
+        reason: the exception that has ended its program, or empty: what it printed last is not why
+            it ended, but may help.
+    """
     last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
-    reason = rank.last_error.strip() or last
-    said = f": {reason}" if reason else ""
+    said = f": {reason}" if reason else f"; it printed last: {last[:MOST_SHOWN]}" if last else ""
     return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"
+
+
+def notes_on_backends(groups: Mapping[str, int], asked: str) -> list[str]:
+    """Return what is to be said of groups that are not of the backend that was asked for.
+
+    Args:
+        groups: how many there were, by backend.
+        asked: what `init_process_group` without a backend gets.
+    """
+    found = []
+    for backend, count in groups.items():
+        if backend in ("weft", asked):
+            continue
+        advice = f"; --as {backend} makes them Weft's" if backend in NAMES_FOR_WEFT else ""
+        groups_are = "1 group of ranks is" if count == 1 else f"{count} groups of ranks are"
+        found.append(
+            f"{groups_are} of the backend {backend}, which the program named: what they carried "
+            "went over the links as the kernel's TCP, not by Weft's collectives, and is in no "
+            f"table of these{advice}"
+        )
+    return found
