@@ -150,11 +150,11 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
     if options.backend not in BACKENDS:
         raise InputError(f"--backend {options.backend!r}: choose {' or '.join(BACKENDS)}")
     for name in options.as_weft:
-        refuse(
-            name not in NAMES_FOR_WEFT,
-            f"--as {name!r}: choose {' or '.join(NAMES_FOR_WEFT)}, a name of a backend that the "
-            "program gives to init_process_group and that is to mean weft",
-        )
+        if name not in NAMES_FOR_WEFT:
+            raise InputError(
+                f"--as {name!r}: choose {' or '.join(NAMES_FOR_WEFT)}, a name of a backend that "
+                "the program gives to init_process_group and that is to mean weft"
+            )
     choices_of(options.algorithms)
     refuse(
         not 0 < options.limit_s <= MOST_LIMIT_S,
