@@ -3,15 +3,18 @@
 import re
 import sys
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from importlib import metadata
 from typing import Any
 
-from weft.base.errors import RunError, WeftError, refuse
-from weft.base.signals import Ended, signals_held
+from weft.base.errors import Ended, RunError, WeftError, refuse
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+held: Callable[[], AbstractContextManager[None]] = nullcontext
+"""What packages are loaded in: a block in which signals wait, where `weft.base.signals` sees to
+them. It sets this; whoever is handed packets and the time knows no signals."""
 
 
 @cache
@@ -30,7 +33,7 @@ def brought(
     found: dict[str, Any] = {}
     for point in metadata.entry_points(group=group):
         try:
-            with signals_held():  # so that a KeyboardInterrupt is the package's own
+            with held():  # so that a KeyboardInterrupt is the package's own
                 one = point.load()
                 name = _checked(one, ("name", *needs), {*taken, *found})
                 check(one)

@@ -34,6 +34,13 @@ class ProtocolError(RunError):
     """A peer broke a protocol: its message is malformed or impossible."""
 
 
+class Ended(SystemExit):
+    """A signal ends the process, with status 128 and its number."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+
+
 def refuse(condition: object, message: str, error: Callable[[str], Exception] = InputError) -> None:
     """Raise an error with the message if the condition is true.
 

@@ -16,18 +16,14 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import Any
 
+from weft.base import entry_points
+from weft.base.errors import Ended
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 LOOK_S = 0.1
 """The time between two looks at a signal that has come."""
 WATCH_S = 0.5
 """The time between two calls of the functions that are `watched`."""
-
-
-class Ended(SystemExit):
-    """A signal ends the process, with status 128 and its number."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(128 + number)
 
 
 @dataclass
@@ -224,6 +220,9 @@ def signals_held() -> Iterator[None]:
         _look()
         for waited in waiting[:1]:
             signal.raise_signal(waited)
+
+
+entry_points.held = signals_held
 
 
 @contextmanager

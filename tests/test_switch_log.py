@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.test_interface import REFLECTOR
+from tests.reflector import REFLECTOR
 
 from weft.base.cache import CHECKOUT
 from weft.switch.commands.switch import _log_file, _set_up_log
