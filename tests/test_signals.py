@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from weft.base import signals
-from weft.base.errors import RunError
-from weft.base.signals import Ended, ending_on_signals, signals_held, watched
+from weft.base.errors import Ended, RunError
+from weft.base.signals import ending_on_signals, signals_held, watched
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(CHECKOUT)}

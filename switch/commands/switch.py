@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from weft.base import files, signals
 from weft.base.command_line import macros
-from weft.base.errors import InputError, MachineError, RunError, WeftError
+from weft.base.errors import Ended, InputError, MachineError, RunError, WeftError
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
@@ -164,7 +164,7 @@ def run_switch(arguments: Sequence[str]) -> None:
         print(f"weft: note: {note}", file=sys.stderr)
     try:
         _serve(options, _config(options))
-    except signals.Ended:
+    except Ended:
         signals.heeded()
         _say("ended")
 
