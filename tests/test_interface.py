@@ -353,6 +353,21 @@ def test_links_of_any_program_are_counted(world: Any, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("world", WORLDS)
+def test_links_are_counted_where_no_switch_runs_the_fabrics_program(
+    world: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "reflector.p4").write_text(REFLECTOR)
+    with weft.up(weft.single(2), world=world, program=tmp_path / "reflector.p4") as net:
+        link, h0 = net.link("h0", "leaf0"), net.host("h0")
+        before = link.counts
+        h0.send(bytes.fromhex("020000000001 020000000002 88b5") + bytes(86), count=3)
+        assert len(h0.sniff(timeout=5, count=3)) == 3
+        grown = {way: count - before[way] for way, count in link.counts.items()}
+        assert {(each.tx_packets, each.tx_bytes) for each in grown.values()} == {(3, 300)}
+        assert set(net.counts()) == {each.ends for each in net.topology.directions}
+
+
+@pytest.mark.parametrize("world", WORLDS)
 def test_entries_age_and_the_switch_tells_which(world: Any, tmp_path: Path) -> None:
     source = tmp_path / "ageing.p4"
     ageing = "actions = { send; NoAction; } support_timeout = true;"

@@ -452,7 +452,8 @@ class Net:
         port is what counts, whatever the program does, since the network is up; it knows of no
         losses on purpose and no marks. `counted_by` says which it is.
         """
-        counted = self.controller.read_counters() if self._controlled else {}
+        none = self.strange == set(self._names)  # then no switch has the fabric's counters
+        counted = self.controller.read_counters() if self._controlled and not none else {}
         by_ports = [each for each in self.topology.directions if self.counted_by(each) == PORTS]
         if not by_ports:
             return counted
