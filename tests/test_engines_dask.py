@@ -160,19 +160,26 @@ def forked() -> set[int]:
 
 
 def stranger(port: int) -> str:
-    """What whoever connects hears: as they are, by TLS, and by TLS with a certificate that they
-    made. A scheduler or a worker of Dask that takes a connection says so at once."""
+    """What whoever connects hears: as they are, by TLS, by TLS with a certificate that they made,
+    and from a web server. A scheduler or a worker of Dask that takes a connection says so at once.
+    """
     with_own = Security.temporary().get_connection_args("client")["ssl_context"]
     without = ssl.create_default_context()
     for context in (with_own, without):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    for context in (None, without, with_own):
+    for context, says in (
+        (None, b""),
+        (without, b""),
+        (with_own, b""),
+        (None, b"GET / HTTP/1.0\r\n\r\n"),
+    ):
         with (
             contextlib.suppress(OSError),
             socket.create_connection(("127.0.0.1", port), timeout=1) as plain,
         ):
             connection = plain if context is None else context.wrap_socket(plain)
             with connection:
+                connection.sendall(says)
                 if heard := connection.recv(1000):
                     return repr(heard)
     return ""

@@ -136,24 +136,34 @@ def _quiet(*names: str) -> Iterator[None]:
 
 @contextmanager
 def _local(count: int) -> Iterator[Any]:
-    """Start a cluster whose scheduler listens on loopback alone, without a web page, and whose
-    workers are forked from the server that has loaded the code.
+    """Start a cluster that listens on loopback alone, without a web page, and whose workers are
+    forked from the server that has loaded the code.
 
     All in it speak TLS with a certificate that is made for it and asked of whoever connects: what a
     scheduler is sent it runs, and any user of this machine can connect. Its key stays in the memory
-    of these processes.
+    of these processes. That is so at every port: Dask's `LocalCluster` would also open web servers,
+    which speak to anybody.
     """
     import dask
-    from distributed import LocalCluster
+    from distributed import SpecCluster
     from distributed.security import Security
 
+    from weft.experiments.engines.dask_nodes import QuietNanny, QuietScheduler
+
     forked = {"distributed.worker.multiprocessing-method": "forkserver"}
+    security = Security.temporary()
+    node = {"host": "127.0.0.1", "protocol": "tls://", "security": security}
+    nanny = {
+        "cls": QuietNanny,
+        "options": {**node, "nthreads": 1, "memory_limit": 0, "env": ONE_THREAD,
+                    "silence_logs": logging.CRITICAL},
+    }  # fmt: skip
     with dask.config.set({**_STARTED, **forked}), restored():  # for Dask sets variables of its own
-        with serving("distributed"):
-            cluster = LocalCluster(
-                n_workers=count, threads_per_worker=1, processes=True, host="127.0.0.1",
-                dashboard_address=None, memory_limit=0, silence_logs=logging.CRITICAL,
-                env=ONE_THREAD, protocol="tls://", security=Security.temporary(),
+        with serving("weft.experiments.engines.dask_nodes"):
+            cluster = SpecCluster(
+                workers=dict.fromkeys(range(count), nanny),
+                scheduler={"cls": QuietScheduler, "options": {**node, "port": 0}},
+                security=security, silence_logs=logging.CRITICAL,
             )  # fmt: skip
         with cluster:
             yield cluster
