@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -129,7 +130,13 @@ def test_results_are_the_same_whatever_the_engine_and_whoever_dies(
     assert not list((tmp_path / "dask" / "out").glob("*.new"))
 
 
-def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_trace() -> None:
+def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    planted = tmp_path / "dask-scratch-space"  # from where Dask would import modules
+    planted.mkdir(mode=0o777)
+    imports_from = list(sys.path)
     before = dict(os.environ)
     with dask.Dask().open(":local:2", Need(2)) as workers:
         assert workers.count() == 2 and workers.machines is None
@@ -141,11 +148,16 @@ def test_a_cluster_of_this_machine_listens_on_loopback_alone_and_ends_without_a_
         listening = {address for pid in (os.getpid(), *mine) for address in listened(pid)}
         ports = sorted({port for pid in (os.getpid(), *mine) for port in ports_of(pid)})
         assert ports
+        assert str(planted) not in sys.path
+        assert str(planted) not in workers.executor.submit(eval, "__import__('sys').path").result()
         said = [stranger(port) for port in ports]
     assert listening == {"0100007F"}  # 127.0.0.1
     assert not any(said), dict(zip(ports, said, strict=True))
     wait_until(lambda: not mine & forked(), "the cluster to end")
     assert dict(os.environ) == before
+    assert sys.path == imports_from and not list(planted.iterdir())
+    # The fork server's own stays as long as this process.
+    assert [each for each in tmp_path.iterdir() if not each.name.startswith("pymp-")] == [planted]
 
 
 def forked() -> set[int]:

@@ -5,8 +5,10 @@ import importlib.util
 import logging
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import InputError, MachineError, refuse
@@ -85,6 +87,7 @@ class Dask(Engine):
             elif found["hosts"]:
                 count, address = 1, stack.enter_context(_by_ssh(found["hosts"].split(",")))
             elif found["queue"]:
+                stack.enter_context(_folder())
                 count, address = 1, stack.enter_context(_jobs(found["queue"], int(found["jobs"])))
             else:
                 count, address = 1, _address(found["address"])
@@ -158,7 +161,8 @@ def _local(count: int) -> Iterator[Any]:
         "options": {**node, "nthreads": 1, "memory_limit": 0, "env": ONE_THREAD,
                     "silence_logs": logging.CRITICAL},
     }  # fmt: skip
-    with dask.config.set({**_STARTED, **forked}), restored():  # for Dask sets variables of its own
+    # Dask sets variables of its own.
+    with _folder(), dask.config.set({**_STARTED, **forked}), restored():
         with serving("weft.experiments.engines.dask_nodes"):
             cluster = SpecCluster(
                 workers=dict.fromkeys(range(count), nanny),
@@ -167,6 +171,24 @@ def _local(count: int) -> Iterator[Any]:
             )  # fmt: skip
         with cluster:
             yield cluster
+
+
+@contextmanager
+def _folder() -> Iterator[None]:
+    """Let the scheduler and the workers that are started here within the block have a new folder
+    for their files.
+
+    By default it is /tmp/dask-scratch-space, whoever made it; they import modules from there before
+    all others, open files in it by names that could be links, and leave it behind.
+    """
+    import dask
+
+    with TemporaryDirectory(prefix="weft-dask-", ignore_cleanup_errors=True) as folder:
+        try:
+            with dask.config.set({"temporary-directory": folder}):
+                yield
+        finally:
+            sys.path[:] = [each for each in sys.path if not each.startswith(folder)]
 
 
 @contextmanager
