@@ -16,6 +16,7 @@ from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from tests.attack.kinds import (
     clients,
+    clusters,
     environments,
     faults,
     floods,
@@ -39,8 +40,8 @@ from tests.attack.worker import Elsewhere, make_trial
 from weft.base.cache import CHECKOUT
 
 ALL: list[Kind] = [
-    clients, environments, faults, floods, forks, inputs, kills, packets, places, replays, signals,
-    sockets, stalls, starts,
+    clients, clusters, environments, faults, floods, forks, inputs, kills, packets, places,
+    replays, signals, sockets, stalls, starts,
 ]  # fmt: skip
 """As mypy sees them: each is a kind."""
 DEADLINE_S = 120.0
@@ -237,7 +238,10 @@ def test_the_command_prints_its_seed_and_a_summary_as_json() -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--only", "kicks"], "'kicks': there is no such kind; there are clients, faults"),
+        (
+            ["--only", "kicks"],
+            "'kicks': there is no such kind; there are clients, clusters, environments, faults",
+        ),
         (["--trial", "3"], "--trial 3 is one of which kind"),
         (["--only", "faults", "--trial", "-3"], "trials count from 0"),
         (["--seconds", "0"], "--seconds 0: more than 0"),
@@ -259,6 +263,16 @@ def test_without_root_kinds_that_need_it_are_skipped_and_named(
     assert command.main(["--only", "kills", "--seconds", "1"]) == 0
     said = capsys.readouterr().out
     assert "kills is skipped: it needs root" in said and "0 trials, 0 failed" in said
+
+
+def test_a_kind_whose_module_is_not_installed_is_skipped_and_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(clusters, "NEEDS_MODULE", "distributed_by_nobody")
+    assert command.main(["--only", "clusters", "--seconds", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "clusters is skipped: distributed_by_nobody is not installed" in said
 
 
 def test_ctrl_c_ends_an_attack_with_its_summary_and_leaves_nothing() -> None:

@@ -7,6 +7,7 @@ import os
 import pkgutil
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Protocol, cast
@@ -92,8 +93,14 @@ def find_kinds(package: str = KINDS) -> list[Named]:
 
 
 def lacking(kind: Kind) -> str:
-    """What this machine or user lacks for a kind; empty if nothing."""
-    return "it needs root" if kind.NEEDS_ROOT and os.geteuid() != 0 else ""
+    """What this machine or user lacks for a kind; empty if nothing.
+
+    A kind that needs a module which need not be installed names it: ``NEEDS_MODULE``.
+    """
+    if kind.NEEDS_ROOT and os.geteuid() != 0:
+        return "it needs root"
+    module = getattr(kind, "NEEDS_MODULE", "")
+    return f"{module} is not installed" if module and find_spec(module) is None else ""
 
 
 def draw(random: Random, choices: Sequence[str], share: float = 0.5) -> list[str]:
