@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 from tests.attack import __main__ as command
 from tests.attack.kind import Kind, Named, Trial, find_kinds, load_kind
 from tests.attack.kinds import (
@@ -23,6 +26,7 @@ from tests.attack.kinds import (
     forks,
     inputs,
     kills,
+    outputs,
     packets,
     places,
     replays,
@@ -38,9 +42,10 @@ from tests.attack.summary import closing_line, document, failure_text
 from tests.attack.worker import Elsewhere, make_trial
 
 from weft.base.cache import CHECKOUT
+from weft.experiments.commands.command_line import app
 
 ALL: list[Kind] = [
-    clients, clusters, environments, faults, floods, forks, inputs, kills, packets, places,
+    clients, clusters, environments, faults, floods, forks, inputs, kills, outputs, packets, places,
     replays, signals, sockets, stalls, starts,
 ]  # fmt: skip
 """As mypy sees them: each is a kind."""
@@ -273,6 +278,27 @@ def test_a_kind_whose_module_is_not_installed_is_skipped_and_named(
     assert command.main(["--only", "clusters", "--seconds", "1"]) == 0
     said = capsys.readouterr().out
     assert "clusters is skipped: distributed_by_nobody is not installed" in said
+
+
+def test_whatever_an_option_says_is_written_to_is_attacked() -> None:
+    def named(command: Any, name: str) -> Iterator[tuple[str, list[str]]]:
+        for more, one in getattr(command, "commands", {}).items():
+            yield from named(one, f"{name} {more}".strip())
+        for each in command.params:
+            if {"FILE", "DIR"} & set(re.split(r"\W", each.metavar or "")):
+                yield name, each.opts  # of an argument, its name in the code
+
+    found = list(named(typer.main.get_command(app), ""))
+    assert ("topology", ["-o", "--out"]) in found and ("run", ["--events"]) in found
+    missing = []
+    for name, options in found:
+        attacked = [each.words for each in outputs.COMMANDS if each.words[0] == name]
+        is_attacked = any(
+            not options[0].startswith("-") or set(options) & set(words) for words in attacked
+        )
+        if not is_attacked and not {f"{name} {option}" for option in options} & outputs.READ:
+            missing.append((name, options))
+    assert not missing
 
 
 def test_ctrl_c_ends_an_attack_with_its_summary_and_leaves_nothing() -> None:

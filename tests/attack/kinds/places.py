@@ -9,10 +9,10 @@ import os
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
+from tests.attack.victims import check_unchanged, states
 from tests.attack.weft_process import END_S, WeftProcess
 
 from weft.base.cache import CHECKOUT
@@ -81,7 +81,7 @@ def _links(trial: Trial) -> str:
     ])  # fmt: skip
     again = trial.chance(0.6)
     trial.note(f"links are made again while it runs: {again}")
-    before = _states(mine)
+    before = states(mine)
     sudo = {"SUDO_UID": str(NOBODY), "SUDO_GID": str(NOBODY), "SUDO_USER": "nobody"}
     weft = WeftProcess(trial, *command, environment=sudo)
     try:
@@ -95,31 +95,11 @@ def _links(trial: Trial) -> str:
         weft.check_speech()
         if status not in (0, 1, 2):
             raise Broken(f"status {status}{weft.said()}")
-        if (after := _states(mine)) != before:
-            changed = [
-                f"{name} was {before.get(name, 'not there')} and is {after.get(name, 'gone')}"
-                for name in {**before, **after}
-                if before.get(name) != after.get(name)
-            ]
-            raise Broken(
-                f"behind links {len(changed)} files have changed (owner, group, mode, content): "
-                f"{'; '.join(changed[:3])}{weft.said()}"
-            )
+        check_unchanged(before, mine, weft)
         weft.check_nothing_left()
         return f"links, status {status}"
     finally:
         weft.kill()
-
-
-def _states(folder: Path) -> dict[str, tuple[int, int, int, str]]:
-    """Owner, group, mode and content of all that is in a folder, and of itself."""
-    found = {}
-    for path in [folder, *sorted(folder.rglob("*"))]:
-        state = path.lstat()
-        content = repr(path.read_bytes()[:40]) if path.is_file() else ""
-        name = str(path.relative_to(folder.parent))
-        found[name] = (state.st_uid, state.st_gid, state.st_mode, content)
-    return found
 
 
 def _umask(trial: Trial) -> str:
