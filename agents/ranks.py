@@ -162,7 +162,8 @@ class RankReport:
     socket_drops: int = 0
     """How many datagrams the receive buffer of the UDP socket had no room for."""
     statistics: dict[str, int] = field(default_factory=dict)
-    """The counters of the transport and of the driver, by name."""
+    """The counters of the transport and of the driver, by name; and those of fixed point, if
+    something was lost to it."""
     spans_ns: list[tuple[int, int]] = field(default_factory=list)
     """When each operation that ended began and when it was done, from the common start."""
     moments: list[tuple[int, str, int]] = field(default_factory=list)
@@ -216,7 +217,7 @@ def report_of(
         cpu_ns=cpu_ns,
         wake_lateness_ns=dict(wake_lateness_ns or {}),
         socket_drops=statistics["socket_drops"],
-        statistics=dict(statistics),
+        statistics={**statistics, **counted.fixed_point.statistics()},
         spans_ns=series.spans_since(start_ns),
         moments=counted.moments_since(start_ns),
     )

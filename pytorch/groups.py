@@ -13,6 +13,7 @@ import numpy as np
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.fixed_point import FixedPoint
 from weft.agents.collectives.mailbox import Bytes, GivenUp, Mailbox, NotPassed, PeerLost
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.symmetric import SymmetricMemory
@@ -141,6 +142,8 @@ class Network:
         """How many collectives were begun in groups that this process has left."""
         self.ended = ""
         """Which rank of the run has ended before its time, if any, in words."""
+        self.fixed_point = FixedPoint()
+        """What blocks lost to the fixed point of switches, in all groups."""
         self._told_late: dict[int, Callable[[str], None]] = {}
         """Who waits to be told who is late, by the key of the question."""
         self._next_key = 0
@@ -260,8 +263,12 @@ class Network:
                 self.runner.say(Silent(group.name_in_switches, group.members, place.number))
 
     def statistics(self) -> dict[str, int]:
-        """Return the counters of transport and driver."""
-        return {**asdict(self.endpoint.statistics), **self.background.driver.counters()}
+        """Return the counters of transport and driver; and those of fixed point, if something was
+        lost to it."""
+        return {
+            **asdict(self.endpoint.statistics), **self.background.driver.counters(),
+            **self.fixed_point.statistics(),
+        }  # fmt: skip
 
     def close(self) -> None:
         """End the thread and close all sockets."""
@@ -632,6 +639,7 @@ class Group:
     def take_events(self) -> None:
         """Tell whoever waits of what has ended."""
         while (event := self._agent.next_event()) is not None:
+            self._network.fixed_point += event.report.fixed_point
             error = event.error if isinstance(event, Failed) else ""
             running = self._running.get(event.number)
             if BROKEN in error and running is not None:

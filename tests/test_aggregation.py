@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
 from tests.aggregation_workers import Array, Workers
+from tests.memory_network import Faults
 
 from weft.agents.collectives.agent import Done, HostAgent
 from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of, significand_bits
+from weft.agents.collectives.fixed_point import FixedPoint
 from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
@@ -204,6 +206,30 @@ def test_an_operation_with_saturated_blocks_ends_well_and_says_so() -> None:
     assert (
         OperationReport(blocks_saturated=2) + OperationReport(blocks_saturated=3)
     ).blocks_saturated == 5
+
+
+@pytest.mark.parametrize("collective", ["allreduce", "reduce-scatter"])
+@pytest.mark.parametrize("lost", [0.0, 0.1])
+def test_blocks_that_lose_values_or_become_nan_are_counted_once_each(
+    collective: str, lost: float
+) -> None:
+    scatters = collective == "reduce-scatter"
+    faults = Faults(loss=lost, seed=2)
+    group = SwitchGroup(3, job=JobPlan(slots=4, values=8), faults=faults)
+    inputs = [np.ones(3 * 64, np.float32) for _ in range(3)]
+    inputs[0][[3, 9, 12]] = 1e-4  # 3 is beside what is large on another rank; 9 and 12 are not
+    inputs[0][70:72] = 1e-4, 1e6
+    inputs[1][2] = 1e6
+    inputs[2][130] = np.inf
+    inputs[1][150] = np.nan
+    count = 64 if scatters else 3 * 64
+    request = Request(0, collective, "switch", count, dtype="float32")
+    group.begin(request, inputs)
+    events = group.finish(10**12)
+    found = [event.report.fixed_point for event in events]
+    assert found == [FixedPoint(24, lossy, 2) for lossy in (2, 0, 0)]
+    assert FixedPoint.of(found[0].statistics()) == found[0]
+    assert FixedPoint(24).statistics() == {}
 
 
 @pytest.mark.parametrize("name", ["float32", "float16", "bfloat16"])

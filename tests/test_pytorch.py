@@ -25,11 +25,12 @@ from weft.experiments.commands.torch import limit_s
 from weft.experiments.training.group_trees import MOST_TREES, GroupTrees
 from weft.experiments.training.management import free_network
 from weft.experiments.training.ranks import MOST_LINE, LineCutter, Rank
-from weft.experiments.training.results import rank_of, trace_of
+from weft.experiments.training.results import CollectiveFigures, TorchRank, rank_of, trace_of
 from weft.experiments.training.torch_run import (
     TorchOptions,
     check_program,
     failure,
+    fixed_point_notes,
     notes_on_backends,
 )
 from weft.pytorch.choices import Choices, choices_of, parse_choice
@@ -213,6 +214,24 @@ def test_a_line_without_an_end_is_cut_and_takes_no_longer_the_longer_it_gets() -
     assert sum(map(len, found)) == 1600 * 65_536
     assert max(map(len, found)) == MOST_LINE
     assert time.process_time() - begun_s < 10  # 0.2 s; minutes if each part is looked at again
+
+
+def test_what_sums_lost_to_the_fixed_point_of_switches_is_told() -> None:
+    names = ("fixed_point_blocks", "fixed_point_blocks_lossy", "fixed_point_blocks_nan")
+
+    def rank(number: int, name: str, *counts: int) -> TorchRank:
+        by = [CollectiveFigures(name, "switch"), CollectiveFigures("broadcast", "multicast")]
+        statistics = dict(zip(names, counts, strict=False))
+        return TorchRank(number, "h", 0, collectives=by, statistics=statistics)
+
+    assert fixed_point_notes([]) == []
+    assert fixed_point_notes([rank(0, "allreduce"), rank(1, "allreduce", 64, 0, 0)]) == []
+    (one,) = fixed_point_notes([rank(0, "allreduce", 64, 1, 0), rank(1, "allreduce", 64, 16, 0)])
+    assert "in 16 of 64 blocks (25 %) values other than 0 became 0" in one and "NaN" not in one
+    assert "with --allreduce ring all" in one
+    (other,) = fixed_point_notes([rank(0, "_reduce_scatter_base", 64, 0, 2)])
+    assert "2 of 64 blocks (3.1 %) became NaN" in other and "became 0" not in other
+    assert "with --reduce-scatter ring all" in other
 
 
 def test_groups_of_other_backends_are_told() -> None:

@@ -43,8 +43,8 @@ def exponent_at(kind: int, address: int, count: int) -> int:
 
 
 @compiled
-def quantize_at(kind: int, address: int, count: int, scale: float, to: Array) -> None:
-    quantize(kind, address, count, scale, to)
+def quantize_at(kind: int, address: int, count: int, scale: float, to: Array) -> bool:
+    return quantize(kind, address, count, scale, to)
 
 
 @compiled
@@ -138,6 +138,29 @@ def test_values_are_scaled_and_rounded_to_even(kind: int) -> None:
         given = np.array(values, dtype)
         expected = np.rint(given.astype(np.float64) * scale)
         assert integers(given, scale) == expected.tolist()
+
+
+@pytest.mark.parametrize("kind", FLOATS)
+def test_a_block_loses_values_if_one_that_is_not_zero_becomes_zero(kind: int) -> None:
+    def loses(*values: float, scale: float = 1.0) -> bool:
+        given = np.array([*values, *[1 / scale if scale else 0.0] * 40], KINDS[kind])
+        to = np.empty(len(given), np.int32)
+        return bool(quantize_at(kind, given.ctypes.data, len(given), scale, to))
+
+    smallest = SMALLEST[kind]
+    for sign in (1, -1):
+        assert loses(0.0, sign * 0.25)
+        assert loses(sign * 0.5, 0.0)  # a tie, to the even one of both
+        assert loses(sign * smallest)
+        assert not loses(sign * 0.75, sign * 3.0, 0.0, -0.0)
+        assert not loses(sign * 0.25, scale=4.0)
+        assert not loses(sign * smallest, scale=1 / smallest)
+    assert not loses(0.0, -0.0, scale=0.0)
+
+
+def test_integers_lose_nothing() -> None:
+    given, to = np.array([0, 1, -1, 7], np.int32), np.empty(4, np.int32)
+    assert not quantize_at(job.INT32, given.ctypes.data, 4, 0.0, to)
 
 
 @pytest.mark.parametrize("kind", FLOATS)

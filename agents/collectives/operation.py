@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control
+from weft.agents.collectives.fixed_point import FixedPoint
 from weft.agents.collectives.requests import Request
 from weft.agents.transport.queue_pairs import RcQueuePair
 from weft.agents.transport.types import MemoryRegion
@@ -38,6 +39,8 @@ class OperationReport:
     blocks_saturated: int = 0
     """How many blocks of this rank's result have a sum that left the range of int32 (algorithm
     switch)."""
+    fixed_point: FixedPoint = field(default_factory=FixedPoint)
+    """What blocks lost to fixed point (algorithm switch)."""
     flow_count: int = 0
     """How many queue pairs its RDMA WRITEs left by, each of which is a flow to the switches. For
     several operations this is the sum."""
@@ -59,6 +62,7 @@ class OperationReport:
             self.chunks_fetched + other.chunks_fetched,
             self.chunks_duplicate + other.chunks_duplicate,
             self.blocks_saturated + other.blocks_saturated,
+            self.fixed_point + other.fixed_point,
             self.flow_count + other.flow_count,
             [*self.flows, *other.flows],
         )

@@ -126,6 +126,22 @@ class Reduction:
         at its end."""
         return self.state.saturated
 
+    @property
+    def fixed_blocks(self) -> int:
+        """Return how many blocks go in fixed point: none of integers."""
+        return 0 if self.state.data_kind == at_job.INT32 else self.state.blocks
+
+    @property
+    def lossy_blocks(self) -> int:
+        """Return in how many blocks so far a value of this rank that is not 0 became 0 in fixed
+        point, beside one that is much larger."""
+        return self.state.lossy
+
+    @property
+    def not_finite_blocks(self) -> int:
+        """Return how many blocks so far are NaN, since some rank has a NaN or an infinity there."""
+        return self.state.not_finite
+
 
 class AggregationQueuePair(Posting):
     """An aggregation queue pair is a host's end of an aggregation job;

@@ -105,6 +105,10 @@ class AggregationOperation(Record):
     remaining: int
     """Rounds whose results have not come."""
     saturated: int
+    lossy: int
+    """Blocks in which a value of this rank that is not 0 became 0 in fixed point."""
+    not_finite: int
+    """Blocks of which some rank has a NaN or an infinity."""
     divisor: int
     """What sums are divided by; 0 for not at all."""
     owners: int

@@ -13,6 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from weft.agents.collectives.fixed_point import losses
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
@@ -339,6 +340,7 @@ def _put_together(
     results.notes = [
         *dict.fromkeys([*arrivals.notes(), *results.notes]),
         *_saturated(results.runs),
+        *fixed_point_notes(results.runs),
         *_unassigned(experiment.points),
         *_marking(experiment.points),
     ]
@@ -358,6 +360,20 @@ def _saturated(runs: Sequence[Run]) -> list[str]:
         for run, blocks in zip(runs, most, strict=True)
         if blocks
     ]
+
+
+def fixed_point_notes(runs: Sequence[Run]) -> list[str]:
+    """Return a note for each algorithm whose blocks lost something to the fixed point of switches:
+    of the rank and the run that lost most."""
+    found = []
+    for algorithm in dict.fromkeys(run.algorithm for run in runs):
+        ranks = [rank for run in runs if run.algorithm == algorithm for rank in run.ranks]
+        lost = losses(rank.statistics for rank in ranks)
+        if lost:
+            found.append(
+                f"{algorithm}: {lost}; with --algorithm ring all is added in floating point"
+            )
+    return found
 
 
 def _marking(points: Sequence[Point]) -> list[str]:

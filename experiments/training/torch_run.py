@@ -13,6 +13,7 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
+from weft.agents.collectives.fixed_point import losses
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
@@ -424,6 +425,7 @@ class _Program:
                 made.setdefault(backend, set()).update(names)
         groups = {backend: len(names) for backend, names in sorted(made.items())}
         notes += notes_on_backends(groups, self._options.backend)
+        notes += fixed_point_notes(found)
         run = TorchRun(
             script=self._script,
             arguments=self._arguments,
@@ -517,6 +519,18 @@ def failure(rank: Rank, reason: str) -> str:
     last = next((line.strip() for line in reversed(rank.last_lines) if line.strip()), "")
     said = f": {reason}" if reason else f"; it printed last: {last[:MOST_SHOWN]}" if last else ""
     return f"rank {rank.rank} (host {rank.host}) {how_it_ended(rank.status or 0)}{said}"
+
+
+def fixed_point_notes(ranks: Sequence[TorchRank]) -> list[str]:
+    """Return a note if blocks of sums lost something to the fixed point of switches."""
+    lost = losses(rank.statistics for rank in ranks)
+    if not lost:
+        return []
+    names = [each.name for rank in ranks for each in rank.collectives if each.algorithm == "switch"]
+    options = {
+        f"--{'reduce-scatter' if 'reduce_scatter' in name else 'allreduce'} ring" for name in names
+    }
+    return [f"{lost}; with {' '.join(sorted(options))} all is added in floating point"]
 
 
 def notes_on_backends(groups: Mapping[str, int], asked: str) -> list[str]:

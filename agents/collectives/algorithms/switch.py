@@ -30,6 +30,7 @@ from weft.agents.collectives.algorithms.switch_model import (
 )
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import is_float
+from weft.agents.collectives.fixed_point import FixedPoint
 from weft.agents.collectives.names import SWITCH_DTYPES
 from weft.agents.collectives.operation import Operation, OperationReport, Ticket
 from weft.agents.collectives.places import TierBytes
@@ -115,11 +116,15 @@ class SwitchOperation(Operation):
             self._pair.stop("an operation was given up")
 
     def report(self, now_ns: int) -> OperationReport:
-        """Return the report with the number of blocks that saturated."""
+        """Return the report with the number of blocks that saturated, and what blocks lost to fixed
+        point."""
         report = super().report(now_ns)
         reduction = self._reduction
         if reduction is not None:
             report.blocks_saturated = reduction.saturated_blocks
+            report.fixed_point = FixedPoint(
+                reduction.fixed_blocks, reduction.lossy_blocks, reduction.not_finite_blocks
+            )
             if self._communicator.size > 1 and reduction.rounds:
                 come = reduction.rounds - reduction.remaining
                 report.received_bytes = len(self._result) * come // reduction.rounds

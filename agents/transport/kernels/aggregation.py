@@ -80,9 +80,10 @@ def own_values(
     slot: at_job.Slot,
     block: int,
     scratch: int,
+    counted: bool,
 ) -> npt.NDArray[np.int32]:
     """Return this rank's part of a block as integers, zeros behind it; in one of two places of
-    memory."""
+    memory. What the block loses by that is counted if it has not been before."""
     size = job.values
     values: npt.NDArray[np.int32] = items_at(job.scratch_table + 4 * size * scratch, size, np.int32)
     first, count = span_of(job, operation, block)
@@ -91,8 +92,12 @@ def own_values(
     scale = 0.0 if kind == at_job.INT32 else scale_of(job, exponent)
     if exponent == at_job.NOT_FINITE and kind != at_job.INT32:
         values[:] = 0
+        if not counted:
+            operation.not_finite += 1
         return values
-    quantize(kind, operation.input + first * item_bytes(kind), count, scale, values)
+    lost = quantize(kind, operation.input + first * item_bytes(kind), count, scale, values)
+    if lost and not counted:
+        operation.lossy += 1
     for index in range(count, size):
         values[index] = 0
     return values
@@ -318,5 +323,7 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
     header = (job.epoch, low, flags << 24 | owner, (exponent & 0xFFFF) << 16 | high)
     used = put_words(row, put_words(row, used, deth), header)
     if values_bytes:
-        store_swapped(own_values(job, operation, slot, block, 0), row + used, job.values)
+        store_swapped(
+            own_values(job, operation, slot, block, 0, slot.repeats > 0), row + used, job.values
+        )
     return used + values_bytes

@@ -206,7 +206,7 @@ def take_sum(
             sums[index] = 0
     saturated = flags & at_job.IS_SATURATED != 0
     if own_shard:
-        own = own_values(job, operation, slot, block, 1)
+        own = own_values(job, operation, slot, block, 1, False)
         saturated = add_saturating(sums, own, count) or saturated
         first -= operation.shard_first
     if saturated:

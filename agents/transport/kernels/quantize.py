@@ -109,8 +109,10 @@ def block_exponent(kind: int, address: int, count: int) -> int:
 
 
 @internal
-def quantize(kind: int, address: int, count: int, scale: float, to: Integers) -> None:
-    """Fill `to` with `count` values at an address times `scale`, rounded."""
+def quantize(kind: int, address: int, count: int, scale: float, to: Integers) -> bool:
+    """Fill `to` with `count` values at an address times `scale`, rounded, and return whether one
+    that is not 0 became 0."""
+    lost = 0
     if kind == at_job.INT32:
         whole = items_at(address, count, np.int32)
         for index in range(count):
@@ -118,12 +120,16 @@ def quantize(kind: int, address: int, count: int, scale: float, to: Integers) ->
     elif kind == at_job.FLOAT32:
         floats = items_at(address, count, np.float32)
         for index in range(count):
-            to[index] = _low_bits(np.float64(floats[index]) * scale + _ROUNDING)
+            number = _low_bits(np.float64(floats[index]) * scale + _ROUNDING)
+            to[index] = number
+            lost |= (number == 0) & (floats[index] != 0)
     elif kind == at_job.BFLOAT16:
         words = items_at(address, count, np.uint16)
         for index in range(count):
             value = _float32_of(np.uint32(np.uint32(words[index]) << np.uint32(16)))
-            to[index] = _low_bits(np.float64(value) * scale + _ROUNDING)
+            number = _low_bits(np.float64(value) * scale + _ROUNDING)
+            to[index] = number
+            lost |= (number == 0) & (value != 0)
     else:
         scale *= _HALF_SCALE
         words = items_at(address, count, np.uint16)
@@ -132,7 +138,11 @@ def quantize(kind: int, address: int, count: int, scale: float, to: Integers) ->
             bits = ((word & np.uint32(0x7FFF)) << np.uint32(13)) | (
                 (word & np.uint32(0x8000)) << np.uint32(16)
             )
-            to[index] = _low_bits(np.float64(_float32_of(np.uint32(bits))) * scale + _ROUNDING)
+            value = _float32_of(np.uint32(bits))
+            number = _low_bits(np.float64(value) * scale + _ROUNDING)
+            to[index] = number
+            lost |= (number == 0) & (value != 0)
+    return lost != 0
 
 
 @internal
