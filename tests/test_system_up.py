@@ -196,7 +196,7 @@ def test_a_program_that_is_saved_while_it_is_up_runs_from_then_on(tmp_path: Path
 def test_p4runtime_shell_programs_a_switch_of_a_testbed(tmp_path: Path) -> None:
     (tmp_path / "hub.p4").write_text(HUB)
     arguments = ("--topology", "single", "--hosts-per-leaf", "2", "--program", "hub.p4")
-    with left_as_it_was(), standing(tmp_path, *arguments) as prompt:
+    with left_as_it_was(), standing(tmp_path, *arguments, status=1) as prompt:
         assert "the program runs" in prompt.ask("load hub.p4")
         for one, other in (0, 1), (1, 0):  # what is counted below is no ARP
             prompt.ask(
