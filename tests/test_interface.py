@@ -246,8 +246,7 @@ def test_switches_run_programs_of_ones_own(world: Any, tmp_path: Path) -> None:
         assert [one.type for one in net.host("h1").sniff(timeout=0.3)].count(0x88B5) == 1
         with pytest.raises(InputError, match="h0 is linked to leaf0, which runs a program of its"):
             net.allgather()
-        with pytest.raises(InputError, match="all switches run another"):
-            net.counts()
+        assert set(net.counts()) == {each.ends for each in net.topology.directions}
 
 
 @pytest.mark.parametrize("world", WORLDS)
