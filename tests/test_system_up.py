@@ -21,6 +21,7 @@ from scapy.layers.l2 import ARP
 from scapy.utils import rdpcap
 from tests.emulated_support import is_alive
 from tests.system_support import ENVIRONMENT, WEFT, left_as_it_was, runs_of, wait_until, weft
+from tests.wire import WIRE
 
 from weft.controller.client import LoadableProgram, Session
 from weft.switch.compiler import compile_cached
@@ -234,26 +235,6 @@ def test_a_node_whose_name_begins_like_a_command_is_a_node(tmp_path: Path) -> No
         assert own not in said
         assert own in prompt.ask("sh readlink /proc/self/ns/net")
         assert "1 received" in prompt.ask("py.b ping -c 1 -W 5 sh.a")
-
-
-WIRE = """
-#include <core.p4>
-#include <v1model.p4>
-header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
-struct H { ethernet_t eth; }
-struct M { }
-parser P(packet_in p, out H h, inout M m, inout standard_metadata_t s) {
-    state start { p.extract(h.eth); transition accept; }
-}
-control V(inout H h, inout M m) { apply { } }
-control I(inout H h, inout M m, inout standard_metadata_t s) {
-    apply { if (s.ingress_port == 1) s.egress_spec = 2; else s.egress_spec = 1; }
-}
-control E(inout H h, inout M m, inout standard_metadata_t s) { apply { } }
-control C(inout H h, inout M m) { apply { } }
-control D(packet_out p, in H h) { apply { p.emit(h.eth); } }
-V1Switch(P(), V(), I(), E(), C(), D()) main;
-"""
 
 
 def test_hosts_of_a_switch_with_a_program_of_its_own_are_ordinary_and_captures_are_whole(

@@ -7,6 +7,18 @@ from pathlib import Path
 from tests.attack.kind import Broken
 from tests.attack.weft_process import WeftProcess
 
+SWEEP = """collective = "broadcast"
+world = "simulated"
+topology = "single"
+size = "1KiB"
+[sweep]
+hosts-per-leaf = [2, 3]
+[[plot]]
+y = "completion"
+x = "ranks"
+"""
+"""A scenario file of two points and a plot, so that all kinds of results are written."""
+
 States = dict[str, tuple[int, int, int, str]]
 
 

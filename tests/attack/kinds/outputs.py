@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
-from tests.attack.victims import check_unchanged, states
+from tests.attack.victims import SWEEP, check_unchanged, states
 from tests.attack.weft_process import END_S, WeftProcess
 
 from weft.base.cache import CHECKOUT
@@ -27,16 +27,6 @@ READY_S = 120.0
 PROGRAM = str(CHECKOUT / "tests/stf/basic.p4")
 SIMULATED = ("run", "allgather", "--world", "simulated", "--leaves", "2", "--size", "16KiB")
 SMALL = ("--leaves", "1", "--spines", "1", "--hosts-per-leaf", "2")
-SWEEP = """collective = "broadcast"
-world = "simulated"
-topology = "single"
-size = "1KiB"
-[sweep]
-hosts-per-leaf = [2, 3]
-[[plot]]
-y = "completion"
-x = "ranks"
-"""
 RESULTS = ("out/results.json", "out/report.html")
 PLOTS = ("out/completion-ranks.svg", "out/completion-ranks.png")
 POINTS = ("out/points/sweep.json", "out/points/ffd0472a7f7bb9f2f44a.json")

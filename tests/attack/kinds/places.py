@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from tests.attack.kind import Broken, Trial
 from tests.attack.processes import wait_until
-from tests.attack.victims import check_unchanged, states
+from tests.attack.victims import SWEEP, check_unchanged, states
 from tests.attack.weft_process import END_S, WeftProcess
 
 from weft.base.cache import CHECKOUT
@@ -33,16 +33,6 @@ SIMULATED = ("run", "allgather", "--world", "simulated", "--leaves", "2", "--siz
 EMULATED = ("run", "allgather", "--leaves", "2", "--hosts-per-leaf", "1", "--size", "16KiB",
             "--rate", "20Mbit", "--no-predict", "--pcap")  # fmt: skip
 EVENTS = ("--events", "out/events.jsonl")
-SWEEP = """collective = "broadcast"
-world = "simulated"
-topology = "single"
-size = "1KiB"
-[sweep]
-hosts-per-leaf = [2, 3]
-[[plot]]
-y = "completion"
-x = "ranks"
-"""
 FILES = ("results.json", "report.html", "completion-ranks.svg", "completion-ranks.png", "pcap",
          "trace.json", "transport.json", "events.jsonl")  # fmt: skip
 
