@@ -100,7 +100,7 @@ DEATHS = {
     "raises": "lost rank 1 of the run: its process on host h1 ended with status 1",
     "backward": "lost rank 1 of the run: its process on host h1 ended with status 3",
     "ends": "the program of rank 1 of the run has come to its end, and takes no part in it",
-    "stopped": "lost rank 1 (10.0.0.2): 10.0.0.2 (QP",
+    "stopped": "lost rank 1 of the run: its process on host h1 has been stopped (SIGSTOP) for",
 }
 
 
