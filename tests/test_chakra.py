@@ -11,15 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.workloads_support import encode, node, trace
 
+from weft import run
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.base.errors import InputError
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.flow_steps import steps_of
-from weft.experiments.workloads.chakra import parse_traces, read_traces
+from weft.experiments.workloads.chakra import TraceFlows, parse_traces, read_traces
 from weft.experiments.workloads.chakra_schema import COLLECTIVE, COMP, RECV, SEND
 
 
 def parse(*traces: bytes, algorithm: str = "ring") -> FlowGraph:
+    return parsed(*traces, algorithm=algorithm).graph
+
+
+def parsed(*traces: bytes, algorithm: str = "ring") -> TraceFlows:
     return parse_traces([(f"t.{rank}.et", data) for rank, data in enumerate(traces)], algorithm)
 
 
@@ -46,6 +51,82 @@ def test_a_message_waits_for_computation_and_computation_for_what_comes() -> Non
     ]  # fmt: skip
     # 5 us, 1000 bytes at 8 Gbit/s, 2 us, 500 bytes.
     assert graph.span_ns(8_000_000_000) == 5000 + 1000 + 2000 + 500
+
+
+def ring(steps: int, ranks: int = 8, size_bytes: int = 1000, **more: Any) -> list[bytes]:
+    """Every rank sends to the next, and receives after its own send: step after step."""
+    found = []
+    for rank in range(ranks):
+        nodes = []
+        for step in range(steps):
+            after = [2 * step - 1] if step else []
+            ends: dict[str, Any] = {"comm_size": size_bytes, "comm_tag": step}
+            nodes += [
+                node(2 * step, SEND, after, comm_src=rank, comm_dst=(rank + 1) % ranks, **ends),
+                node(
+                    2 * step + 1, RECV, [2 * step], comm_src=(rank - 1) % ranks, comm_dst=rank,
+                    **ends, **more,
+                ),
+            ]  # fmt: skip
+        found.append(trace(*nodes))
+    return found
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_a_ring_in_which_every_rank_receives_after_it_has_sent_goes_on(steps: int) -> None:
+    graph = parse(*ring(steps))
+    assert len(graph.flows) == 8 * steps
+    # 1000 bytes at 8 Gbit/s a step: all ranks send at a time.
+    assert graph.span_ns(8_000_000_000) == 1000 * steps
+
+
+def test_a_ring_of_traces_runs_and_is_verified(tmp_path: Path) -> None:
+    for rank, data in enumerate(ring(2, control=[77])):
+        (tmp_path / f"t.{rank}.et").write_bytes(data)
+    results = run(
+        Scenario(collective="flows", world="simulated", workload=str(tmp_path / "t.0.et"))
+    )
+    assert results.verified
+    (note,) = [each for each in results.notes if "not there" in each]
+    assert note.startswith(f"{tmp_path}/t.0.et: node 1 'n1': its control dependency on node 77")
+    assert note.endswith("is left out, as are 15 more of these traces")
+
+
+def test_what_depends_on_a_send_does_not_wait_until_the_message_has_come() -> None:
+    sends = node(1, SEND, comm_src=0, comm_dst=1, comm_size=1000, comm_tag=0)
+    graph = parse(trace(sends, node(2, COMP, [1], micros=5)), GOT)
+    # Both begin at the start: 5 us of computation, 1 us of sending.
+    assert graph.span_ns(8_000_000_000) == 5000
+    later = parse(trace(node(3, COMP, micros=2), sends, node(2, COMP, [1, 3], micros=5)), GOT)
+    assert later.span_ns(8_000_000_000) == 7000
+
+
+def test_a_message_that_comes_early_waits_for_its_receive() -> None:
+    graph = parse(
+        send(),
+        trace(
+            node(1, COMP, micros=9),
+            node(2, RECV, [1], comm_src=0, comm_dst=1, comm_size=10, comm_tag=0),
+            node(3, COMP, [2], micros=1),
+        ),
+    )
+    assert graph.span_ns(8_000_000_000) == 10_000
+
+
+def test_a_control_dependency_on_a_node_that_is_not_there_is_left_out_and_told() -> None:
+    whole = parsed(trace(node(1, COMP, micros=5), node(2, SEND, [1], **TO_1)), GOT)
+    lost = parsed(trace(node(1, COMP, micros=5), node(2, SEND, [1], control=[9, 4], **TO_1)), GOT)
+    assert lost.graph == whole.graph
+    assert whole.notes == ()
+    assert lost.notes == (
+        "t.0.et: node 2 'n2': its control dependency on node 9, which is not there, is left out, "
+        "as are 1 more of these traces",
+    )
+    kept = parse(trace(node(1, COMP, micros=5), node(2, SEND, control=[1, 9], **TO_1)), GOT)
+    assert kept == whole.graph
+
+
+TO_1: dict[str, Any] = {"comm_src": 0, "comm_dst": 1, "comm_size": 10, "comm_tag": 0}
 
 
 @pytest.mark.parametrize(
@@ -105,6 +186,7 @@ def send(**changes: Any) -> bytes:
 
 
 GOT = trace(node(1, RECV, comm_src=0, comm_dst=1, comm_size=10, comm_tag=0))
+GOT_BACK = trace(node(1, RECV, comm_src=1, comm_dst=0, comm_size=10, comm_tag=0))
 
 
 @pytest.mark.parametrize(
@@ -119,8 +201,15 @@ GOT = trace(node(1, RECV, comm_src=0, comm_dst=1, comm_size=10, comm_tag=0))
         ((send(comm_tag=9), GOT), "no counterpart"),
         ((send(), trace(node(1, COMP))), "no counterpart"),
         ((trace(node(1, COMP), node(1, COMP)),), "two of this id"),
-        ((trace(node(1, COMP, [8])),), "node 8, which is not there"),
+        (
+            (trace(node(1, COMP, [8])),),
+            "data dependency on node 8, which is not there",
+        ),
+        ((trace(node(1, COMP, [8], control=[8])),), "data dependency on node 8"),
         ((trace(node(1, COMP, [2]), node(2, COMP, [1])),), "never begins"),
+        ((trace(node(1, COMP, control=[2]), node(2, COMP, [1])),), "never begins"),
+        ((send(), send(comm_src=1, comm_dst=0)), "no COMM_RECV from rank 0 to rank 1 with tag 0"),
+        ((GOT_BACK, GOT), "no COMM_SEND from rank 1 to rank 0 with tag 0"),
         ((trace(node(1, COMP, micros=5)),), "no flows"),
         ((b"",), "no flows"),
         ((trace(node(1, COLLECTIVE, comm_type=3, comm_size=1)),) * 2, "comm_type is .3."),
@@ -176,7 +265,7 @@ def test_any_bytes_are_a_trace_or_an_input_error(data: bytes) -> None:
 def test_the_files_of_all_ranks_are_found_beside_that_of_rank_0(tmp_path: Path) -> None:
     (tmp_path / "t.0.et").write_bytes(PIPELINE[0] + encode(BACK))
     (tmp_path / "t.1.et").write_bytes(PIPELINE[1])
-    assert read_traces(tmp_path / "t.0.et", "ring").ranks == 2
+    assert read_traces(tmp_path / "t.0.et", "ring").graph.ranks == 2
     options: dict[str, Any] = {"collective": "flows", "world": "simulated"}
     scenario = Scenario(workload=str(tmp_path / "t.0.et"), **options)
     assert scenario.algorithms == ("given",)

@@ -12,6 +12,7 @@ def node(number: int, kind: int, after: list[int] | None = None, **attributes: A
     micros = attributes.pop("micros", 0)
     found = MESSAGES["Node"](id=number, name=f"n{number}", type=kind, duration_micros=micros)
     found.data_deps.extend(after or [])
+    found.ctrl_deps.extend(attributes.pop("control", []))
     for name, value in attributes.items():
         attribute = found.attr.add(name=name)
         if isinstance(value, str):

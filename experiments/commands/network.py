@@ -101,6 +101,8 @@ def paths(
         console = make_console()
         console.print()
         console.print(paths_table(found))
+        for note in found.asked["notes"]:
+            console.print(f"Note: {note}", markup=False)
         if file is not None:
             console.print(f"Plot: {file.resolve()}", soft_wrap=True, markup=False)
 

@@ -36,7 +36,7 @@ from weft.experiments.theory.static_paths import (
 )
 from weft.experiments.theory.static_workloads import graph_steps, most_sent, static_steps, workloads
 from weft.experiments.workloads.gpt import MODELS
-from weft.experiments.workloads.load import FILES, algorithms_for
+from weft.experiments.workloads.load import FILES, algorithms_for, notes_on
 from weft.experiments.workloads.workload import WorkloadOptions, described_workloads
 from weft.topo.faults import Fault, Outage, fault_kinds, lasting_lines, slow_rates_bps
 
@@ -87,6 +87,7 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         paths.leaves, paths.hosts_per_leaf, jobs=1, order=wanted.rank_placement, seed=wanted.seed
     ).jobs[0]
     known = workloads()
+    notes: tuple[str, ...] = ()
     if workload in known:
         algorithm = str(given.get("algorithm", known[workload][0]))
         size_bytes = wanted.size_bytes
@@ -96,7 +97,7 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         )
     else:
         flows = _flow_options(workload, given, wanted, len(team), paths.hosts_per_leaf)
-        algorithm, steps = flows.algorithm, graph_steps(flows)
+        algorithm, steps, notes = flows.algorithm, graph_steps(flows), notes_on(flows)
         size_bytes = most_sent(steps, len(team))
     unit_bytes = int(WHOLE.read("unit", given.get("unit", 1)))
     whole("unit", unit_bytes, 1, MAX_SIZE_BYTES)
@@ -109,7 +110,7 @@ def analysis_of(workload: str, options: Mapping[str, Any]) -> Analysis:
         **_counts(wanted), "placement": wanted.rank_placement,
         "faults": list(faults), "rate_bps": wanted.rate_bps,
         "oversubscription": wanted.oversubscription or 0.0, "seed": wanted.seed,
-        "told_apart": all(step.flows is not None for step in steps),
+        "told_apart": all(step.flows is not None for step in steps), "notes": list(notes),
     }  # fmt: skip
     return Analysis(asked, situation, [analyse(situation, steps, name) for name in schemes])
 

@@ -34,6 +34,7 @@ from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.simulation import Predictions
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
+from weft.experiments.scenario.shards import workload_notes_of
 from weft.experiments.scenario.sweep import Experiment, Point
 from weft.experiments.theory.lanes import placed_steps
 from weft.switch.compiler import ProgramFiles
@@ -343,6 +344,7 @@ def _put_together(
         *fixed_point_notes(results.runs),
         *_unassigned(experiment.points),
         *_marking(experiment.points),
+        *_of_workloads(experiment.points),
     ]
     results.duration_s = time.monotonic() - started
     results.timings_s = dict(progress.timings_s)
@@ -387,6 +389,18 @@ def _marking(points: Sequence[Point]) -> list[str]:
         if scenario.ecn_threshold_packets == marking.threshold_packets
     )
     return [*dict.fromkeys(said)]
+
+
+def _of_workloads(points: Sequence[Point]) -> list[str]:
+    """Return notes on the files of workloads."""
+    return [
+        *dict.fromkeys(
+            note
+            for scenario in (point.scenario for point in points)
+            for algorithm in scenario.algorithms
+            for note in workload_notes_of(scenario, algorithm, scenario.ranks)
+        )
+    ]
 
 
 def _unassigned(points: Sequence[Point]) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from weft.agents.collectives.names import VECTORS
+from weft.agents.collectives.names import FLOWS, VECTORS
 from weft.experiments.fused.names import (
     FUSED_OPERATORS,
     OPERATORS,
@@ -204,9 +204,20 @@ def flow_graph_of(asked: Asked, algorithm: str, ranks: int) -> "FlowGraph":
         return fused_of(asked, algorithm, ranks).graph
     from weft.experiments.workloads.load import graph_of
 
-    return graph_of(
-        WorkloadOptions(
-            asked.workload or "", algorithm, ranks, asked.rate_bps, asked.slowdown, asked.layers,
-            asked.tensor or 1, asked.micro_batches or 1, own_of_workload(asked),
-        )
+    return graph_of(_workload_options(asked, algorithm, ranks))
+
+
+def workload_notes_of(asked: Asked, algorithm: str, ranks: int) -> tuple[str, ...]:
+    """Return what somebody who runs a workload of flows should know of its files."""
+    if asked.collective != FLOWS:
+        return ()
+    from weft.experiments.workloads.load import notes_on
+
+    return notes_on(_workload_options(asked, algorithm, ranks))
+
+
+def _workload_options(asked: Asked, algorithm: str, ranks: int) -> WorkloadOptions:
+    return WorkloadOptions(
+        asked.workload or "", algorithm, ranks, asked.rate_bps, asked.slowdown, asked.layers,
+        asked.tensor or 1, asked.micro_batches or 1, own_of_workload(asked),
     )  # fmt: skip

@@ -5,19 +5,23 @@ whose ``COMM_RECV`` has the same source, destination and tag. ``COMM_COLL`` is a
 collective of all ranks that have one of its process group (``pg_name``), done by the flows of an
 algorithm; a rank's nth part in its file belongs to the nth of the others. Sizes are as ASTRA-sim
 takes them: for an Allgather, what each rank has; for the others, the whole; 0 bytes count as 1. A
-node begins when all that it depends on is done: a wait is over, a flow is acknowledged at its
-source and has arrived at its destination, a collective's part here is done. Nodes about memory take
-no time.
+node begins when all that it depends on is done: a wait is over, a collective's part here is done. A
+``COMM_SEND`` is done as soon as it has begun, since then the NIC has it, and a ``COMM_RECV`` when
+its message has come. Nodes about memory take no time.
+
+Tools that make traces leave out nodes that others have control dependencies on, such as the parents
+of an operator that was not traced. So a control dependency on a node that is not there counts
+nothing, and a note says so; without the node that a data dependency names there is no trace.
 """
 
 import contextlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
-from itertools import count, takewhile
+from itertools import count, islice, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from weft.agents.collectives.flow_graph import DONE, MAX_TASKS, RECEIVED, FlowGraph, GraphBuilder
 from weft.base.errors import InputError, refuse
@@ -39,6 +43,13 @@ MOST_BYTES = 256 << 20
 """The largest trace of a rank that is read."""
 
 
+class TraceFlows(NamedTuple):
+    """The flows of traces, and what somebody who runs them should know of the files."""
+
+    graph: FlowGraph
+    notes: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class _Node:
     """Hold a node of one rank's trace."""
@@ -49,6 +60,9 @@ class _Node:
     name: str
     kind: int
     before: tuple[int, ...]
+    """The nodes that it depends on."""
+    lost: tuple[int, ...]
+    """The nodes that are not there, of those that it has control dependencies on."""
     duration_ns: int
     attributes: dict[str, int | str]
     where: str
@@ -80,7 +94,7 @@ def trace_files(path: Path) -> list[Path]:
     return list(takewhile(Path.exists, named))
 
 
-def read_traces(path: Path, algorithm: str) -> FlowGraph:
+def read_traces(path: Path, algorithm: str) -> TraceFlows:
     """Return the flows of the traces beside that of rank 0.
 
     Args:
@@ -96,16 +110,27 @@ def read_traces(path: Path, algorithm: str) -> FlowGraph:
     return parse_traces(traces, algorithm)
 
 
-def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> FlowGraph:
+def parse_traces(traces: Sequence[tuple[str, bytes]], algorithm: str) -> TraceFlows:
     """Return the same as `read_traces`, given (name, bytes) of every rank's file."""
     ranks = [_nodes(rank, name, data) for rank, (name, data) in enumerate(traces)]
     builder = _Traces(ranks, algorithm).build()
     first = traces[0][0] if traces else "workload"
     refuse(not builder.flows, f"{first}: the traces have no flows")
     try:
-        return builder.build()
+        return TraceFlows(builder.build(), _notes(ranks))
     except InputError as error:
         raise InputError(f"{first}, and those beside it: {error}") from None
+
+
+def _notes(ranks: Sequence[Mapping[int, _Node]]) -> tuple[str, ...]:
+    """Return a note on control dependencies on nodes that are not there, if there are any."""
+    lost = [(node, number) for nodes in ranks for node in nodes.values() for number in node.lost]
+    if not lost:
+        return ()
+    node, number = lost[0]
+    more = f", as are {len(lost) - 1} more of these traces" if len(lost) > 1 else ""
+    told = f"its control dependency on node {number}, which is not there, is left out{more}"
+    return (str(node.error(told)),)
 
 
 def has_collectives(path: Path) -> bool:
@@ -116,12 +141,17 @@ def has_collectives(path: Path) -> bool:
 
 
 def _nodes(rank: int, name: str, data: bytes) -> dict[int, _Node]:
+    messages = list(islice(read_nodes(data, name), MAX_TASKS + 1))
+    there = {int(message.id) for message in messages}
     found: dict[int, _Node] = {}
-    for message in read_nodes(data, name):
+    for message in messages:
         micros = int(message.duration_micros)
+        control = dict.fromkeys(message.ctrl_deps)
+        before = [number for number in control if number in there]
         node = _Node(
             rank, int(message.id), message.name, int(message.type),
-            tuple(dict.fromkeys([*message.ctrl_deps, *message.data_deps])),
+            tuple(dict.fromkeys([*before, *message.data_deps])),
+            tuple(number for number in control if number not in there),
             1000 * micros, {each.name: _value(each) for each in message.attr}, name,
         )  # fmt: skip
         refuse(micros > MAX_MICROS, f"it takes {micros} us: at most {MAX_MICROS}", node.error)
@@ -131,7 +161,9 @@ def _nodes(rank: int, name: str, data: bytes) -> dict[int, _Node]:
     for node in found.values():
         for number in node.before:
             refuse(
-                number not in found, f"it depends on node {number}, which is not there", node.error
+                number not in there,
+                f"it has a data dependency on node {number}, which is not there",
+                node.error,
             )
     return found
 
@@ -154,8 +186,9 @@ class _Traces:
         self._order: TopologicalSorter[tuple[int, int]] = TopologicalSorter()
         """Says, by rank and node, which nodes may be taken because all that they depend on has
         become tasks."""
-        self._flows: dict[tuple[int, int, int], tuple[deque[_Node], deque[_Node]]] = {}
-        """Sends and receives that have not met, by source, destination and tag."""
+        self._flows: dict[tuple[int, int, int], tuple[deque[tuple[_Node, int]], deque[_Node]]] = {}
+        """Sends, each with its flow, and receives that have not met, by source, destination and
+        tag."""
         self._collectives: dict[tuple[str, int], list[_Node]] = {}
         """The parts of each collective, in order of ranks, by process group and place in the
         file."""
@@ -176,13 +209,22 @@ class _Traces:
         while able := self._order.get_ready():
             for rank, number in able:
                 self._take(self._ranks[rank][number])
+        self._check_all_ended(every)
+        return self._builder
+
+    def _check_all_ended(self, every: Sequence[_Node]) -> None:
+        for (source, destination, tag), (sent, receiving) in self._flows.items():
+            words = f"from rank {source} to rank {destination} with tag {tag} that ever begins"
+            for node in receiving:
+                raise node.error(f"it has no counterpart: there is no COMM_SEND {words}")
+            for node, _ in sent:
+                raise node.error(f"it has no counterpart: there is no COMM_RECV {words}")
         for node in every:
             refuse(
                 (node.rank, node.number) not in self._ended,
-                "it never begins, or has no counterpart on another rank",
+                "it never begins: it depends on itself, or on a node that waits for it",
                 node.error,
             )
-        return self._builder
 
     def _match_collectives(self) -> None:
         members: Counter[str] = Counter()
@@ -232,16 +274,18 @@ class _Traces:
             node.error,
         )
         key = source, destination, node.whole("comm_tag", 1 << 32, 0)
-        ends = self._flows.setdefault(key, (deque(), deque()))
-        ends[node.kind == RECV].append(node)
-        if not (ends[0] and ends[1]):
-            return
-        sending, receiving = ends[0].popleft(), ends[1].popleft()
-        size_bytes = max(1, sending.whole("comm_size", MAX_BYTES))
-        flow = self._builder.flow(source, destination, size_bytes, self._before(sending))
-        self._end(sending, ((flow, DONE),))
-        done = (*self._before(receiving), (flow, RECEIVED))
-        self._end(receiving, ((self._builder.wait(destination, after=done), DONE),))
+        sent, receiving = self._flows.setdefault(key, (deque(), deque()))
+        if sends:
+            size_bytes = max(1, node.whole("comm_size", MAX_BYTES))
+            before = self._before(node)
+            sent.append((node, self._builder.flow(source, destination, size_bytes, before)))
+            self._end(node, before)
+        else:
+            receiving.append(node)
+        if sent and receiving:
+            (_, flow), receiver = sent.popleft(), receiving.popleft()
+            come = (*self._before(receiver), (flow, RECEIVED))
+            self._end(receiver, ((self._builder.wait(destination, after=come), DONE),))
 
     def _collective(self, nodes: Sequence[_Node]) -> None:
         """Make the tasks of a collective to which all its ranks have come."""

@@ -10,7 +10,7 @@ from weft.base.entry_points import blamed
 from weft.base.errors import InputError, refuse
 from weft.base.files import told_as_input
 from weft.base.units import shown
-from weft.experiments.workloads.chakra import has_collectives, read_traces, trace_files
+from weft.experiments.workloads.chakra import TraceFlows, has_collectives, read_traces, trace_files
 from weft.experiments.workloads.gpt import MODELS, training_step
 from weft.experiments.workloads.matrix import read_matrix
 from weft.experiments.workloads.workload import (
@@ -56,17 +56,29 @@ def graph_of(options: WorkloadOptions) -> FlowGraph:
         return _made(options)
     if options.workload in described_workloads():
         return _brought(options)
+    graph = _of_files(options).graph
+    if graph.ranks > options.ranks:
+        raise InputError(
+            f"workload {options.workload!r} has flows of node {graph.ranks - 1}: the network has "
+            f"{options.ranks} ranks, numbered from 0; choose more hosts"
+        )
+    return graph
+
+
+def notes_on(options: WorkloadOptions) -> tuple[str, ...]:
+    """Return what somebody who runs a workload should know of its files. Raises InputError as
+    `graph_of` does."""
+    if options.workload in (*MODELS, *described_workloads()):
+        return ()
+    return _of_files(options).notes
+
+
+def _of_files(options: WorkloadOptions) -> TraceFlows:
     path = Path(options.workload)
     files = trace_files(path) if path.suffix == ".et" else [path]
     with told_as_input(f"workload {str(path)!r} cannot be read"):
         states = [file.stat() for file in files or [path]]
-    graph = _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
-    if graph.ranks > options.ranks:
-        raise InputError(
-            f"workload {str(path)!r} has flows of node {graph.ranks - 1}: the network has "
-            f"{options.ranks} ranks, numbered from 0; choose more hosts"
-        )
-    return graph
+    return _read(options, tuple((state.st_mtime_ns, state.st_size) for state in states))
 
 
 @lru_cache(maxsize=8)
@@ -96,19 +108,24 @@ def _brought(options: WorkloadOptions) -> FlowGraph:
 
 
 @lru_cache(maxsize=8)
-def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> FlowGraph:
+def _read(options: WorkloadOptions, states: tuple[tuple[int, int], ...]) -> TraceFlows:
     """Read a workload. `states` are those of the files, which are read again if they have
     changed."""
     path = Path(options.workload)
-    graph = read_traces(path, options.algorithm) if path.suffix == ".et" else read_matrix(path)
+    found = (
+        read_traces(path, options.algorithm)
+        if path.suffix == ".et"
+        else TraceFlows(read_matrix(path), ())
+    )
     if options.slowdown is None:
-        return graph
-    part = share(options.rate_bps, options.slowdown)
-    return replace(
+        return found
+    part, graph = share(options.rate_bps, options.slowdown), found.graph
+    slowed = replace(
         graph,
         size_bytes=tuple(max(size and 1, round(size * part)) for size in graph.size_bytes),
         delay_ns=tuple(round(delay_ns * options.slowdown) for delay_ns in graph.delay_ns),
     )
+    return found._replace(graph=slowed)
 
 
 def share(rate_bps: int, slowdown: float) -> float:
