@@ -42,6 +42,8 @@ class Damage(InputError):
     """A document is not as declared; the message says what is not, and where."""
 
 
+_ENDINGS = {"JSON": (".json",), "TOML": (".toml",)}
+"""What names of documents end in."""
 _SYNTAXES: Mapping[str, Callable[[str | bytes], Any]] = {
     "JSON": json.loads,  # which also takes numbers that are none: `check_plain` says where they are
     "TOML": msgspec.toml.decode,
@@ -75,7 +77,7 @@ def opened(path: Path, most_bytes: int, what: str, syntax: str = "JSON", hint: s
     """
     problem = f"{what} cannot be read"
     with told_as_input(problem, hint):
-        text = read_text(path, most_bytes)
+        text = read_text(path, most_bytes, endings=_ENDINGS[syntax])
     return parsed(text, f"{problem}: it is not valid {syntax}", syntax)
 
 

@@ -142,12 +142,18 @@ def names_in(path: Path) -> list[str]:
         os.close(descriptor)
 
 
-def read_bounded(path: Path, most_bytes: int, *, public: bool = False) -> bytes:
+def read_bounded(path: Path, most_bytes: int, *, endings: Sequence[str] | None) -> bytes:
     """Return the content of a regular file of at most so many bytes.
 
     Devices, pipes and sockets, which may never end, are refused; so is a file that is larger, or
-    that grows beyond the bound while it is read. With `public`, so is one that not everybody may
-    read.
+    that grows beyond the bound while it is read.
+
+    Messages show what is wrong in a file, and others may have named the file, by a document or by a
+    link. So what its own name does not show to be such a file is read only if everybody may read
+    it, or if it belongs to the user, unless that is root.
+
+    Args:
+        endings: what names of such files end in; None: no message ever shows anything of it.
     """
     # Without O_NONBLOCK a pipe that nobody writes to would be waited for.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -159,8 +165,8 @@ def read_bounded(path: Path, most_bytes: int, *, public: bool = False) -> bytes:
         if not stat.S_ISREG(mode):
             kind = "a device" if stat.S_ISCHR(mode) or stat.S_ISBLK(mode) else "a pipe or a socket"
             raise OSError(errno.EINVAL, f"it is {kind}, and a regular file is needed", str(path))
-        if public and not mode & stat.S_IROTH:
-            raise OSError(errno.EACCES, "it is not for everybody to read", str(path))
+        if endings is not None:
+            _check_shown(path, descriptor, endings)
         data = bytearray()
         while step := file.read(min(_READ_STEP_BYTES, most_bytes + 1 - len(data))):
             data += step
@@ -180,12 +186,36 @@ def read_text(
     encoding: str = "utf-8",
     errors: str = "strict",
     *,
-    public: bool = False,
+    endings: Sequence[str] | None,
 ) -> str:
     """Read as `read_bounded` does, of text, its lines' ends made ``\n``; raises UnicodeDecodeError,
     too."""
-    text = read_bounded(path, most_bytes, public=public).decode(encoding, errors)
+    text = read_bounded(path, most_bytes, endings=endings).decode(encoding, errors)
     return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def check_shown(path: Path, endings: Sequence[str]) -> None:
+    """Raise OSError if a file cannot be read, or is one that `read_bounded` does not read: for
+    files that libraries read, whose messages show lines of them."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        _check_shown(path, descriptor, endings)
+    finally:
+        os.close(descriptor)
+
+
+def _check_shown(path: Path, descriptor: int, endings: Sequence[str]) -> None:
+    state = os.fstat(descriptor)
+    if state.st_mode & stat.S_IROTH or state.st_uid == (_caller()[0] or os.geteuid()) != 0:
+        return
+    # What was opened is asked for its name: that of a link says nothing, and may be another by now.
+    opened = f"/proc/self/fd/{descriptor}"
+    name = os.readlink(opened) if os.path.islink(opened) else os.path.realpath(path)
+    if not name.lower().endswith(tuple(endings)):
+        why = "it is not for everybody to read"
+        if endings:
+            why += f", and its name does not end in {', '.join(endings)}"
+        raise PermissionError(errno.EACCES, why, str(path))
 
 
 @contextlib.contextmanager

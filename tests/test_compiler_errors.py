@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -722,8 +723,10 @@ def test_a_comment_without_an_end_is_told_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("how", ["program", "link", "include", "linked include"])
 def test_no_line_of_a_file_is_shown_that_is_no_p4_and_not_for_everybody(
-    tmp_path: Path, how: str
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.delenv("SUDO_UID", raising=False)
     (tmp_path / "shadow").write_text("root:$6$secret:1:0:99999:7:::\n")
     (tmp_path / "shadow").chmod(0o640)
     (tmp_path / "link.p4").symlink_to("shadow")

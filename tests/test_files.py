@@ -228,16 +228,16 @@ def test_what_may_never_end_is_not_read(tmp_path: Path, what: str) -> None:
     (tmp_path / "link").symlink_to("/dev/zero")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OSError) as failure:
-        files.read_bounded(tmp_path / what, 1000)  # an absolute path stays as it is
+        files.read_bounded(tmp_path / what, 1000, endings=None)  # an absolute path stays as it is
     kind = "a pipe or a socket" if what == "pipe" else "a device"
     assert failure.value.strerror == f"it is {kind}, and a regular file is needed"
 
 
 def test_a_file_is_read_up_to_its_bound(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x" * 1000)
-    assert files.read_bounded(tmp_path / "file", 1000) == b"x" * 1000
+    assert files.read_bounded(tmp_path / "file", 1000, endings=None) == b"x" * 1000
     with pytest.raises(OSError) as failure:
-        files.read_bounded(tmp_path / "file", 999)
+        files.read_bounded(tmp_path / "file", 999, endings=None)
     assert failure.value.strerror == "it has 1,000 bytes, and at most 999 are read"
 
 
@@ -245,7 +245,7 @@ def test_a_large_file_is_not_taken_into_memory_to_be_refused(tmp_path: Path) -> 
     with open(tmp_path / "file", "wb") as sparse:
         sparse.truncate(1 << 40)
     with pytest.raises(OSError) as failure:
-        files.read_bounded(tmp_path / "file", 1 << 20)
+        files.read_bounded(tmp_path / "file", 1 << 20, endings=None)
     assert failure.value.strerror == f"it has {1 << 40:,} bytes, and at most 1,048,576 are read"
 
 
@@ -253,13 +253,13 @@ def test_a_file_that_grows_without_end_is_read_up_to_the_bound(tmp_path: Path) -
     """As files of /proc do, whose size is 0: the size that is told is not what counts."""
     path = Path("/proc/self/maps")
     with pytest.raises(OSError) as failure:
-        files.read_bounded(path, 100)
+        files.read_bounded(path, 100, endings=None)
     assert failure.value.errno == errno.EFBIG
 
 
 def test_text_has_plain_ends_of_lines(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"\xef\xbb\xbfa\r\nb\rc\n")
-    assert files.read_text(tmp_path / "file", 100, "utf-8-sig") == "a\nb\nc\n"
+    assert files.read_text(tmp_path / "file", 100, "utf-8-sig", endings=None) == "a\nb\nc\n"
 
 
 def test_readers_see_the_old_file_or_the_new_one(tmp_path: Path) -> None:

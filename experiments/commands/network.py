@@ -183,10 +183,9 @@ def up(
     if script is None:
         stay(sys.stdin)
         return
-    from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
+    from weft.topo.worlds.emulated.testbeds import read_script
 
-    with files.told_as_input(f"script {str(script)!r}"):
-        commands = files.read_text(script, MOST_SCRIPT_BYTES)
+    commands = read_script(script, f"script {str(script)!r}")
     with tempfile.TemporaryFile("w+", encoding="utf-8") as file:  # Mininet wants a descriptor
         file.write(commands)
         file.seek(0)

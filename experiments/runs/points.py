@@ -175,7 +175,7 @@ class PointFiles:
         file = self._folder / _file(key)
         problem = f"point {str(file)!r} cannot be read"
         with files.told_as_input(problem):
-            text = files.read_text(file, MOST_BYTES)
+            text = files.read_text(file, MOST_BYTES, endings=(".json",))
         try:
             kept = msgspec.json.decode(text, type=PointFile)
         except (msgspec.MsgspecError, RecursionError) as error:

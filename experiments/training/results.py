@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from weft.base.errors import InputError
-from weft.experiments.results.results import Fidelity, LinkResult
+from weft.base.files import read_bounded, told_as_input
+from weft.experiments.results.results import MOST_BYTES, Fidelity, LinkResult
 from weft.pytorch.timeline import Record
 
 SCHEMA = "weft.training"
@@ -139,12 +140,13 @@ class TorchRun(msgspec.Struct, forbid_unknown_fields=True):
             InputError: there is none, or one of another kind.
         """
         file = path / DOCUMENT if path.is_dir() else path
+        problem = f"results {str(file)!r} of a training cannot be read"
+        with told_as_input(problem):
+            content = read_bounded(file, MOST_BYTES, endings=(".json",))
         try:
-            return msgspec.json.decode(file.read_bytes(), type=TorchRun)
-        except (OSError, msgspec.MsgspecError) as error:
-            raise InputError(
-                f"results {str(file)!r} of a training cannot be read: {error}"
-            ) from error
+            return msgspec.json.decode(content, type=TorchRun)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise InputError(f"{problem}: {error}") from None
 
 
 def rank_of(record: Record | None, rank: int, host: str, status: int, error: str) -> TorchRank:

@@ -177,6 +177,8 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
             not Path(script).is_file(),
             f"script {script!r}: there is no such file; name a Python file, or -m and a module",
         )
+        with files.told_as_input(f"script {script!r} cannot be read"):
+            files.check_shown(Path(script), (".py",))  # Python shows lines of what it cannot parse
     if importlib.util.find_spec("torch") is None:
         raise MachineError(TORCH_MISSING.format(python=sys.executable))
 

@@ -106,7 +106,7 @@ def read_traces(path: Path, algorithm: str) -> TraceFlows:
     traces = []
     for file in trace_files(path):
         with told_as_input(f"workload {str(file)!r} cannot be read"):
-            traces.append((str(file), read_bounded(file, MOST_BYTES)))
+            traces.append((str(file), read_bounded(file, MOST_BYTES, endings=(".et",))))
     return parse_traces(traces, algorithm)
 
 
@@ -136,7 +136,7 @@ def _notes(ranks: Sequence[Mapping[int, _Node]]) -> tuple[str, ...]:
 def has_collectives(path: Path) -> bool:
     """Return whether rank 0's trace has collectives. Raises InputError as `read_traces` does."""
     with told_as_input(f"workload {str(path)!r} cannot be read"):
-        data = read_bounded(path, MOST_BYTES)
+        data = read_bounded(path, MOST_BYTES, endings=(".et",))
     return any(node.kind == COLLECTIVE for node in _nodes(0, str(path), data).values())
 
 

@@ -65,7 +65,7 @@ def read_matrix(path: Path) -> FlowGraph:
             and shows the text.
     """
     with told_as_input(f"workload {str(path)!r} cannot be read"):
-        text = read_text(path, MOST_BYTES)
+        text = read_text(path, MOST_BYTES, endings=(".cm",))
     return parse_matrix(text, str(path))
 
 

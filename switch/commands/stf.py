@@ -41,7 +41,7 @@ def load_program(program: Path, include: Sequence[Path], defines: Mapping[str, s
     if program.suffix == ".p4":
         program = compile_cached(program, include_dirs=include, defines=defines).json
     with files.told_as_input(f"cannot read the program {str(program)!r}"):
-        return files.read_text(program, MOST_JSON_BYTES)
+        return files.read_text(program, MOST_JSON_BYTES, endings=(".json",))
 
 
 def run_tests(

@@ -50,6 +50,7 @@ MOST_PEM_BYTES = 1 << 20
 """The most bytes of a certificate or a key."""
 
 MOST_P4INFO_BYTES = 64 << 20
+P4INFO_ENDINGS = (".p4info.txtpb", ".p4info.txt")
 
 _log = logging.getLogger("weft.command")
 _packet_log = logging.getLogger("weft.switch.packets")
@@ -214,7 +215,7 @@ def _credentials(tls: TlsFiles | None) -> Credentials | None:
 
     def read(path: Path, option: str) -> bytes:
         with files.told_as_input(f"--grpc-server-{option} {str(path)!r} cannot be read"):
-            return files.read_bounded(path, MOST_PEM_BYTES)
+            return files.read_bounded(path, MOST_PEM_BYTES, endings=None)
 
     return Credentials(
         certificate=read(tls.certificate, "cert"),
@@ -401,9 +402,11 @@ def _p4info(options: SwitchOptions) -> str | None:
         return compile_cached(
             program, include_dirs=options.include, defines=macros(options.defines)
         ).p4info.read_text("utf-8")
-    for ending in (".p4info.txtpb", ".p4info.txt"):
+    for ending in P4INFO_ENDINGS:
         beside = program.with_name(program.stem + ending)
         what = f"P4Info {str(beside)!r} beside the program cannot be read"
         with files.told_as_input(what), suppress(FileNotFoundError):
-            return files.read_text(beside, MOST_P4INFO_BYTES, errors="replace")
+            return files.read_text(
+                beside, MOST_P4INFO_BYTES, errors="replace", endings=P4INFO_ENDINGS
+            )
     return None

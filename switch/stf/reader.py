@@ -107,7 +107,7 @@ class _Raw:
 def read_test(path: Path) -> Test:
     """Read a test file; raises `InputError` with everything that is wrong with its text."""
     with told_as_input(f"cannot read the test {str(path)!r}"):
-        text = read_text(path, MOST_BYTES)
+        text = read_text(path, MOST_BYTES, endings=(".stf",))
     return parse_test(text, str(path))
 
 

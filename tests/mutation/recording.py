@@ -265,7 +265,7 @@ def history_at() -> Path:
 def _kept(path: Path) -> FileRecord | None:
     """A record that is kept, and from now on counts as used; None if it is not, or is damaged."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        made = FileRecord.read(files.read_text(path, MOST_BYTES))
+        made = FileRecord.read(files.read_text(path, MOST_BYTES, endings=None))
         os.utime(path)
         return made
     return None

@@ -374,7 +374,7 @@ class History:
         self._known: dict[str, tuple[str, str]] = {}
         text = ""
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            text = files.read_text(self._path, MOST_BYTES)
+            text = files.read_text(self._path, MOST_BYTES, endings=None)
         self._torn = bool(text) and not text.endswith("\n")
         for line in text.splitlines():
             with contextlib.suppress(ValueError, KeyError, TypeError):  # half a line

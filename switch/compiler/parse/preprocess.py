@@ -231,17 +231,9 @@ class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
 def read_source(path: Path) -> list[str]:
     """Return the lines of a source file, without their ends; raise OSError if it cannot be read.
 
-    A network file names programs, and programs name includes, and errors show lines of all of them:
-    so what is not P4 by its own name is read only if everybody may read it.
+    A network file names programs, and programs name includes, and errors show lines of all of them.
     """
-    is_p4 = Path(os.path.realpath(path)).suffix.lower() in P4_ENDINGS
-    try:
-        text = read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace", public=not is_p4)
-    except PermissionError as problem:
-        if is_p4 or not os.access(path, os.R_OK):
-            raise
-        why = f"{problem.strerror}, and its name does not end in {', '.join(P4_ENDINGS)}"
-        raise PermissionError(problem.errno, why, str(path)) from None
+    text = read_text(path, MOST_SOURCE_BYTES, "utf-8-sig", "replace", endings=P4_ENDINGS)
     return text.split("\n")
 
 

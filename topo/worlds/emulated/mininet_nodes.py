@@ -23,14 +23,13 @@ from typing import Any, TextIO
 
 from weft.base.children import DIE_WITH_PARENT, how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError, WeftError, refuse
-from weft.base.files import read_text, told_as_input
 from weft.base.limits import allow_files
 from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import watched
 from weft.base.streams import raw
 from weft.base.units import format_size
 from weft.topo.worlds.emulated.runs import RunRecord
-from weft.topo.worlds.emulated.testbeds import MOST_SCRIPT_BYTES
+from weft.topo.worlds.emulated.testbeds import read_script
 
 SHELL_CHECK_MS = 500
 """The time between two looks at whether a shell that prints nothing still runs."""
@@ -446,8 +445,7 @@ class CommandLine(CLI):
         words = shlex.split(line)
         if len(words) != 1:
             raise InputError(f"{f'source {line}'.strip()}: it is source FILE")
-        with told_as_input(f"source {words[0]!r}"):
-            text = read_text(Path(words[0]), MOST_SCRIPT_BYTES)
+        text = read_script(Path(words[0]), f"source {words[0]!r}")
         outer = self._place, self._line
         try:
             for number, command in enumerate(text.splitlines(), 1):

@@ -10,6 +10,7 @@ import msgspec
 
 from weft.base import documents
 from weft.base.errors import InputError
+from weft.base.files import read_text, told_as_input
 from weft.base.private_files import open_private
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
@@ -17,6 +18,13 @@ FILE = "testbed.json"
 
 MOST_SCRIPT_BYTES = 1 << 20
 """The largest file of commands for a testbed's prompt."""
+
+
+def read_script(path: Path, what: str) -> str:
+    """Return the prompt's commands in a file, by any name. Raises InputError, which begins with
+    ``what``."""
+    with told_as_input(what):
+        return read_text(path, MOST_SCRIPT_BYTES, endings=())
 
 
 @dataclass(frozen=True)
