@@ -120,12 +120,22 @@ class ProgramPaths(Protocol):
 
 
 class LoadableProgram:
-    """Hold a compiled P4 program, which is read once for all the switches that run it.
+    """Hold a compiled P4 program for all the switches that run it."""
 
-    Raises InputError if a file cannot be read or is not P4Info in text form.
-    """
+    def __init__(self, p4info: Any, device_config: bytes) -> None:
+        """Hold a program by its ``p4.config.v1.P4Info`` and its BMv2 JSON."""
+        self.names = ProgramNames(p4info, [each.name for each in brought_features()])
+        self.messages = EntityMessages(p4info)
+        self.config = p4runtime_pb2.ForwardingPipelineConfig(
+            p4info=p4info, p4_device_config=device_config
+        )
 
-    def __init__(self, files: ProgramPaths) -> None:
+    @classmethod
+    def read(cls, files: ProgramPaths) -> "LoadableProgram":
+        """Return the program in the files of a compiled one.
+
+        Raises InputError if a file cannot be read or is not P4Info in text form.
+        """
         p4info = p4info_pb2.P4Info()
         try:
             text_format.Merge(files.p4info.read_text(), p4info, allow_unknown_field=True)
@@ -134,11 +144,7 @@ class LoadableProgram:
             raise InputError(
                 f"compiled program {files.json}, {files.p4info}: {error}; compile it again"
             ) from error
-        self.names = ProgramNames(p4info, [each.name for each in brought_features()])
-        self.messages = EntityMessages(p4info)
-        self.config = p4runtime_pb2.ForwardingPipelineConfig(
-            p4info=p4info, p4_device_config=device_config
-        )
+        return cls(p4info, device_config)
 
 
 class RemoteClient:

@@ -54,11 +54,11 @@ class Controller:
         within ``deadline_s`` or refuses, raises SwitchError after all that was opened has been
         closed.
         """
-        loaded = program if isinstance(program, LoadableProgram) else LoadableProgram(program)
+        loaded = program if isinstance(program, LoadableProgram) else LoadableProgram.read(program)
         self.topology = topology
         self.strange = set(others or {})
         """The names of switches that run another program."""
-        programs = {path: LoadableProgram(path) for path in set((others or {}).values())}
+        programs = {path: LoadableProgram.read(path) for path in set((others or {}).values())}
         self.names = loaded.names
         """The names of what the switches' program has."""
         self.plan = Plan()

@@ -397,7 +397,7 @@ def test_two_jobs_need_two_addresses() -> None:
 
 
 def test_a_program_without_aggregation_is_said_to_be_that() -> None:
-    names = LoadableProgram(compiled(EVERY_ENTITY)).names
+    names = LoadableProgram.read(compiled(EVERY_ENTITY)).names
     assert plan_aggregation(names, Reach(single(2)), []) == ()
     with pytest.raises(InputError, match=r"aggregation_job': it was compiled without aggregation"):
         plan_aggregation(names, Reach(single(2)), [a_job(["h0", "h1"])])

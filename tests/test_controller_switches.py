@@ -79,7 +79,7 @@ def held(controller: Controller, switch: str) -> list[bytes]:
 
 
 def planned(files: Files, plan: Plan, switch: str) -> list[bytes]:
-    program = LoadableProgram(files)
+    program = LoadableProgram.read(files)
     messages = []
     for entity in plan.entities.get(switch, ()):
         message = p4runtime_pb2.Entity()
@@ -238,7 +238,7 @@ def test_a_program_without_what_the_plan_needs_is_bad_input(
 
 def test_missing_program_files_are_bad_input(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="compile it again"):
-        LoadableProgram(Files(tmp_path / "none.json", tmp_path / "none.txtpb"))
+        LoadableProgram.read(Files(tmp_path / "none.json", tmp_path / "none.txtpb"))
 
 
 def test_a_failure_on_one_switch_is_not_lost_among_the_others(

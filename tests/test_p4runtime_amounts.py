@@ -202,7 +202,7 @@ def test_the_controller_says_how_many_updates_of_a_large_batch_failed(fabric: Fi
     switch = LocalSwitch(make_dataplane().control(0, "leaf0"), 1)
     session = Session("leaf0", 1, switch)
     session.connect()
-    session.push_program(LoadableProgram(fabric))
+    session.push_program(LoadableProgram.read(fabric))
     table = "FabricIngress.fault.ingress_fault"
     entity = entry(
         table, {"standard_metadata.ingress_port": Exact(1)}, Action("FabricIngress.fault.lose_all")

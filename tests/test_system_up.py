@@ -262,7 +262,7 @@ def test_a_controller_of_ones_own_owns_the_switches_and_load_works_after_it(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "wire.p4").write_text(WIRE)
-    program = LoadableProgram(compile_cached(tmp_path / "wire.p4"))
+    program = LoadableProgram.read(compile_cached(tmp_path / "wire.p4"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     options = ("--no-controller", "--grpc-port", str(port))

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from weft.base.errors import InputError, did_you_mean
-from weft.base.units import listed
+from weft.base.units import listed, shown
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.controller import Controller
 from weft.controller.entities import Action, Entity, PlannedEntry, PlannedMember
@@ -124,6 +124,44 @@ class SwitchAccess:
                 for param, value in params.items()
             ),
         )
+
+    def arguments(
+        self,
+        action: str,
+        among: Sequence[int],
+        given: Mapping[str, Any] | None,
+        named: Mapping[str, Any],
+        own: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """Return the parameters of an action, from a mapping and from keyword arguments.
+
+        Args:
+            action: its name; ``among`` are the ids of those that are possible.
+            given: the mapping, if there is one.
+            named: the keyword arguments.
+            own: what was passed by the method's own keywords, which parameters may be called, too.
+        """
+        if given is not None and not isinstance(given, Mapping):
+            raise InputError(
+                f"{self.name}: action {action}: {shown(given)} does not say what its parameters "
+                "are: give their values by name, like {'port': 2}"
+            )
+        given = given or {}
+        if twice := [name for name in given if name in named]:
+            raise InputError(
+                f"{self.name}: action {action}: {listed(twice, 'and')} is given twice, in the "
+                "mapping and by keyword"
+            )
+        known = self.parameters(action, among)
+        if unclear := [name for name in own or {} if name in known and name not in given]:
+            full = self._action(action, among).preamble.name
+            example = ", ".join(f"{name!r}: ..." for name in known)
+            raise InputError(
+                f"{self.name}: action {full} has a parameter {unclear[0]!r}, which is also a "
+                "keyword of this method's own: give the action's parameters as a mapping behind "
+                f"its name, {action!r}, {{{example}}}"
+            )
+        return {**given, **named}
 
     def parameters(self, name: str, among: Sequence[int]) -> list[str]:
         """Return the names of an action's parameters; ``among`` as for `call`."""

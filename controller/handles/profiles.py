@@ -58,14 +58,19 @@ class MembersHandle:
         self._info = info
         self._name: str = info.preamble.name
 
-    def insert(self, member: int, action: str, /, **params: Value) -> None:
-        """Make a member (an id from 1) that has an action, with the parameters by name."""
-        self._put("insert", member, action, params)
+    def insert(
+        self, member: int, action: str, params: Mapping[str, Value] | None = None, /, **named: Value
+    ) -> None:
+        """Make a member (an id from 1) that has an action, with the parameters by name: as a
+        mapping, as keywords, or some so and some so."""
+        self._put("insert", member, action, params, named)
 
-    def modify(self, member: int, action: str, /, **params: Value) -> None:
+    def modify(
+        self, member: int, action: str, params: Mapping[str, Value] | None = None, /, **named: Value
+    ) -> None:
         """Give a member that the script has made another action; entries and groups that lead to it
         follow."""
-        self._put("modify", member, action, params)
+        self._put("modify", member, action, params, named)
 
     def delete(self, member: int) -> None:
         """Delete a member that the script has made, and that no entry or group leads to."""
@@ -89,13 +94,21 @@ class MembersHandle:
             found[one.member_id] = Member(info.preamble.name, params, self._switch.owner_of(key))
         return found
 
-    def _put(self, kind: Any, member: int, action: str, params: Mapping[str, Any]) -> None:
+    def _put(
+        self,
+        kind: Any,
+        member: int,
+        action: str,
+        params: Mapping[str, Any] | None,
+        named: Mapping[str, Any],
+    ) -> None:
         number = self._id(member)
         among: set[int] = set()
         for table in self._switch.p4info.tables:
             if table.implementation_id == self._info.preamble.id:
                 among |= {ref.id for ref in table.action_refs}
-        call = self._switch.call(action, params, sorted(among))
+        given = self._switch.arguments(action, sorted(among), params, named)
+        call = self._switch.call(action, given, sorted(among))
         self._switch.write(Update(kind, PlannedMember(self._name, number, call)))
 
     def _id(self, member: Any) -> int:

@@ -152,7 +152,7 @@ class SwitchHandle:
         are over or ``count`` are there."""
         return self._notices.idle_entries(timeout, count)
 
-    def packet_out(self, packet: "Packet | bytes", **metadata: Value) -> None:
+    def packet_out(self, packet: "Packet | bytes", /, **metadata: Value) -> None:
         """Let the switch take a frame in from the controller: it comes in by the CPU port, behind
         the program's packet_out header, whose fields ``metadata`` has."""
         self._notices.packet_out(bytes(packet), metadata)

@@ -60,6 +60,19 @@ class InstalledEntry:
         return self.text
 
 
+@dataclass(frozen=True)
+class _Wanted:
+    """Hold what an entry is to be, as `TableHandle.insert` is told."""
+
+    action: str
+    params: Mapping[str, Value] | None
+    named: Mapping[str, Value]
+    priority: int
+    member: int | None
+    group: int | None
+    idle_timeout: float
+
+
 class TableHandle:
     """Handle one table."""
 
@@ -92,12 +105,14 @@ class TableHandle:
         self,
         match: Match,
         action: str = "",
+        params: Mapping[str, Value] | None = None,
+        /,
         *,
         priority: int = 0,
         member: int | None = None,
         group: int | None = None,
         idle_timeout: float = 0.0,
-        **params: Value,
+        **named: Value,
     ) -> None:
         """Insert an entry.
 
@@ -114,24 +129,30 @@ class TableHandle:
             idle_timeout: after so many seconds without a hit the switch tells
                 (`weft.controller.handles.switch.SwitchHandle.idle_entries`); for a table that the
                 program declares with ``support_timeout = true``. 0: it never does.
-            params: the action's parameters, by name.
+            params: the action's parameters by name, ``{"port": 2}``. Those that have no name of
+                the arguments above may be keywords as well.
+            named: the action's parameters as keywords, ``port=2``.
         """
-        self._put("insert", match, action, priority, member, group, idle_timeout, params)
+        wanted = _Wanted(action, params, named, priority, member, group, idle_timeout)
+        self._put("insert", match, wanted)
 
     def modify(
         self,
         match: Match,
         action: str = "",
+        params: Mapping[str, Value] | None = None,
+        /,
         *,
         priority: int = 0,
         member: int | None = None,
         group: int | None = None,
         idle_timeout: float = 0.0,
-        **params: Value,
+        **named: Value,
     ) -> None:
         """Let an entry that the script has inserted lead elsewhere; the arguments are as for
         `insert`."""
-        self._put("modify", match, action, priority, member, group, idle_timeout, params)
+        wanted = _Wanted(action, params, named, priority, member, group, idle_timeout)
+        self._put("modify", match, wanted)
 
     def delete(self, match: Match, *, priority: int = 0) -> None:
         """Delete an entry that the script has inserted."""
@@ -141,10 +162,13 @@ class TableHandle:
         self._switch.write(Update("delete", self._switch.written(gone)))
         self._switch.drop_member(gone)
 
-    def set_default(self, action: str, **params: Value) -> None:
-        """Set the action for packets that no entry matches."""
+    def set_default(
+        self, action: str, params: Mapping[str, Value] | None = None, /, **named: Value
+    ) -> None:
+        """Set the action for packets that no entry matches; its parameters are as for `insert`."""
         among = [ref.id for ref in self._info.action_refs if ref.scope != _TABLE_ONLY]
-        call = self._switch.call(action, params, among)
+        given = self._switch.arguments(action, among, params, named)
+        call = self._switch.call(action, given, among)
         self._switch.write(Update("modify", DefaultAction(self.name, call)))
 
     def reset_default(self) -> None:
@@ -222,35 +246,28 @@ class TableHandle:
         what = f"set the {kind} of the entry {wanted.match_text} of {self.name}"
         self._switch.session.send("modify", [entity], what)
 
-    def _put(
-        self,
-        kind: Any,
-        match: Match,
-        action: str,
-        priority: int,
-        member: int | None,
-        group: int | None,
-        idle_timeout: float,
-        params: Mapping[str, Any],
-    ) -> None:
+    def _put(self, kind: Any, match: Match, wanted: "_Wanted") -> None:
         self._check_match(match)
-        idle_ns = self._idle_ns(idle_timeout, match)
-        keys, priority = self._keys(match), self._priority(priority, match)
+        keys = self._keys(match)
         among = [ref.id for ref in self._info.action_refs if ref.scope != _DEFAULT_ONLY]
-        if action and not (member is None and group is None):
-            # An action's own parameters may have these names.
+        action = wanted.action
+        params: dict[str, Any] = dict(wanted.named)
+        targets = {"member": wanted.member, "group": wanted.group}
+        if action:
+            # An action's own parameters may have these names: an entry leads to one thing alone.
             known = self._switch.parameters(action, among)
-            if member is not None and "member" in known:
-                params, member = {**params, "member": member}, None
-            if group is not None and "group" in known:
-                params, group = {**params, "group": group}, None
-        targets = [name for name, given in
-                   (("action", action or None), ("member", member), ("group", group))
-                   if given is not None]  # fmt: skip
-        if len(targets) != 1:
+            for name in [each for each in targets if each in known and targets[each] is not None]:
+                params[name] = targets.pop(name)
+            own = {"priority": wanted.priority, "idle_timeout": wanted.idle_timeout}
+            params = self._switch.arguments(action, among, wanted.params, params, own)
+        idle_ns = self._idle_ns(wanted.idle_timeout, match)
+        priority = self._priority(wanted.priority, match)
+        led = [name for name, given in {"action": action or None, **targets}.items()
+               if given is not None]  # fmt: skip
+        if len(led) != 1:
             raise InputError(
-                f"{self._where(match)}: {' and '.join(targets) or 'nothing'} is where the entry is "
-                f"to lead: name one action of {', '.join(self.actions)}"
+                f"{self._where(match)}: {' and '.join(led) or 'nothing'} is where the entry is "
+                f"to lead: name one action of {', '.join(self.actions)}, behind what is matched"
                 + (", or a member or a group" if self._info.implementation_id else "")
             )
         if not action:
@@ -259,12 +276,13 @@ class TableHandle:
                     f"{self._where(match)}: the table has no action profile, so its "
                     "entries lead to actions, not to members or groups"
                 )
-            if params:
+            if params or wanted.params:
                 raise InputError(f"{self._where(match)}: parameters go with an action, by its name")
+            member, group = wanted.member, wanted.group
             target = MemberTarget(member) if member is not None else GroupTarget(group or 0)
-            wanted = entry(self.name, keys, target, priority, idle_timeout_ns=idle_ns)
-            self._switch.write(Update(kind, wanted))
-            self._switch.drop_member(wanted)
+            written = entry(self.name, keys, target, priority, idle_timeout_ns=idle_ns)
+            self._switch.write(Update(kind, written))
+            self._switch.drop_member(written)
             return
         call = self._switch.call(action, params, among)
         update = Update(kind, entry(self.name, keys, call, priority, idle_timeout_ns=idle_ns))

@@ -261,7 +261,7 @@ def load(
     """Give a switch its program and entries, as any controller does."""
     with contextlib.closing(Session(name, number, address, deadline_s=60.0)) as session:
         session.connect()
-        session.push_program(LoadableProgram(program), START_DEADLINE_S)
+        session.push_program(LoadableProgram.read(program), START_DEADLINE_S)
         for each in entities:
             session.write([Update("insert", each)])
 
@@ -278,7 +278,7 @@ class Bench:
         self.fabric = compile_cached(
             fabric_program(), defines=dict(fabric_macros(BMV2_AGGREGATION_VALUES))
         )
-        self.names = LoadableProgram(self.fabric).names
+        self.names = LoadableProgram.read(self.fabric).names
         self.twelve = compile_cached(TWELVE_TABLES)
 
     def start(self) -> None:

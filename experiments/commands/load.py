@@ -8,7 +8,7 @@ from pathlib import Path
 from weft.base.errors import WeftError
 from weft.controller.client import LoadableProgram, Session, SwitchError
 from weft.controller.inspection import Inspector
-from weft.switch.compiler import compile_cached, compile_program
+from weft.switch.compiler import compile_program
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 WATCH_S = 0.3
@@ -38,9 +38,9 @@ def load(
         SwitchError: a switch refused it.
     """
     compiled = compile_program(program, include_dirs=include_dirs, defines=defines)
-    for warning in compiled.warnings:  # which the cache does not keep
+    for warning in compiled.warnings:
         say(str(warning))
-    loaded = LoadableProgram(compile_cached(program, include_dirs=include_dirs, defines=defines))
+    loaded = LoadableProgram(compiled.p4info, compiled.bmv2_json.encode())
     emptied = set()
     for name, switch in switches.items():
         before = _entries(name, switch)

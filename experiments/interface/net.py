@@ -256,7 +256,7 @@ class Net:
 
     def _load_own(self, addresses: Mapping[str, Any]) -> None:
         """Give switches their own programs, and leave them to whoever comes."""
-        programs = {path: LoadableProgram(path) for path in set(self._own.values())}
+        programs = {path: LoadableProgram.read(path) for path in set(self._own.values())}
         for name, path in self._own.items():
             device_id = self.topology.switch(name).device_id
             with closing(Session(name, device_id, addresses[name])) as session:

@@ -281,7 +281,7 @@ def testbed_of(
         )
         with progress.stage("bring_up", f"Bring up {world.topology.describe()}"):
             stack.enter_context(world)
-            loaded = LoadableProgram(program)
+            loaded = LoadableProgram.read(program)
             algorithm, repetition, _ = next(scenario.runs())
             first = start_of(loaded.names, scenario, world.topology, algorithm, repetition, 1)
             launcher.wait_warm()  # until then it takes nothing, and could not be ended at once

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +28,7 @@ from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import watched
 from weft.base.streams import raw
 from weft.base.units import format_size
+from weft.topo.worlds.emulated.pings import PingingNode, side_by_side
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import read_script
 
@@ -283,8 +284,23 @@ def _told_failures(failed: dict[str, str]) -> str:
     return "\n".join([f"{count} failed:", *lines[:MOST_TOLD], *more])
 
 
+MOST_PING_S = 3600
 PING_S = "5"
 """How long the prompt's own pings wait for an answer, in seconds; ping alone would wait 10."""
+
+
+def _patience(line: str, command: str) -> str:
+    """Return how many seconds pings wait: what the words behind a command say, or `PING_S`."""
+    try:
+        seconds = float(line.strip() or PING_S)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= MOST_PING_S:
+        raise InputError(
+            f"{command} {line.strip()}: it is {command} [SECONDS], how long a ping waits for its "
+            f"answer, up to {MOST_PING_S}"
+        )
+    return f"{seconds:g}"
 
 
 class CommandLine(CLI):
@@ -473,11 +489,23 @@ class CommandLine(CLI):
 
     def do_pingall(self, line: str) -> None:
         """Ping between all hosts; with a number, wait so many seconds for each answer, not 5."""
-        self._fail_if_lost(self.mn.pingAll(line or PING_S))
+        self._fail_if_lost(self.mn.pingAll(_patience(line, "pingall")))
 
     def do_pingpair(self, _line: str) -> None:
         """Ping between the first two hosts."""
         self._fail_if_lost(self.mn.ping(self.mn.hosts[:2], timeout=PING_S))
+
+    def do_pingallfull(self, line: str) -> None:
+        """Ping between all hosts, and show times; with a number, as pingall."""
+        self._fail_if_silent(self.mn.pingFull(timeout=_patience(line, "pingallfull")))
+
+    def do_pingpairfull(self, _line: str) -> None:
+        """Ping between the first two hosts, and show times."""
+        self._fail_if_silent(self.mn.pingFull(self.mn.hosts[:2], timeout=PING_S))
+
+    def _fail_if_silent(self, outputs: Sequence[Any]) -> None:
+        silent = [1 for _, _, (_, received, *_) in outputs if not received]
+        self._fail_if_lost(100 * len(silent) / len(outputs) if outputs else 0)
 
     def _fail_if_lost(self, percent: float) -> None:
         if percent:
@@ -536,6 +564,24 @@ class RunMininet(Mininet):
             f"configLinkStatus({src}, {dst}, {status!r}): the status is 'up' or 'down'",
         )
         self.set_link(str(src), str(dst), status == "up")
+
+    def ping(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Ping between some hosts, or all, as Mininet does, but side by side."""
+        with self._pinging(hosts, timeout) as nodes:
+            return super().ping(nodes, timeout)
+
+    def pingFull(self, hosts: Any = None, timeout: Any = None) -> Any:
+        """Return times, too, as Mininet does, of pings that go side by side."""
+        with self._pinging(hosts, timeout) as nodes:
+            found = super().pingFull(nodes, timeout)
+        return [(source.node, target.node, told) for source, target, told in found]
+
+    @contextmanager
+    def _pinging(self, hosts: Any, timeout: Any) -> Iterator[list[PingingNode]]:
+        if not hosts:
+            lg.output("*** Ping: testing ping reachability\n")  # as it says where none are named
+        with side_by_side(hosts or self.hosts, timeout) as nodes:
+            yield nodes
 
     def iperf(self, *arguments: Any, **options: Any) -> Any:
         """Measure a throughput, as Mininet does, where that kills no other network's iperf."""

@@ -1,0 +1,75 @@
+"""Pings of Mininet's own tests, which go out side by side: where nobody answers they take as long
+as a few, and not as long as all of them one after the other."""
+
+import os
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from subprocess import DEVNULL, PIPE, STDOUT, Popen
+from typing import Any
+
+AT_ONCE = 32
+"""The most pings that are under way at a time: each is a process."""
+
+
+class PingingNode:
+    """Stand for a node in Mininet's loops over hosts: its commands have begun before they are asked
+    for."""
+
+    def __init__(self, node: Any, answers: Iterator[str]) -> None:
+        self.node = node
+        self.name: str = node.name
+        self.intfs = node.intfs
+        self._answers = answers
+
+    def IP(self) -> Any:
+        """Return the node's address."""
+        return self.node.IP()
+
+    def cmd(self, _command: str) -> str:
+        """Return what the next ping has said."""
+        return next(self._answers)
+
+    def cmdPrint(self, *words: str) -> Any:
+        """Run another command, and show it."""
+        return self.node.cmdPrint(*words)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@contextmanager
+def side_by_side(hosts: Sequence[Any], timeout_s: str | None) -> Iterator[list[PingingNode]]:
+    """Ping from each of some nodes of Mininet's to each other one, in the order in which Mininet
+    does, and hand out what stands for the nodes. What is under way when the block is left ends."""
+    pairs = [
+        (node, other.IP()) for node in hosts for other in hosts if node is not other and other.intfs
+    ]
+    with closing(_answers(pairs, timeout_s)) as answers:
+        yield [PingingNode(node, answers) for node in hosts]
+
+
+def _answers(pairs: Sequence[tuple[Any, str]], timeout_s: str | None) -> Generator[str, None, None]:
+    """Return what pings say, in the order of their pairs of (node, address)."""
+    wait = ["-W", str(timeout_s)] if timeout_s else []
+    left = iter(pairs)
+    under_way: deque[Popen[str]] = deque()
+    try:
+        for _ in pairs:
+            for node, address in left:
+                under_way.append(
+                    node.popen(
+                        ["ping", "-c1", *wait, str(address)], stdin=DEVNULL, stdout=PIPE,
+                        stderr=STDOUT, text=True, errors="replace",
+                        env={**os.environ, "LC_ALL": "C"},
+                    )
+                )  # fmt: skip
+                if len(under_way) >= AT_ONCE:
+                    break
+            said, _ = under_way[0].communicate()
+            under_way.popleft()
+            yield said
+    finally:
+        for each in under_way:
+            each.kill()
+            each.communicate()
