@@ -17,6 +17,7 @@ from weft.experiments.figures import command, measure
 from weft.experiments.figures.kept import AlgorithmRow, Kept, metrics_of, rows_of
 from weft.experiments.figures.plots import PlotNote, lines_of, with_plots
 from weft.experiments.figures.tables import END, TableSpec, number, rendered, table
+from weft.experiments.scenario.sweep import read_file
 
 NOTE = "paths: completion-ms; rows placement; columns paths; placement in-order / random"
 
@@ -450,13 +451,15 @@ def test_figures_that_left_their_range_are_named_with_what_they_were() -> None:
 
 
 def test_fewer_seeds_do_where_figures_are_the_same_but_not_where_runs_failed() -> None:
-    (run,) = sample_results(algorithms=("ring",)).runs
-    (other,) = sample_results(algorithms=("ring",), seed=2).runs
-    failed = replace(run, verified=False)
-    assert measure._are_enough([[(run, 1.0)]] * 3)
-    assert not measure._are_enough([[(run, 1.0)], [(run, 1.0)], [(other, 1.0)]])
-    assert not measure._are_enough([[(failed, 1.0)]] * 3)
-    assert measure._are_enough([[(failed, measure.LONG_S + 1)]] * 3)
+    same, other = (
+        row("ring", "ecmp", "random", [1.0] * 3),
+        row("ring", "ecmp", "random", [1.0, 2.0]),
+    )
+    failed = row("ring", "ecmp", "random", [None] * 3)
+    assert measure.are_enough([same])
+    assert not measure.are_enough([same, other])
+    assert not measure.are_enough([same, failed])
+    assert measure.are_enough([replace(failed, cost_s=3 * measure.LONG_S + 1)])
 
 
 SMALL = """
@@ -541,14 +544,12 @@ def test_points_of_the_other_world_stay_while_the_scenario_file_has_them(docs: P
             {"completion-ms": [1.0]}, ["ok"],
         )  # fmt: skip
 
-    fresh = Kept("small", 8, [at("simulated", "0 %")])
+    fresh = at("simulated", "0 %")
     there, gone = at("emulated", "10 %"), at("emulated", "20 %")
-    unknown = at("emulated", "10 %", "linear")
-    before = Kept("small", 2, [at("simulated", "20 %"), there, gone, unknown])
-    found = command.with_others(fresh, before, ["simulated"])
-    assert found.rows == [there, *fresh.rows]
-    assert found.processors == 2  # that emulated
-    assert command.with_others(fresh, before, ["emulated"]).processors == 8
+    before = [there, gone, at("emulated", "10 %", "linear"), at("simulated", "20 %")]
+    found = measure.Rows(read_file(measure.scenario_file("small")), before)
+    found.add([fresh])
+    assert found.sorted() == [fresh, there]
 
 
 def test_emulated_figures_alone_are_not_checked(docs: Path) -> None:

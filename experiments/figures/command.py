@@ -4,6 +4,7 @@ the others."""
 import functools
 import itertools
 import math
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -14,18 +15,24 @@ from weft.base.cache import CHECKOUT
 from weft.base.errors import InputError, RunError, refuse
 from weft.base.progress import Progress
 from weft.experiments.figures.api import with_interface
-from weft.experiments.figures.kept import METRICS, AlgorithmRow, Kept, options_of
-from weft.experiments.figures.measure import SEEDS, WORLDS, measure, scenario_file
+from weft.experiments.figures.claims import claims_in, with_claims
+from weft.experiments.figures.kept import METRICS, AlgorithmRow, Kept
+from weft.experiments.figures.measure import (
+    SEEDS,
+    WORLDS,
+    measure,
+    scenario_file,
+)
 from weft.experiments.figures.plots import PlotNote, is_fresh, notes_in, svg_of, with_plots
 from weft.experiments.figures.reference import with_options
 from weft.experiments.figures.tables import rendered
 from weft.experiments.results.spread import Spread
-from weft.experiments.scenario.sweep import read_file
 
 DOCS = CHECKOUT / "docs"
 QUICK_S = 60.0
 """How much processor time, under one seed, the figures may take together that a check makes anew;
 the quickest are made first."""
+SAVE_EVERY_S = 20.0
 _SLACK = 1e-9
 """The relative difference that figures may have only because of how they were written."""
 
@@ -92,7 +99,8 @@ def _pages(
     for page in sorted(DOCS.glob("*.md")):
         text = _text_of(page)
         try:
-            made = with_interface(with_options(with_plots(rendered(text, read), read)))
+            made = rendered(with_claims(text, read), read)
+            made = with_interface(with_options(with_plots(made, read)))
             notes = notes_in(text)
         except InputError as error:
             raise InputError(f"{page.name}: {error}") from None
@@ -123,12 +131,17 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
         scenario_file(name)
     written = []
     for name in names:
+        file = figures_folder() / f"{name}.json"
+        before = Kept.read(file) if file.is_file() else None
+        others = [
+            row for row in (before.rows if before else []) if row.options["world"] not in worlds
+        ]
         with progress.stage(name, f"Measure {name}") as advance:
-            kept = measure(name, SEEDS, advance, worlds)
-        failed = [verdict for row in kept.rows for verdict in row.verdicts].count("failed")
-        before = figures_folder() / f"{name}.json"
-        if before.is_file():
-            kept = with_others(kept, Kept.read(before), worlds)
+            kept = measure(
+                name, SEEDS, advance, worlds, before=before and replace(before, rows=others)
+            )
+        verdicts = [each for row in kept.rows if row not in others for each in row.verdicts]
+        failed = verdicts.count("failed")
         with files.told_as_input(f"figures of {name} cannot be kept"):
             files.make_folder(figures_folder())
             written.append(kept.write(figures_folder()))
@@ -137,35 +150,83 @@ def keep(names: Sequence[str], progress: Progress, worlds: Collection[str] = WOR
     return written
 
 
-def with_others(kept: Kept, before: Kept, worlds: Collection[str]) -> Kept:
-    """Return figures just measured in some worlds, together with the earlier ones of those points
-    of the other worlds that the scenario file still has.
+def sweep(
+    names: Sequence[str],
+    progress: Progress,
+    seeds: Sequence[int] = SEEDS,
+    sizes_bytes: Collection[int] = (),
+) -> list[Path]:
+    """Measure what is missing of simulated figures, and keep them while they come; return the
+    files.
 
-    Raises `InputError`.
+    A run that is kept is not made again unless code has changed since, so a call goes on where an
+    earlier one was stopped.
+
+    Args:
+        names: scenario files; without names, those whose figures claims of the pages are about.
+        sizes_bytes: only points of these sizes are run; empty means all.
+
+    Raises `InputError`, `RunError`.
     """
-    experiment = read_file(scenario_file(kept.name))
-    there = [
-        (algorithm, options_of(point.scenario.to_dict(), experiment.swept, ""))
-        for point in experiment.points
-        for algorithm in point.scenario.algorithms
-    ]
-    others = [
-        row
-        for row in before.rows
-        if row.options["world"] not in worlds
-        and (row.algorithm, {**row.options, "ranks": ""}) in there
-    ]
-    return replace(
-        kept,
-        rows=[*others, *kept.rows],
-        processors=kept.processors if "emulated" in worlds else before.processors,
-    )
+    names = list(names) or claimed_names()
+    for name in names:
+        scenario_file(name)
+    with files.told_as_input(f"{figures_folder()} cannot be made"):
+        files.make_folder(figures_folder())
+    written = []
+    for name in names:
+        file = figures_folder() / f"{name}.json"
+        before = Kept.read(file) if file.is_file() else None
+        with progress.stage(name, f"Measure {name}") as advance, Saving(file) as save:
+            measure(
+                name, seeds, advance, ["simulated"],
+                before=before,
+                is_wanted=lambda one: not sizes_bytes or one.size_bytes in sizes_bytes,
+                save=save,
+            )  # fmt: skip
+        written.append(file)
+    return written
+
+
+class Saving:
+    """A file of figures that is written now and then while they come, and at the end."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._kept: Kept | None = None
+        self._written_s = time.monotonic()
+
+    def __call__(self, kept: Kept) -> None:
+        """Take the figures so far."""
+        self._kept = kept
+        if time.monotonic() - self._written_s > SAVE_EVERY_S:
+            self._write()
+
+    def _write(self) -> None:
+        if self._kept is not None:
+            with files.told_as_input(f"{str(self._file)!r} cannot be written"):
+                self._kept.write(self._file.parent)
+        self._written_s = time.monotonic()
+
+    def __enter__(self) -> "Saving":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write()
+
+
+def claimed_names() -> list[str]:
+    """Return the names of the figures that claims of the pages are about. Raises `InputError`."""
+    pages = [_text_of(page) for page in sorted(DOCS.glob("*.md"))]
+    return list(dict.fromkeys(claim.name for page in pages for claim in claims_in(page)))
 
 
 def quick_names() -> list[str]:
     """Return the names of the kept figures whose simulated runs take the least time: as many as
     take no more than `QUICK_S` together."""
-    kept = (_simulated(Kept.read(path)) for path in figures_folder().glob("*.json"))
+    swept = claimed_names()  # may be kept in part; a sweep itself tells whether code has changed
+    files = (path for path in figures_folder().glob("*.json") if path.stem not in swept)
+    kept = (_simulated(Kept.read(path)) for path in files)
     costs_s = {
         each.name: sum(row.cost_s / len(row.seeds) for row in each.rows)
         for each in kept

@@ -9,7 +9,7 @@ import difflib
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -24,6 +24,7 @@ from weft.experiments.scenario.options import OPTIONS, field_of, said, value_of
 from weft.experiments.theory.traffic_model import tier_model_frame_bytes
 from weft.topo.network import LINK_TIERS
 
+T = TypeVar("T")
 SCHEMA = "weft.figures"
 VERSION = 1
 MOST_BYTES = 64 << 20
@@ -106,6 +107,28 @@ class AlgorithmRow(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return whether options (and ``algorithm``) have the wanted values."""
         mine = {**self.options, "algorithm": self.algorithm}
         return all(mine.get(name) == value for name, value in wanted.items())
+
+    def with_runs(self, more: "AlgorithmRow") -> "AlgorithmRow":
+        """Return the row with the runs of another one, in the order of seeds; runs of its own under
+        the other one's seeds are left out."""
+        old = [at for at, seed in enumerate(self.seeds) if seed not in more.seeds]
+        seeds = [self.seeds[at] for at in old] + more.seeds
+        order = sorted(range(len(seeds)), key=seeds.__getitem__)
+
+        def merged(mine: Sequence[T], its: Sequence[T]) -> list[T]:
+            both = [*(mine[at] for at in old), *its]
+            return [both[at] for at in order]
+
+        none: list[int | float | None] = [None] * len(self.seeds)
+        return replace(
+            more,
+            seeds=merged(self.seeds, more.seeds),
+            values={
+                name: merged(self.values.get(name, none), its) for name, its in more.values.items()
+            },
+            verdicts=merged(self.verdicts, more.verdicts),
+            cost_s=more.cost_s + self.cost_s * len(old) / max(1, len(self.seeds)),
+        )
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
