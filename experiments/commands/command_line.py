@@ -404,7 +404,7 @@ def docs(
     refuse(measure and not chosen, "docs --measure: name the scenario files to measure")
     refuse(
         (size is not None or seeds is not None) and not sweep,
-        "docs --size and --seeds are for --sweep: what others keep is of all sizes and ten seeds",
+        "docs --size and --seeds are for --sweep alone",
     )
     refuse(
         world and (not measure or world not in WORLDS),
