@@ -53,6 +53,8 @@ MAX_PORTS = 509
 CPU_PORT = 510
 """The port to the controller, if a network names no other."""
 DROP_PORT = 511
+MOST_PRIORITY_QUEUES = 32
+"""The most queues of a port, as BMv2 has."""
 
 MAX_SWITCHES = 65535
 """A switch's MAC address holds its device id in 16 bits."""
@@ -247,6 +249,8 @@ class Topology:
     """What a network of one's own was made from, as JSON (`weft.topo.own.NetworkDocument`)."""
     cpu_port: int = CPU_PORT
     """The number that switches have for the port to the controller."""
+    priority_queues: int = 1
+    """The queues of each port of a switch, of priorities from 0 on."""
 
     @cached_property
     def nodes(self) -> dict[str, Node]:
@@ -463,6 +467,17 @@ def with_cpu_port(topology: Topology, port: int) -> Topology:
                 "another number"
             )
     return replace(topology, cpu_port=port)
+
+
+def with_priority_queues(topology: Topology, queues: int) -> Topology:
+    """Return the network with so many queues at each port of its switches, of priorities from 0 on.
+    Raises InputError for a number that there cannot be."""
+    queues = whole("priority queues", queues, "8")
+    refuse(
+        not 1 <= queues <= MOST_PRIORITY_QUEUES,
+        f"{queues} priority queues: a port has 1 to {MOST_PRIORITY_QUEUES}",
+    )
+    return replace(topology, priority_queues=queues)
 
 
 def slowest_bps(topology: Topology) -> int:

@@ -145,6 +145,14 @@ def up(
         Optional[int],  # noqa: UP045
         typer.Option(metavar="PORT", help="The port to the controller. [510, or the network's]"),
     ] = None,
+    priority_queues: Annotated[
+        int,
+        typer.Option(
+            "--priority-queues",
+            metavar="N",
+            help="Queues of each switch port, for priorities 0 to N-1.",
+        ),
+    ] = 1,
     no_controller: Annotated[
         bool,
         typer.Option(
@@ -177,8 +185,8 @@ def up(
         )
     stay = partial(
         stay_up, scenario, program, console=make_console(stderr=True), pcap=folder,
-        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port, controlled=not no_controller,
-        grpc_port=grpc_port,
+        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port, priority_queues=priority_queues,
+        controlled=not no_controller, grpc_port=grpc_port,
     )  # fmt: skip
     if script is None:
         stay(sys.stdin)

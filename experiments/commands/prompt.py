@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError, refuse
@@ -50,6 +50,12 @@ class Prompt(CommandLine):
         self._world: EmulatedWorld = net.backend.world
         print(f"{net.topology.describe()}. Run {running.run_id}.\n{examples(net.topology)}")
         super().__init__(net.mininet, commands, self._world.check_alive, source)
+
+    def postcmd(self, stop: Any, line: str) -> Any:
+        """Say what switches have said meanwhile."""
+        for each in self._world.said():
+            self._say(each)
+        return super().postcmd(stop, line)
 
     @classmethod
     def words(cls) -> set[str]:

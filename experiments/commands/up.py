@@ -27,6 +27,7 @@ def stay_up(
     pcap: Path | None = None,
     bypass_qdisc: bool = False,
     cpu_port: int | None = None,
+    priority_queues: int = 1,
     source: str = "standard input",
     controlled: bool = True,
     grpc_port: int | None = None,
@@ -43,7 +44,7 @@ def stay_up(
         grpc_port: the TCP port of loopback where the first switch serves P4Runtime, and the next
             ones at the next ports; None for Unix sockets alone.
         bypass_qdisc: whether what switches send passes by their interfaces' queueing disciplines.
-        cpu_port: as for `weft.experiments.interface.net.up`.
+        cpu_port, priority_queues: as for `weft.experiments.interface.net.up`.
         source: what errors call the file of the commands.
 
     Raises:
@@ -68,6 +69,7 @@ def stay_up(
                     pcap=None if pcap is None else str(pcap),
                     bypass_qdisc=bypass_qdisc,
                     cpu_port=cpu_port,
+                    priority_queues=priority_queues,
                     controlled=controlled,
                 )
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):

@@ -31,7 +31,16 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac, with_cpu_port
+from weft.topo.network import (
+    Direction,
+    Host,
+    Interface,
+    Link,
+    Topology,
+    format_mac,
+    with_cpu_port,
+    with_priority_queues,
+)
 from weft.topo.own import Network, with_ordinary_hosts, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
@@ -94,6 +103,7 @@ def up(
     pcap: str | os.PathLike[str] | None = None,
     bypass_qdisc: bool | None = None,
     cpu_port: int | None = None,
+    priority_queues: int = 1,
 ) -> "Net":
     """Return a network that is up, with its routes, while its with-block is entered.
 
@@ -125,6 +135,8 @@ def up(
             capture sees it. By default it does so if all switches run the fabric's program.
         cpu_port: the number that switches have for the port to the controller; by default the
             network's own, which is 510 if its file names no other.
+        priority_queues: the queues of each port of a switch, of priorities from 0 on: its link
+            serves the packets of the greatest ``standard_metadata.priority`` first.
 
     Raises:
         InputError: something of this makes no sense.
@@ -141,6 +153,7 @@ def up(
         pcap=None if pcap is None else given.path("pcap", pcap, "'captures'"),
         bypass_qdisc=bypass_qdisc,
         cpu_port=cpu_port,
+        priority_queues=priority_queues,
     )
 
 
@@ -160,6 +173,7 @@ class Net:
         pcap: str | None = None,
         bypass_qdisc: bool | None = None,
         cpu_port: int | None = None,
+        priority_queues: int = 1,
         controlled: bool = True,
     ) -> None:
         """Check everything, and compile the programs; see `up`.
@@ -168,11 +182,12 @@ class Net:
             scenario: what it says of network, world and switches, of paths and of losses, holds.
             program: as for `up`.
             fields: what of the scenario holds for collectives on the network, too.
-            pcap, bypass_qdisc, cpu_port: as for `up`.
+            pcap, bypass_qdisc, cpu_port, priority_queues: as for `up`.
             controlled: whether there is a controller. Without one, switches with a program of their
                 own get it, and nothing else is done to any switch.
         """
         network = self._with_programs(scenario.network(), program)
+        network = with_priority_queues(network, priority_queues)
         self.topology = network if cpu_port is None else with_cpu_port(network, cpu_port)
         """What the network is."""
         self._scenario = scenario

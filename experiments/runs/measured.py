@@ -32,7 +32,7 @@ from weft.experiments.scenario.shards import training_of
 from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.network import HOST_PORT, Topology
 
-UNPLANNED = ("no_program", "no_port", "repeats", "too_long")
+UNPLANNED = ("no_program", "no_port", "repeats", "too_long", "priority")
 """The reasons for which a built-in switch may drop what its program would have sent."""
 
 

@@ -90,6 +90,12 @@ def stf(
         bool,
         typer.Option("--trace", help="Print what every packet of the tests went through."),
     ] = False,
+    priority_queues: Annotated[
+        int,
+        typer.Option(
+            "--priority-queues", metavar="N", help="Queues of each port, for priorities 0 to N-1."
+        ),
+    ] = 1,
     include: Includes = None,
     define: Defines = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the outcome as JSON.")] = False,
@@ -101,8 +107,9 @@ def stf(
         raise InputError(f"no test is named, and there is no {str(beside)!r}: stf PROGRAM TEST.stf")
     text = stf_command.load_program(program, include or [], macros(define))
     outcomes = stf_command.run_tests(
-        program, text, tests or [beside], compiled=compiled, strict=strict, trace=trace
-    )
+        program, text, tests or [beside], compiled=compiled, strict=strict, trace=trace,
+        priority_queues=priority_queues,
+    )  # fmt: skip
     if as_json:
         stf_command.print_json(program, outcomes)
     else:

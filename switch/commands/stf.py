@@ -12,6 +12,7 @@ from rich.console import Console
 from weft.base import files
 from weft.base.errors import InputError
 from weft.switch.engine.control import ProgramError
+from weft.switch.engine.dataplane import check_priority_queues
 from weft.switch.stf import Report, read_test, run_test
 
 MOST_JSON_BYTES = 256 << 20
@@ -52,18 +53,22 @@ def run_tests(
     compiled: bool,
     strict: bool,
     trace: bool = False,
+    priority_queues: int = 1,
 ) -> list[StfOutcome]:
     """Run tests one after the other, each on a switch of its own.
 
     Raises:
-        InputError: the program, whose BMv2 JSON is given, cannot be loaded.
+        InputError: the program, whose BMv2 JSON is given, cannot be loaded, or there can be no such
+            number of priority queues.
     """
+    check_priority_queues(priority_queues)
     outcomes = []
     for test in tests:
         try:
             report = run_test(
-                read_test(test), bmv2_json, compiled=compiled, strict=strict, trace=trace
-            )
+                read_test(test), bmv2_json, compiled=compiled, strict=strict, trace=trace,
+                priority_queues=priority_queues,
+            )  # fmt: skip
         except ProgramError as error:
             raise InputError(f"{program}: {error}") from None
         except InputError as error:

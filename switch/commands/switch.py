@@ -257,6 +257,7 @@ def _config(options: SwitchOptions) -> ProcessConfig:
         "switches": [switch],
         "drop_port": options.drop_port,
         "bypass_qdisc": options.bypass_qdisc,
+        "priority_queues": options.priority_queues,
     }
     return config_of(document, "the command line")
 
@@ -274,6 +275,7 @@ def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
     )
     failed = threading.Event()
     process = SwitchProcess(config, on_failure=failed.set)
+    process.say = _warn
     process.start()
     with ExitStack() as at_end:
         at_end.callback(process.stop)
@@ -284,7 +286,7 @@ def _serve(options: SwitchOptions, config: ProcessConfig) -> None:
         trace = TraceLines(process, options.trace, logged=logged) if wanted else None
         server = serve(process.controls[0], options.device_id, options.address, credentials)
         at_end.callback(server.stop)
-        at_end.callback(LinkStates(process, [server.device.set_port_up], _warn).close)
+        at_end.callback(LinkStates(process, [server.device.set_port_up]).close)
         if trace is not None:
             at_end.callback(trace.close)
         _say(f"P4Runtime: device {options.device_id} on {server.address}")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from weft.base import VERSION
 from weft.base.errors import InputError, refuse
 from weft.base.units import parse_duration, parse_rate, parse_size
+from weft.switch.engine.layout import MOST_PRIORITY_QUEUES
 from weft.switch.realtime.config import MOST_PORT
 
 DEFAULT_ADDRESS = "127.0.0.1:9559"
@@ -27,7 +28,6 @@ WITHOUT_EFFECT = {
     "nanolog": "there are no nanomsg logs: --log-console and --log-file log",
     "notifications_addr": "there are no nanomsg notifications: digests and idle timeouts come over "
     "P4Runtime",
-    "priority_queues": "a port has one queue, and packets of another priority than 0 are dropped",
     "dump_packet_data": "--pcap captures packets, --trace tells what each goes through",
     "debugger": "there is no debugger: --trace tells what each packet goes through",
     "debugger_addr": "there is no debugger: --trace tells what each packet goes through",
@@ -76,6 +76,7 @@ class SwitchOptions:
     address: str
     cpu_port: int | None
     drop_port: int
+    priority_queues: int
     bypass_qdisc: bool
     """Whether what it sends passes by the interfaces' queueing disciplines."""
     pcap: Path | None
@@ -117,6 +118,8 @@ OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("--queue", {**_MANY, "metavar": "[PORT:]KEY=VALUE,...",
      "help": "the link behind a port, or all: rate=10Mbit, delay=1ms, packets=64, "
      "bytes=64KiB; may be repeated [no limits]"}),
+    ("--priority-queues", {"default": "1", "metavar": "N",
+     "help": "queues of each port, for priorities 0 to N-1, the greatest first [1]"}),
     ("--bypass-qdisc", {"action": _FLAG,
      "help": "send past the interfaces' queueing disciplines: a little faster, but tc has no "
      "effect on it, and other programs' captures do not see it"}),
@@ -183,6 +186,7 @@ def parse_options(arguments: Sequence[str]) -> SwitchOptions:
         address=_address(given.grpc_server_addr),
         cpu_port=cpu_port or None,
         drop_port=_whole(given.drop_port, "--drop-port", 511),
+        priority_queues=_priority_queues(given.priority_queues),
         bypass_qdisc=given.bypass_qdisc,
         pcap=None if given.pcap is None else Path(given.pcap),
         log_console=given.log_console,
@@ -257,6 +261,15 @@ def _whole(text: str, what: str, most: int) -> int:
         f"{what} {text!r}: write a whole number, 0 to {most}",
     )
     return int(text)
+
+
+def _priority_queues(text: str) -> int:
+    found = _whole(text, "--priority-queues", MOST_PRIORITY_QUEUES)
+    refuse(
+        found == 0,
+        f"--priority-queues {text!r}: a port has 1 to {MOST_PRIORITY_QUEUES} queues",
+    )
+    return found
 
 
 def _interface(text: str) -> tuple[int, str]:

@@ -42,6 +42,12 @@ class Queue:
     limit_packets: int = 1 << 20
 
 
+def check_priority_queues(queues: int) -> None:
+    """Raise InputError for a number of queues that a port cannot have."""
+    most = at.MOST_PRIORITY_QUEUES
+    refuse(not 1 <= queues <= most, f"{queues} priority queues: a port has 1 to {most}")
+
+
 @dataclass(frozen=True)
 class Departure:
     """Hold a frame that has reached the far end of a port's link."""
@@ -72,10 +78,12 @@ class Dataplane:
         seed: int = 0,
         plain: bool = False,
         drop_port: int = at.DROP_PORT,
+        priority_queues: int = 1,
     ) -> None:
         """Make switches with the port numbers 0 to ``ports - 1`` each; all ports start down.
 
-        ``drop_port``: the egress port that means drop, up to 511.
+        ``drop_port``: the egress port that means drop, up to 511. ``priority_queues``: the queues
+        of each port, of priorities from 0 on; a packet of another priority is dropped.
         """
         refuse(
             not 0 <= drop_port <= at.DROP_PORT,
@@ -85,19 +93,23 @@ class Dataplane:
             not 64 <= frame_bytes <= at.MOST_FRAME_BYTES,
             f"frames of {frame_bytes} bytes: a pool takes 64 to {at.MOST_FRAME_BYTES}",
         )
+        check_priority_queues(priority_queues)
         self.port_count = ports
         self.plain = plain
         self.frame_bytes = frame_bytes
         self.drop_port = drop_port
-        self.memory = Memory(
-            switches, ports, packets, packets if buffers is None else buffers, frame_bytes
-        )
+        buffers = packets if buffers is None else buffers
+        self.memory = Memory(switches, ports, packets, buffers, frame_bytes, priority_queues)
         self.context, self.switches = self.memory.context, self.memory.switches
         self.ports = self.memory.ports
         self.states = tuple(SwitchState(words) for words in self.switches)
         self._listeners: dict[int, Callable[[], None]] = {}
         self._controls: WeakValueDictionary[int, SwitchControl] = WeakValueDictionary()
         """They hold the switches, not the other way round: so all of it goes with its last user."""
+        self.on_denied: Callable[[int, int, int], None] = lambda switch, priority, queues: None
+        """Called when packets of a priority that has no queue are dropped, for the first time or of
+        a greater priority: the switch, the priority, and how many queues a port has."""
+        self._denied = [0] * switches
         self.now_ns = 0
         """The latest time that ``receive`` or ``transmit`` was told."""
         self._built: dict[str, Pipeline] = {}
@@ -319,11 +331,19 @@ class Dataplane:
     def tell_listeners(self, now_ns: int) -> None:
         """Call those listeners whose switches have events that they have not been told of."""
         self.context.events_wait = 0
+        self._tell_denied()
         for switch, listener in list(self._listeners.items()):
             state = self.states[switch]
             if not state.told and state.has_events(now_ns):
                 state.told = True
                 listener()
+
+    def _tell_denied(self) -> None:
+        denied = self.switches.denied_priority.tolist()
+        for switch, priority in enumerate(denied):
+            if priority > self._denied[switch]:
+                self.on_denied(switch, priority, self.memory.priorities)
+        self._denied = denied
 
     def take_events(self, switch: int) -> list[Event]:
         """Return the events of a switch, which its latest control side tells."""
@@ -421,7 +441,7 @@ class Dataplane:
 
     def _after(self, now_ns: int) -> None:
         """Tell listeners of events, and raise what failed in a plain program."""
-        if self._listeners:
+        if self._listeners or self.context.events_wait:
             self.tell_listeners(now_ns)
         traced = [tracer.pipeline for tracer in self._tracers.values()]
         for loaded in (*(state.pipeline for state in self.states), *traced):

@@ -13,7 +13,7 @@ from weft.switch.engine.captures import capture_bytes
 from weft.switch.engine.layout import NONE, Context, Packet, PortRecord
 from weft.switch.engine.native import int64_view, jit
 from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.queues import release, reschedule, take_first
+from weft.switch.engine.queues import queue_of, release, reschedule, take_first
 from weft.switch.engine.telemetry import count_load
 
 MOST_PASSES = 1 << 14
@@ -56,7 +56,7 @@ def cross(context: Context, packet: int) -> None:
 
 @jit
 def stand_aside(context: Context, now_ns: int) -> None:
-    """Let a packet that is due at a port without rate, earlier than now, be due now instead.
+    """Let packets that are due at a port without rate, earlier than now, be due now instead.
 
     Where egress clones without end, its time would stand still before that of all other ports.
     """
@@ -64,9 +64,12 @@ def stand_aside(context: Context, now_ns: int) -> None:
         return
     port_index = int64_view(context.heap, 1)[0]
     port = PortRecord(context.ports, port_index)
-    if port.rate_bps == 0 and port.waiting.head != NONE and port.event_ns < now_ns:
-        words = Packet(context.packets, port.waiting.head)
-        words.enqueued_ns = max(words.enqueued_ns, now_ns)
+    if port.rate_bps == 0 and port.event_ns < now_ns:
+        for priority in range(context.priorities):
+            first = queue_of(context, port_index, priority).waiting.head
+            if first != NONE:
+                words = Packet(context.packets, first)
+                words.enqueued_ns = max(words.enqueued_ns, now_ns)
         reschedule(context, port_index)
 
 

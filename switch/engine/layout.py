@@ -14,11 +14,10 @@ from numpy.typing import NDArray
 from weft.base.jit import Record, record, word_of, words_in
 
 Words: TypeAlias = NDArray[np.int64]
-"""An array of words, as compiled functions take it; in a program's plain form it is a
-memoryview."""
+"""An array of words, as compiled functions take it; in plain forms it is a memoryview."""
 
 Octets: TypeAlias = NDArray[np.uint8]
-"""The bytes of frames; in a program's plain form they are a memoryview, too."""
+"""The bytes of frames; in plain forms they are a memoryview, too."""
 
 
 @record
@@ -58,6 +57,10 @@ class Context(Record):
     """Address of switch_count rows of `SwitchRecord`."""
     ports: int
     """Address of switch_count * port_count rows of `PortRecord`."""
+    priorities: int
+    """The queues of each port, of priorities from 0 on; the link serves the greatest first."""
+    queues: int
+    """Address of a `QueueRecord` for each port and each priority from 1 on."""
     port_count: int
     """The ports of each switch."""
     heap: int
@@ -147,18 +150,26 @@ class QueueStatistics:
 
 
 @record
+class QueueRecord(Record):
+    """Hold the packets of one priority that wait for a port's link."""
+
+    waiting: Chain
+    bytes: int
+    packets: int
+
+
+@record
 class PortRecord(Record):
-    """Hold a port of a switch, its queue and the link behind it."""
+    """Hold a port of a switch, its queues and the link behind it."""
 
     rate_bps: int
     """0 means that the link has no limit."""
     delay_ns: int
     limit_bytes: int
+    """What each queue holds at most."""
     limit_packets: int
-    waiting: Chain
-    """The queue."""
-    queue_bytes: int
-    queue_packets: int
+    queue: QueueRecord
+    """The queue of priority 0; `Context.queues` leads to those of the others."""
     free_ns: int
     """When the last frame's last bit is on the link."""
     remainder: int
@@ -172,7 +183,7 @@ class PortRecord(Record):
     up: int
     """0 means that there is no such port: frames to it are dropped and counted."""
     driver: int
-    """Free for the driver: the real-time loop keeps its socket's number here."""
+    """Free for the driver: the real-time loop has its socket's number here."""
     counted: QueueStatistics
     peer: int
     """The index of the port that a patch link leads to; NONE where frames are the driver's."""
@@ -186,11 +197,11 @@ class PortRecord(Record):
     capture_out: int
     cpu: int
     """1 if what reaches the far end of the link is the controller's."""
-    spare: int
-    """A row is whole cache lines."""
+    preferred: int
+    """How many packets wait in the queues of priorities from 1 on. A row is whole cache lines."""
 
 
-DROP_REASONS = 6
+DROP_REASONS = 7
 (
     DROPS_NO_PROGRAM,
     DROPS_INGRESS,  # dropped by the program (or by a port that does not exist)
@@ -198,6 +209,7 @@ DROP_REASONS = 6
     DROPS_NO_PORT,
     DROPS_REPEATS,  # resubmitted or recirculated too often
     DROPS_TOO_LONG,
+    DROPS_PRIORITY,  # of a priority that has no queue
 ) = range(DROP_REASONS)
 
 
@@ -226,6 +238,8 @@ class SwitchRecord(Record):
     """Words of a packet's PHV without those of wide headers."""
     drops: Annotated[Words, DROP_REASONS]
     """How many packets were dropped, by reason."""
+    denied_priority: int
+    """The greatest priority of a packet that was dropped as no queue has it, or 0."""
     now_ns: int
     """The time of the pipeline run under way."""
     scratch: int
@@ -235,7 +249,7 @@ class SwitchRecord(Record):
     trace_head: int
     """Address of the `TraceHead` of a trace, or 0."""
     outbox: int
-    """Address of int64[outbox_words]: a ring of records for the controller. Behind it is room for
+    """Address of int64[outbox_words]: a ring of records for the controller; behind it is room for
     one `OutboxRecord` that begins at its end."""
     outbox_words: int
     """A power of two, or 0 for no ring."""
@@ -280,10 +294,11 @@ class MeterCell(Record):
     """Packets and bytes that became green, yellow and red."""
 
 
+MOST_PRIORITY_QUEUES = 32  # as in BMv2
+
 DEPTH_BUCKETS = 192  # see switch.engine.telemetry
 LOAD_BINS = 256
 NEVER_NS = 1 << 62
-
 NONE = -1
 
 MOST_FRAME_BYTES = 65535
@@ -296,8 +311,8 @@ SCRATCH_WORDS = 9216  # 256 key words, 4096 bytes of fields, a payload of MOST_F
 
 @record
 class PhvHead(Record):
-    """Hold the fields of a packet-header vector that the engine itself reads and writes; they are
-    its head in every program. The program's own fields are behind it."""
+    """Hold the fields of a packet-header vector that the engine itself reads and writes; the
+    program's own are behind them."""
 
     ingress_port: int
     egress_spec: int
@@ -316,8 +331,7 @@ class PhvHead(Record):
     deq_qdepth: int
     qid: int
     r_clone: int
-    """From here on it is what primitives leave for the engine, and not visible to the program:
-    the clone session + 1, or 0 for no clone;"""
+    """From here on it is what primitives leave for the engine: the clone session + 1, or 0;"""
     r_clone_list: int
     r_resubmit: int
     """a field list, or 0 for no resubmit;"""
@@ -388,8 +402,7 @@ MOST_TOKENS = 1 << 61
 
 @record
 class ImageHead(Record):
-    """Begin an image; behind it are the offsets of the directories of the program's tables, then
-    of its parser's value sets."""
+    """Begin an image; behind it are the offsets of the tables' and the value sets' directories."""
 
     multicast: int
     """Offset of the directory of multicast groups, which are looked up as in an exact table."""
@@ -413,7 +426,7 @@ class Directory(Record):
     """Offset of the linear entries, by falling priority: each has the low and the high bound, or
     the value and the mask, of each key word, then an `EntryRecord`."""
     ranges: int
-    """Offset of a word for each key word of the linear entries: 0, RANGE or RANGE_GOES_ON."""
+    """Offset of a word for each of their key words: 0, RANGE or RANGE_GOES_ON."""
 
 
 @record
@@ -449,8 +462,7 @@ class ActionRecord(Record):
 
 @record
 class GroupRecord(Record):
-    """Begin a group of an action selector; behind it is the offset of each member's
-    `ActionRecord`."""
+    """Begin a selector's group; behind it is the offset of each member's `ActionRecord`."""
 
     kind: int
     """GROUP."""

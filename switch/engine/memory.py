@@ -83,7 +83,7 @@ class SwitchState:
 
 _ARRAYS = (
     "buffers", "buffer_references", "free_buffers", "packets", "free_packets", "phv", "headers",
-    "switches", "ports", "heap", "depths", "loads",
+    "switches", "ports", "queues", "heap", "depths", "loads",
 )  # fmt: skip
 """The arrays whose addresses the context has by the same names."""
 
@@ -101,11 +101,18 @@ class Memory:
     """
 
     def __init__(
-        self, switches: int, ports: int, packets: int, buffers: int, frame_bytes: int
+        self,
+        switches: int,
+        ports: int,
+        packets: int,
+        buffers: int,
+        frame_bytes: int,
+        priorities: int = 1,
     ) -> None:
         stride = (at.HEADROOM + frame_bytes + at.SLACK + 63) // 64 * 64
         count = switches * ports
         self.port_count = ports
+        self.priorities = priorities
         contexts = rows(at.Context, 1)
         self.context: at.Context = contexts[0]
         self.buffers = np.zeros((buffers, stride), np.uint8)
@@ -120,7 +127,8 @@ class Memory:
         self.heap = np.zeros(max(count, 1), np.int64)
         self.depths = np.zeros((count, at.DEPTH_BUCKETS), np.int64)
         self.loads = np.zeros((2 * count, at.LOAD_BINS), np.int64)
-        for chain in (self.ports.waiting, self.ports.under_way):
+        self.queues = rows(at.QueueRecord, count * (priorities - 1))
+        for chain in (self.ports.queue.waiting, self.queues.waiting, self.ports.under_way):
             chain.head = chain.tail = at.NONE
         for chain in (contexts.ready, contexts.again, contexts.landed):
             chain.head = chain.tail = at.NONE
@@ -148,6 +156,7 @@ class Memory:
         context.header_stride = self.headers.shape[1]
         context.switch_count = len(self.switches)
         context.port_count = self.port_count
+        context.priorities = self.priorities
         context.load_rows = len(self.loads)
 
     def port(self, switch: int, port: int) -> at.PortRecord:

@@ -12,6 +12,7 @@ from weft.switch.engine.layout import (
     DROPS_INGRESS,
     DROPS_NO_PORT,
     DROPS_NO_PROGRAM,
+    DROPS_PRIORITY,
     DROPS_REPEATS,
     DROPS_TOO_LONG,
     EGRESS_CLONE,
@@ -51,16 +52,20 @@ from weft.switch.engine.queues import (
     drop_buffer,
     enqueue,
     land,
+    next_start,
     phv_head,
     phv_row,
     put_on_link,
+    queue_of,
     release,
     reschedule,
     take_buffer,
     take_first,
     take_packet,
+    take_waiting,
 )
 from weft.switch.engine.runtime import lookup_word
+from weft.switch.engine.trace_notes import note_priority_drop
 
 REPEAT_LIMIT = 256
 """How often one packet may be resubmitted and recirculated before it is dropped."""
@@ -105,18 +110,31 @@ def clear_phv(context: Context, packet: int, fields: int, length: int, instance_
 
 
 @jit
+def deny(context: Context, switch: int, packet: int) -> None:
+    """Drop a packet whose priority has no queue; Python is told of the first one, and of greater
+    priorities."""
+    priority = phv_head(context, packet).priority
+    note_priority_drop(context, switch, packet, priority)
+    row = SwitchRecord(context.switches, switch)
+    if priority > row.denied_priority:
+        row.denied_priority = priority
+        context.events_wait = 1
+    drop(context, switch, DROPS_PRIORITY, packet)
+
+
+@jit
 def to_port(
     context: Context, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
     """Put a packet into the queue of an egress port.
 
     As on BMv2, a packet to a port that does not exist goes through egress all the same (where it
-    may be cloned or recirculated) and is dropped then; and with its one queue per port, a packet
-    with a priority is dropped.
+    may be cloned or recirculated) and is dropped then; and a packet whose priority has no queue is
+    dropped here.
     """
     phv = phv_head(context, packet)
-    if phv.priority != 0:
-        drop(context, switch, DROPS_INGRESS, packet)
+    if phv.priority < 0 or phv.priority >= context.priorities:
+        deny(context, switch, packet)
         return
     ports = context.port_count
     if port >= 0 and port < ports and PortRecord(context.ports, switch * ports + port).up != 0:
@@ -312,8 +330,9 @@ def run_egress(context: Context, port_index: int, packet: int, start_ns: int) ->
     phv.egress_global_timestamp = timestamp
     phv.deq_timedelta = timestamp - phv.enq_timestamp
     phv.deq_qdepth = (
-        PortRecord(context.ports, port_index).queue_packets if port_index != NONE else 0
+        queue_of(context, port_index, phv.priority).packets if port_index != NONE else 0
     )
+    phv.qid = phv.priority
     phv.egress_port = words.port
     phv.egress_spec = (context.drop + 1) & 0x1FF
     phv.packet_length = phv.r_length
@@ -381,17 +400,11 @@ def serve_port(context: Context, port_index: int, now_ns: int) -> None:
     What is left when the driver's turn ends stays due: a packet may be cloned by egress to the very
     queue that it came from, without end.
     """
-    port = PortRecord(context.ports, port_index)
-    while port.waiting.head != NONE and context.passes < context.passes_end:
-        packet = port.waiting.head
-        words = Packet(context.packets, packet)
-        start = max(port.free_ns, words.enqueued_ns)
-        if start > now_ns:
+    while context.passes < context.passes_end:
+        start = next_start(context, port_index)
+        if start == NONE or start > now_ns:
             break
-        take_first(context, port.waiting)
-        port.queue_packets -= 1
-        port.queue_bytes -= words.queue_bytes
-        run_egress(context, port_index, packet, start)
+        run_egress(context, port_index, take_waiting(context, port_index, start), start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
 

@@ -5,9 +5,12 @@ A driver (the real-time loop, a simulator's event loop, ``Dataplane`` in a test)
 ``take_departure``, and sleep until ``next_deadline``. All times are integer nanoseconds of the
 driver's clock. Nothing is allocated: packets and buffers come from pools, lists go through
 ``next``, and ports wait for their next event in one heap ordered by (time, port).
+
+A port has a queue for each priority, one by default. Its link takes, whenever it is free, the first
+packet of the greatest priority that is there by then, as BMv2 does.
 """
 
-from weft.base.jit import memcpy
+from weft.base.jit import memcpy, word_of
 from weft.switch.engine.layout import (
     NONE,
     Chain,
@@ -15,6 +18,7 @@ from weft.switch.engine.layout import (
     Packet,
     PhvHead,
     PortRecord,
+    QueueRecord,
     SwitchRecord,
     Words,
 )
@@ -25,6 +29,9 @@ from weft.switch.engine.trace_notes import note_queue_drop
 
 NANOSECONDS = 1_000_000_000
 PACKET_BYTES = Packet.dtype.itemsize
+PORT_BYTES = PortRecord.dtype.itemsize
+QUEUE_PLACE = 8 * word_of(PortRecord, "queue")
+QUEUE_BYTES = QueueRecord.dtype.itemsize
 
 
 @part
@@ -226,13 +233,74 @@ def schedule(context: Context, port_index: int, time_ns: int) -> None:
         heap_down(context, heap, position)
 
 
+@part
+def queue_of(context: Context, port_index: int, priority: int) -> QueueRecord:
+    """Return a port's queue of a priority."""
+    place = context.ports + port_index * PORT_BYTES + QUEUE_PLACE
+    if priority != 0:
+        number = port_index * (context.priorities - 1) + priority - 1
+        place = context.queues + number * QUEUE_BYTES
+    queue: QueueRecord = QueueRecord(place)
+    return queue
+
+
+@jit
+def first_enqueued(context: Context, port_index: int) -> int:
+    """Return when the packet was enqueued that has waited for longest at a port of several queues,
+    or NONE."""
+    time = NONE
+    for priority in range(context.priorities):
+        head = queue_of(context, port_index, priority).waiting.head
+        if head != NONE:
+            enqueued = Packet(context.packets, head).enqueued_ns
+            if time == NONE or enqueued < time:
+                time = enqueued
+    return time
+
+
+@inline
+def next_start(context: Context, port_index: int) -> int:
+    """Return when a port's link takes the next packet, or NONE if none waits."""
+    port = PortRecord(context.ports, port_index)
+    head = port.queue.waiting.head
+    if port.preferred != 0:
+        return max(port.free_ns, first_enqueued(context, port_index))
+    if head == NONE:
+        return NONE
+    return max(port.free_ns, Packet(context.packets, head).enqueued_ns)
+
+
+@jit
+def preferred_priority(context: Context, port_index: int, start_ns: int) -> int:
+    """Return the greatest priority of the packets that are there when a port's link is free."""
+    for priority in range(context.priorities - 1, 0, -1):
+        head = queue_of(context, port_index, priority).waiting.head
+        if head != NONE and Packet(context.packets, head).enqueued_ns <= start_ns:
+            return priority
+    return 0
+
+
+@inline
+def take_waiting(context: Context, port_index: int, start_ns: int) -> int:
+    """Take the packet out of its queue that a port's link takes at ``start_ns``."""
+    port = PortRecord(context.ports, port_index)
+    priority = 0
+    if port.preferred != 0:
+        priority = preferred_priority(context, port_index, start_ns)
+    if priority != 0:
+        port.preferred -= 1
+    queue = queue_of(context, port_index, priority)
+    packet = take_first(context, queue.waiting)
+    queue.packets -= 1
+    queue.bytes -= Packet(context.packets, packet).queue_bytes
+    return packet
+
+
 @jit
 def reschedule(context: Context, port_index: int) -> None:
     """Set a port's next event: its link takes the next frame, or a frame reaches the far end."""
     port = PortRecord(context.ports, port_index)
-    time = NONE
-    if port.waiting.head != NONE:
-        time = max(port.free_ns, Packet(context.packets, port.waiting.head).enqueued_ns)
+    time = next_start(context, port_index)
     if port.under_way.head != NONE:
         departure = Packet(context.packets, port.under_way.head).departure_ns
         if time == NONE or departure < time:
@@ -254,16 +322,19 @@ def next_deadline(context: Context) -> int:
 def enqueue(
     context: Context, switch: int, port: int, packet: int, size_bytes: int, now_ns: int
 ) -> None:
-    """Put a packet into the queue of an egress port that is up, or drop it if that is full."""
+    """Put a packet into the queue that its priority has at an egress port that is up, or drop it
+    if that is full."""
     port_index = switch * context.port_count + port
-    queue = PortRecord(context.ports, port_index)
-    waits = queue.waiting.head != NONE or queue.free_ns > now_ns
+    egress = PortRecord(context.ports, port_index)
+    phv = phv_head(context, packet)
+    queue = queue_of(context, port_index, phv.priority)
+    busy = egress.queue.waiting.head != NONE or egress.preferred != 0
+    waits = busy or egress.free_ns > now_ns
     if waits and (
-        queue.queue_bytes + size_bytes > queue.limit_bytes
-        or queue.queue_packets + 1 > queue.limit_packets
+        queue.bytes + size_bytes > egress.limit_bytes or queue.packets + 1 > egress.limit_packets
     ):
-        queue.counted.queue_drops += 1
-        queue.counted.queue_drop_bytes += size_bytes
+        egress.counted.queue_drops += 1
+        egress.counted.queue_drop_bytes += size_bytes
         note_queue_drop(context, switch, packet, queue, port)
         release(context, packet)
         return
@@ -272,18 +343,18 @@ def enqueue(
     row.port = port
     row.enqueued_ns = now_ns
     row.queue_bytes = size_bytes
-    count_depth(context, port_index, queue.queue_bytes)
-    phv = phv_head(context, packet)
+    count_depth(context, port_index, queue.bytes)
     phv.enq_timestamp = (now_ns - SwitchRecord(context.switches, switch).epoch_ns) // 1000
-    phv.enq_qdepth = queue.queue_packets
+    phv.enq_qdepth = queue.packets
     append(context, queue.waiting, packet)
-    queue.queue_packets += 1
-    queue.queue_bytes += size_bytes
+    queue.packets += 1
+    queue.bytes += size_bytes
+    if phv.priority != 0:
+        egress.preferred += 1
     if waits:
-        queue.counted.queue_peak_packets = max(
-            queue.counted.queue_peak_packets, queue.queue_packets
-        )
-        queue.counted.queue_peak_bytes = max(queue.counted.queue_peak_bytes, queue.queue_bytes)
+        counted = egress.counted
+        counted.queue_peak_packets = max(counted.queue_peak_packets, queue.packets)
+        counted.queue_peak_bytes = max(counted.queue_peak_bytes, queue.bytes)
     if queue.waiting.head == packet:
         reschedule(context, port_index)
 

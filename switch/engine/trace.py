@@ -22,6 +22,7 @@ from weft.switch.engine.control import (
     Ternary,
 )
 from weft.switch.engine.headers import Header
+from weft.switch.engine.layout import MOST_PRIORITY_QUEUES
 from weft.switch.engine.pipeline import REPEAT_LIMIT
 from weft.switch.engine.program import Program, ProgramAction, Table
 from weft.switch.engine.traced import Legend
@@ -73,7 +74,7 @@ class Decoder:
             at.ACTION: self.action, at.ARGUMENTS: self.arguments, at.CONDITION: self.condition,
             at.MESSAGE: self.message, at.INGRESS_MORE: self.ingress_more,
             at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end, at.LEFT: self.left,
-            at.QUEUE_DROP: self.queue_drop,
+            at.QUEUE_DROP: self.queue_drop, at.PRIORITY_DROP: self.priority_drop,
         }  # fmt: skip
         """What takes records of a kind; the others are kept for the record that follows."""
 
@@ -227,7 +228,7 @@ class Decoder:
         """Tell what the engine does now, in its order
         (``weft.switch.engine.pipeline.run_ingress``)."""
         clone, resubmit, group, port = self.way.kept[at.INGRESS_END]
-        repeats, priority, learn_list, drop_port = words
+        repeats, _, learn_list, drop_port = words
         if learn_list:
             lists = self.program.learn_lists
             name = lists[learn_list].name if learn_list in lists else str(learn_list)
@@ -247,9 +248,6 @@ class Decoder:
                 self.tell("dropped", where="ingress", why=f"no multicast group {group}")
         elif port == drop_port:
             self.tell("dropped", where="ingress", why=f"egress_spec is the drop port {drop_port}")
-        elif priority:
-            why = f"priority {priority}: a port has one queue, of priority 0"
-            self.tell("dropped", where="ingress", why=why)
         else:
             self.tell("to_port", port=port)
 
@@ -261,10 +259,12 @@ class Decoder:
     def egress_more(self, words: list[int]) -> None:
         """Tell that egress begins."""
         port, before, after, waited = self.way.kept[at.EGRESS]
-        kind, rid, _, size = words
+        kind, rid, priority, size = words
         more: dict[str, object] = {"as": INSTANCE_TYPES[kind]} if kind else {}
         if rid:
             more["egress_rid"] = rid
+        if priority:
+            more["priority"] = priority
         self.tell(
             "egress", port=port, bytes=size, enq_qdepth=before, deq_qdepth=after,
             waited_us=waited, **more,
@@ -302,6 +302,20 @@ class Decoder:
         why = f"the queue of port {port} is full: {packets} packets, {size} bytes"
         self.tell("dropped", where="queue", why=why, port=port, queue_packets=packets,
                   queue_bytes=size)  # fmt: skip
+
+    def priority_drop(self, words: list[int]) -> None:
+        """Tell that no queue has a packet's priority."""
+        priority, queues, *_ = words
+        why = no_queue(priority & WORD, queues)
+        self.tell("dropped", where="queue", why=why, priority=priority & WORD)
+
+
+def no_queue(priority: int, queues: int) -> str:
+    """Return why a packet of a priority is dropped, and which option makes a queue for it."""
+    what = "one queue, of priority 0" if queues == 1 else f"queues of priorities 0 to {queues - 1}"
+    can = priority < MOST_PRIORITY_QUEUES
+    hint = f"--priority-queues {priority + 1}" if can else f"at most {MOST_PRIORITY_QUEUES} can be"
+    return f"priority {priority}: a port has {what} ({hint})"
 
 
 def ports_of(replicas: Iterable[Any]) -> list[dict[str, int]]:

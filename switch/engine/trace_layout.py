@@ -73,11 +73,12 @@ FRAME_BYTES = 512
     CONDITION,  # condition, 1 if it holds
     MESSAGE,  # log message, values
     INGRESS_END,  # clone session + 1, field list of resubmit, group, egress_spec
-    INGRESS_MORE,  # repeats, priority, learn list, drop port
+    INGRESS_MORE,  # repeats, 0, learn list, drop port
     EGRESS,  # port, enq_qdepth, deq_qdepth, deq_timedelta
-    EGRESS_MORE,  # instance type, egress_rid, 0, bytes
+    EGRESS_MORE,  # instance type, egress_rid, priority, bytes
     EGRESS_END,  # clone session + 1, egress_spec, drop port
     DEPARSED,  # header bytes, payload bytes, bytes kept of a clone, truncated to + 1
     LEFT,  # field list of recirculate, port, 1 if there is no such port, repeats
     QUEUE_DROP,  # port, packets, bytes that wait, bytes of the packet
-) = range(21)
+    PRIORITY_DROP,  # priority, queues of a port
+) = range(22)

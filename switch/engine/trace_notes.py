@@ -1,18 +1,27 @@
 """What the queues tell a trace: the one thing that a traced program cannot see itself."""
 
-from weft.switch.engine.layout import Context, Packet, PortRecord, SwitchRecord
+from weft.switch.engine.layout import Context, Packet, QueueRecord, SwitchRecord
 from weft.switch.engine.native import jit
 from weft.switch.engine.runtime import write_note
-from weft.switch.engine.trace_layout import QUEUE_DROP
+from weft.switch.engine.trace_layout import PRIORITY_DROP, QUEUE_DROP
 
 
 @jit
 def note_queue_drop(
-    context: Context, switch: int, packet: int, queue: PortRecord, port: int
+    context: Context, switch: int, packet: int, queue: QueueRecord, port: int
 ) -> None:
     """Write that a packet finds no room in a port's queue, if the packet is traced."""
     state = SwitchRecord(context.switches, switch)
     number = Packet(context.packets, packet).trace_number
     if state.trace_head != 0 and number != 0:
-        packets = queue.queue_packets
-        write_note(state, QUEUE_DROP, number, packet, port, packets, queue.queue_bytes, 0)
+        packets = queue.packets
+        write_note(state, QUEUE_DROP, number, packet, port, packets, queue.bytes, 0)
+
+
+@jit
+def note_priority_drop(context: Context, switch: int, packet: int, priority: int) -> None:
+    """Write that a packet's priority has no queue, if the packet is traced."""
+    state = SwitchRecord(context.switches, switch)
+    number = Packet(context.packets, packet).trace_number
+    if state.trace_head != 0 and number != 0:
+        write_note(state, PRIORITY_DROP, number, packet, priority, context.priorities, 0, 0)

@@ -90,8 +90,10 @@ def _table(event: Event) -> str:
 def _egress(event: Event) -> str:
     kind = f", {event['as']}" if "as" in event else ""
     rid = f", egress_rid {event['egress_rid']}" if "egress_rid" in event else ""
+    priority = f", priority {event['priority']}" if "priority" in event else ""
     waits = f"waited {event['waited_us']} us behind {event['enq_qdepth']} packets"
-    return f"egress of port {event['port']}{kind}{rid}: {waits}, {event['deq_qdepth']} behind it"
+    behind = event["deq_qdepth"]
+    return f"egress of port {event['port']}{kind}{rid}{priority}: {waits}, {behind} behind it"
 
 
 _TEXTS: dict[str, Any] = {

@@ -107,13 +107,12 @@ _BEFORE_INGRESS = f"""        if phv[CHECKSUM_ERROR] != 0:
 """
 _AFTER_INGRESS = f"""        clone, again, group = phv[R_CLONE], phv[R_RESUBMIT], phv[MCAST_GRP]
         note(state, {at.INGRESS_END}, clone, again, group, phv[EGRESS_SPEC])
-        repeats, priority = words.repeats, phv[PRIORITY]
-        note(state, {at.INGRESS_MORE}, repeats, priority, phv[R_DIGEST], context.drop)
+        note(state, {at.INGRESS_MORE}, words.repeats, 0, phv[R_DIGEST], context.drop)
 """
 _BEFORE_EGRESS = f"""        before, after = phv[ENQ_QDEPTH], phv[DEQ_QDEPTH]
         note(state, {at.EGRESS}, phv[EGRESS_PORT], before, after, phv[DEQ_TIMEDELTA])
         kind, copy = phv[INSTANCE_TYPE], phv[EGRESS_RID]
-        note(state, {at.EGRESS_MORE}, kind, copy, 0, phv[R_LENGTH])
+        note(state, {at.EGRESS_MORE}, kind, copy, phv[PRIORITY], phv[R_LENGTH])
 """
 _AFTER_EGRESS = f"""        clone, port = phv[R_CLONE], phv[EGRESS_SPEC]
         note(state, {at.EGRESS_END}, clone, port, context.drop, 0)

@@ -57,7 +57,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``bypass_qdisc`` the
     frames that the switches send pass by the queueing disciplines of their interfaces. That costs a
     little less for every frame, but tc has no effect on what they send, and no capture at these
-    interfaces sees it.
+    interfaces sees it. Each port has ``priority_queues`` queues, of priorities from 0 on.
     """
 
     switches: tuple[SwitchConfig, ...]
@@ -67,6 +67,7 @@ class ProcessConfig(msgspec.Struct, frozen=True):
     coalesce_ns: int = 200_000
     bypass_qdisc: bool = True
     drop_port: int = DROP_PORT
+    priority_queues: int = 1
 
 
 def read_config(path: Path) -> ProcessConfig:

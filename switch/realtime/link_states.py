@@ -9,7 +9,6 @@ import os
 import select
 import socket
 import struct
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -46,11 +45,6 @@ class LinkChange:
     up: bool
 
 
-def to_stderr(line: str) -> None:
-    """Write a line to standard error."""
-    print(line, file=sys.stderr, flush=True)
-
-
 class LinkStates:
     """Tell each switch's listener when a port goes down or comes back; all are up at first.
 
@@ -61,11 +55,10 @@ class LinkStates:
         self,
         process: SwitchProcess,
         listeners: Sequence[PortListener],
-        say: Callable[[str], None] = to_stderr,
     ) -> None:
         """Take ``listeners``: one for each switch, in the order of the configuration."""
         self._listeners = listeners
-        self._say = say
+        self._say = process.say
         self._sockets = process.sockets
         self._names = [switch.name for switch in process.config.switches]
         self._up: dict[tuple[int, int], bool] = {}

@@ -1,6 +1,7 @@
 """The switches of one process: the packet loop in a thread, and what other threads ask of it."""
 
 import ctypes
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -15,6 +16,7 @@ from weft.switch.engine import layout
 from weft.switch.engine.build import Pipeline
 from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.trace import no_queue
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import ProcessConfig
@@ -28,7 +30,7 @@ PR_SET_TIMERSLACK = 29
 TAKE_OVER_DEADLINE_S = 60.0
 MOST_RATE_BPS = 10**13
 
-DROPS = ("no_program", "ingress", "egress", "no_port", "repeats", "too_long")
+DROPS = ("no_program", "ingress", "egress", "no_port", "repeats", "too_long", "priority")
 """Why a switch drops packets, in the order of `layout.DROPS_NO_PROGRAM` and the others."""
 
 
@@ -38,6 +40,11 @@ def prepare() -> None:
     process.packets_out.compile()
     process.start()
     process.stop()
+
+
+def to_stderr(line: str) -> None:
+    """Write a line to standard error."""
+    print(line, file=sys.stderr, flush=True)
 
 
 class SwitchProcess:
@@ -69,7 +76,9 @@ class SwitchProcess:
             buffers=config.buffers,
             frame_bytes=config.frame_bytes,
             drop_port=config.drop_port,
+            priority_queues=config.priority_queues,
         )
+        self.dataplane.on_denied = self._tell_denied
         self.frame_bytes = self.dataplane.frame_bytes
         self.dataplane.context.reserve = min(2 * BATCH, config.buffers // 8)
         now = time.monotonic_ns()
@@ -121,6 +130,8 @@ class SwitchProcess:
         self.on_link: Callable[[int, int, bool], None] = lambda switch, port, up: None
         """Called for both ends of a patch link that has failed or come back: the numbers of the
         switch and the port, and whether the link is up."""
+        self.say: Callable[[str], None] = to_stderr
+        """What people are told by: of interfaces that are gone, of packets that no queue takes."""
         self.controls = [
             SwitchControl(
                 self,
@@ -221,6 +232,10 @@ class SwitchProcess:
     ) -> None:
         """Hand a version to the packet loop."""
         self.at_once(lambda: self.dataplane.install(switch, pipeline, image, fresh=fresh))
+
+    def _tell_denied(self, switch: int, priority: int, queues: int) -> None:
+        name = self.config.switches[switch].name
+        self.say(f"{name} drops packets of {no_queue(priority, queues)}")
 
     def clock_ns(self) -> int:
         """Return the time of CLOCK_MONOTONIC."""

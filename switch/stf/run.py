@@ -7,7 +7,7 @@ from typing import Any
 from weft.base.errors import RunError, WeftError, refuse
 from weft.switch.engine.control import ControlError
 from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.trace import Decoder
+from weft.switch.engine.trace import Decoder, no_queue
 from weft.switch.engine.trace_text import packets_text
 from weft.switch.engine.tracer import Tracer
 from weft.switch.stf import commands
@@ -43,17 +43,18 @@ def run_test(
     compiled: bool = False,
     strict: bool = False,
     trace: bool = False,
+    priority_queues: int = 1,
 ) -> Report:
     """Run a test on a new switch with a program.
 
-    With ``strict`` a packet that leaves at a port that no statement names is a failure, too. With
-    ``trace`` the report has the path of every packet. A failure has the path of its packet in any
-    case: the test is run once more for it. Raises `InputError` for a test that does not fit the
-    program, or a program that cannot be loaded.
+    Each port has ``priority_queues`` queues. With ``strict`` a packet that leaves at a port that no
+    statement names is a failure, too. With ``trace`` the report has the path of every packet. A
+    failure has the path of its packet in any case: the test is run once more for it. Raises
+    `InputError` for a test that does not fit the program, or a program that cannot be loaded.
     """
-    report = _TestRun(test, bmv2_json, compiled, strict, trace).report()
+    report = _TestRun(test, bmv2_json, compiled, strict, trace, priority_queues).report()
     if report.failures and not trace:
-        again = _TestRun(test, bmv2_json, False, strict, True).report()
+        again = _TestRun(test, bmv2_json, False, strict, True, priority_queues).report()
         if [each.message for each in again.failures] == [each.message for each in report.failures]:
             report.failures = again.failures
     return report
@@ -63,12 +64,21 @@ class _TestRun:
     """A run has a switch, and knows what a test has done to it so far."""
 
     def __init__(
-        self, test: Test, bmv2_json: str, compiled: bool, strict: bool, trace: bool
+        self,
+        test: Test,
+        bmv2_json: str,
+        compiled: bool,
+        strict: bool,
+        trace: bool,
+        priority_queues: int,
     ) -> None:
         self.test = test
         self.strict = strict
         self.result = Report(test.file)
-        self.dataplane = Dataplane(1, MOST_PORT + 1, plain=not compiled)
+        self.dataplane = Dataplane(
+            1, MOST_PORT + 1, plain=not compiled, priority_queues=priority_queues
+        )
+        self.dataplane.on_denied = self._warn_denied
         for port in range(MOST_PORT + 1):
             self.dataplane.set_port(0, port, Queue())
         self.control = self.dataplane.control(0, "the switch")
@@ -148,6 +158,11 @@ class _TestRun:
                     packet.port,
                 )
             )
+
+    def _warn_denied(self, switch: int, priority: int, queues: int) -> None:
+        assert self.last is not None
+        text = f"a packet was dropped that has {no_queue(priority, queues)}"
+        self.result.warnings.append(self.last.place.describe(text, "warning"))
 
     def _check_assertions(self, packet: SendPacket) -> None:
         """Note a failure if assertions of the program have not held for a packet, or its copies."""

@@ -37,6 +37,8 @@ ANSWER_DEADLINE_S = 60.0
 BMV2_UMASK = 0o077
 """The umask of BMv2, so that the sockets and logs that it makes in the run's folder belong to their
 owner alone."""
+MOST_SAID_BYTES = 1 << 16
+"""How much of a process's words is read at once."""
 LEAST_FRAME_BYTES = 9216
 """The least room for a frame in the built-in switch, however small the links' MTU is."""
 
@@ -94,6 +96,7 @@ def builtin_config(
         "drop_port": DROP_PORT,
         "frame_bytes": max(LEAST_FRAME_BYTES, link_mtu + ETHERNET_BYTES),
         "bypass_qdisc": bypass_qdisc,
+        "priority_queues": topology.priority_queues,
         "switches": [
             {
                 "name": switch.name,
@@ -130,6 +133,8 @@ class BuiltinSwitches:
         with open_private(path, "w") as file:
             json.dump(config, file, indent=1)
         self._statistics = config["stats_socket"]
+        self._heard = 0
+        """How many bytes of the process's words have been read."""
         self.processes = [
             RunProcess(
                 run,
@@ -152,6 +157,14 @@ class BuiltinSwitches:
     def wait_until_ready(self, limit_s: float = READY_LIMIT_S) -> None:
         """Return once the process says that all its P4Runtime servers listen."""
         self.processes[0].wait_for_line("ready", limit_s)
+
+    def said(self) -> list[str]:
+        """Return the lines that the process has written since this was last called."""
+        with open(self.processes[0].log, "rb") as log:
+            log.seek(self._heard)
+            *lines, _ = log.read(MOST_SAID_BYTES).split(b"\n")
+        self._heard += sum(len(line) + 1 for line in lines)
+        return [line.decode(errors="replace") for line in lines]
 
     def statistics(self) -> dict[str, Any]:
         """Return the statistics document of the process. Raises RunError if it does not answer."""
@@ -210,7 +223,12 @@ class Bmv2Switches:
                 run,
                 f"BMv2 switch {switch.name}",
                 bmv2_command(
-                    switch.device_id, path, interfaces[switch.name], topology.cpu_port, log
+                    switch.device_id,
+                    path,
+                    interfaces[switch.name],
+                    topology.cpu_port,
+                    log,
+                    topology.priority_queues,
                 ),
                 namespace_pid=namespace_pid,
                 log=run.folder / f"{switch.name}.log",
@@ -274,6 +292,7 @@ def bmv2_command(
     interfaces: Mapping[int, str],
     cpu_port: int = CPU_PORT,
     log: Sequence[str] = (),
+    priority_queues: int = 1,
 ) -> list[str]:
     """Return the command of a BMv2 without a program. Raises MachineError if BMv2 is not installed.
 
@@ -282,6 +301,7 @@ def bmv2_command(
         interfaces: the interface at each of its ports.
         cpu_port: the number of its port to the controller.
         log: options that say what it logs.
+        priority_queues: how many queues each port has.
     """
     program = find_bmv2()
     return [
@@ -293,6 +313,7 @@ def bmv2_command(
         *(word for port, name in interfaces.items() for word in ("-i", f"{port}@{name}")),
         *("--", "--grpc-server-addr", f"unix:{path}"),
         *("--cpu-port", str(cpu_port), "--drop-port", str(DROP_PORT)),
+        *(("--priority-queues", str(priority_queues)) if priority_queues > 1 else ()),
     ]
 
 

@@ -454,6 +454,11 @@ class EmulatedWorld:
             if not process.is_alive():
                 raise RunError(f"{process.describe_end()} during the run{process.tail()}")
 
+    def said(self) -> list[str]:
+        """Return what the built-in switches have said since this was last called, as of packets
+        that no queue takes."""
+        return self._switches.said() if isinstance(self._switches, BuiltinSwitches) else []
+
     @contextmanager
     def blaming_the_dead(self) -> Iterator[None]:
         """Name the process of the network that has ended, if the block fails because of that: a

@@ -98,6 +98,7 @@ class Fabric:
             packets=PACKETS,
             frame_bytes=sent_bytes + ADDED_BYTES,
             seed=seed,
+            priority_queues=topology.priority_queues,
         )
         for index, switch in enumerate(topology.switches):
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)

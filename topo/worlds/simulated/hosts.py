@@ -37,16 +37,17 @@ DONE, CALL_HOST, LACK_ROOM = range(3)
 def serve_uplink(context: Context, port_index: int, now_ns: int) -> None:
     """Do what is due at a host's uplink: send what waits, and let frames reach its far end."""
     port = PortRecord(context.ports, port_index)
-    while port.waiting.head != NONE:
-        packet = port.waiting.head
+    queue = port.queue
+    while queue.waiting.head != NONE:
+        packet = queue.waiting.head
         words = Packet(context.packets, packet)
         start = max(port.free_ns, words.enqueued_ns)
         if start > now_ns:
             break
-        port.waiting.head = words.next
+        queue.waiting.head = words.next
         words.next = NONE
-        port.queue_packets -= 1
-        port.queue_bytes -= words.queue_bytes
+        queue.packets -= 1
+        queue.bytes -= words.queue_bytes
         put_on_link(context, port_index, packet, start)
     land(context, port_index, now_ns)
     reschedule(context, port_index)
@@ -115,7 +116,7 @@ def serve_host(world: WorldRecord, context: Context, host: int, now_ns: int) -> 
     batch = Batch(world.sending)
     stride = context.buffer_stride
     while True:
-        room = words.queue_bytes - port.queue_bytes
+        room = words.queue_bytes - port.queue.bytes
         if room < world.frame_bytes:
             schedule(context, call, min(max(port.free_ns, now_ns + 1), words.due_ns))
             return DONE
