@@ -34,6 +34,7 @@ bit<8> below(in bit<8> x) {
     return r;
 }
 """
+SELECTOR = "action_selector(HashAlgorithm.crc16, 32w8, 32w8)"
 ACTION = "action set(in bit<8> v, inout bit<8> w) { hdr.h.b = v; w = w + v; }"
 
 
@@ -366,3 +367,29 @@ def test_stacks_and_tuples_in_parsers(
         ingress="sm.egress_spec = 1;",
     )
     assert send(program.bmv2_json, [bytes.fromhex(frame)]) == [bytes.fromhex(expected)]
+
+
+@pytest.mark.parametrize("implementation", ["action_profile(4)", SELECTOR])
+@pytest.mark.parametrize("constant", ["", "const "])
+def test_a_table_with_an_action_profile_does_its_default_action(
+    tmp_path: Path, implementation: str, constant: str
+) -> None:
+    """Specification, section "Match-action table execution semantics": on a miss, whatever the
+    implementation of the table is."""
+    key = "hdr.h.b: selector;" if "selector" in implementation else ""
+    program = compiled(
+        tmp_path,
+        types="header h_t { bit<8> a; bit<8> b; bit<16> c; }",
+        headers="h_t h;",
+        locals=f"""action mark(bit<8> v) {{ hdr.h.b = v; }} action other() {{ hdr.h.b = 1; }}
+            table t {{ key = {{ hdr.h.a: exact; {key} }} actions = {{ mark; other; }}
+                      implementation = {implementation};
+                      {constant}default_action = mark(7); }}
+            table u {{ key = {{ hdr.h.a: exact; {key} }} actions = {{ mark; NoAction; }}
+                      implementation = {implementation}; }}""",
+        ingress="""sm.egress_spec = 1;
+            switch (t.apply().action_run) { mark: { hdr.h.a = 9; } default: { hdr.h.a = 8; } }
+            if (u.apply().miss) { hdr.h.c = 3; }""",
+    )
+    assert not program.warnings
+    assert send(program.bmv2_json, [bytes(4)]) == [bytes.fromhex("09070003")]

@@ -56,18 +56,26 @@ def test_all_options_that_scripts_give_bmv2_are_known(tmp_path: Path) -> None:
     found = options(
         f"{program} --log-file x --log-file-max-size 9 --log-file-max-files 2 --log-flush "
         "--max-port-count 600 --notifications-addr ipc:///tmp/n --dump-packet-data 64 --debugger "
-        "--debugger-addr ipc:///tmp/d -- --enable-swap --priority-queues 8 --grpc-server-ssl "
+        "--debugger-addr ipc:///tmp/d -- --enable-swap --grpc-server-ssl "
         "--grpc-server-cert c.pem --grpc-server-key k.pem --grpc-server-cacert ca.pem "
         "--grpc-server-with-client-auth"
     )
     assert (found.program, found.log_file_bytes, found.log_files) == (program, 9, 2)
     assert found.tls == TlsFiles(Path("c.pem"), Path("k.pem"), Path("ca.pem"), True)
     assert [note.split()[0] for note in found.notes] == [
-        "--notifications-addr", "--priority-queues", "--dump-packet-data", "--debugger",
-        "--debugger-addr", "--max-port-count",
+        "--notifications-addr", "--dump-packet-data", "--debugger", "--debugger-addr",
+        "--max-port-count",
     ]  # fmt: skip
     assert all(" does nothing: " in note for note in found.notes)
     assert options("--no-p4").tls is None
+
+
+@pytest.mark.parametrize("text", ["0", "33", "-1", "x"])
+def test_priority_queues_are_as_many_as_bmv2_can_have(text: str) -> None:
+    assert options("--no-p4 -- --priority-queues 8").priority_queues == 8
+    assert options("--no-p4").priority_queues == 1
+    with pytest.raises(InputError, match=f"--priority-queues '{text}'"):
+        options(f"--no-p4 --priority-queues={text}")
 
 
 @pytest.mark.parametrize("flag", ["--version", "-v", "--json-version"])

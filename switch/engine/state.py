@@ -163,7 +163,8 @@ class SwitchControl:
                 self._config.contents.tables[name].clear()
             if state.free or not state.table.immutable:
                 keep(self.insert_entry, [(entry,) for entry in state.own_entries()])
-            if state.default is not None and not state.table.default_const:
+            settable = state.table.profile is None and not state.table.default_const
+            if state.default is not None and settable:
                 keep(self.set_default, [(name, state.default)])
 
     @property
@@ -326,7 +327,7 @@ class SwitchControl:
         if isinstance(target, ActionCall):
             refuse(
                 state.table.profile is not None,
-                f"table {table!r} is indirect: it has no default action",
+                f"table {table!r} has an action profile: its default action is the program's",
                 NotPermitted,
             )
             if state.table.default_const and usual is not None and target.action != usual.name:

@@ -191,7 +191,7 @@ def _write_default(device: Device, table: TableInfo, kind: int, message: Any) ->
     refuse(table.const_default, f"{table.label} has a const default action", denied)
     refuse(
         table.profile_id,
-        f"{table.label}: the default of a table with action profile is NoAction",
+        f"{table.label}: the default entry of a table with an action profile is the program's",
         denied,
     )
     if not message.HasField("action"):

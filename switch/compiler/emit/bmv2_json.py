@@ -210,11 +210,13 @@ class Emitter:
             if node.next_by_action is None
             else dict(node.next_by_action)
         )
-        if profile is None and table.default_action is not None:
+        default = table.default_action
+        if default is not None and (profile is None or default.name != "NoAction"):
             item["default_entry"] = {
-                "action_id": table.default_action.id,
-                "action_const": table.default_constant,
-                "action_data": _action_data(table.default_action, table.default_arguments),
+                "action_id": default.id,
+                # BMv2 takes no const action of a table with a profile, but a const entry.
+                "action_const": table.default_constant and profile is None,
+                "action_data": _action_data(default, table.default_arguments),
                 "action_entry_const": table.default_constant,
             }
         if table.entries:

@@ -307,13 +307,6 @@ class TableLowering(LoweringPart):
                     "tables that share an action selector must have the same selector keys",
                 )
                 model.inputs = inputs
-            self.shared.reporter.warn_if(
-                "default_action" in node.properties,
-                node.name_span,
-                f"the default action of '{node.name}' is ignored: in BMv2 a table with an "
-                "action profile has none",
-                "ignore",
-            )
             model.tables.append(table.name)
             table.profile = model
             return
