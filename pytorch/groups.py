@@ -37,6 +37,7 @@ from weft.pytorch.messages import (
     RunnerLink,
     Settings,
     Silent,
+    TreeMoved,
     WhoIsLate,
 )
 from weft.pytorch.switch_watch import SILENT_NS, SwitchWatch
@@ -258,9 +259,10 @@ class Network:
     def _look(self, now_ns: int) -> None:
         """Tell the runner of sums of switches that do not come."""
         for group in self._groups:
-            place = group.waits_for_switches(now_ns)
-            if place is not None:
-                self.runner.say(Silent(group.name_in_switches, group.members, place.number))
+            waits = group.waits_for_switches(now_ns)
+            if waits is not None:
+                place, first = waits
+                self.runner.say(Silent(group.name_in_switches, group.members, place.number, first))
 
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver; and those of fixed point, if something was
@@ -303,12 +305,14 @@ class Network:
                 if told is not None:
                     told(message.text)
                 return
-            if isinstance(message, (AskBegun, GroupLost)):
+            if isinstance(message, (AskBegun, GroupLost, TreeMoved)):
                 for group in [*self._groups]:
                     if group.name_in_switches != message.name:
                         continue
                     if isinstance(message, GroupLost):
                         group.fail(message.reason)
+                    elif isinstance(message, TreeMoved):
+                        group.tree_moved(message.epoch)
                     else:
                         self.runner.say(Begun(message.name, group.begun))
                 return
@@ -397,6 +401,10 @@ class Group:
         self._most_why = ""
         """and why."""
         self._next_number = 0
+        self._oldest_round: int | None = None
+        """The first round for whose sum it waits, when it was last looked at,"""
+        self._oldest_since_ns = 0
+        """and since when that is so."""
         self._finding_late = False
         """Whether the time of a collective is over, and it is being found out who is late."""
         self._messages: dict[int, Done] = {}
@@ -516,14 +524,22 @@ class Group:
         """Whether switches add for it now."""
         return any(running.by_switches for running in self._running.values())
 
-    def waits_for_switches(self, now_ns: int) -> Place | None:
-        """Return the place of the collective for which no sum has come from the switches for a
-        while, if there is one."""
+    def waits_for_switches(self, now_ns: int) -> tuple[Place, int] | None:
+        """Return the place of the collective for which a sum has not come from the switches for a
+        while, if there is one, and the round of that sum. Others may come meanwhile."""
         pair = self._communicator.aggregation
-        since_ns = None if pair is None else pair.waits_since_ns
-        if since_ns is None or now_ns < since_ns + SILENT_NS:
+        oldest = None if pair is None else pair.oldest_round
+        if oldest != self._oldest_round:
+            self._oldest_round, self._oldest_since_ns = oldest, now_ns
+        if oldest is None or now_ns < self._oldest_since_ns + SILENT_NS:
             return None
-        return next((each.place for each in self._running.values() if each.by_switches), None)
+        places = [each.place for each in self._running.values() if each.by_switches]
+        return (places[0], oldest) if places else None
+
+    def tree_moved(self, epoch: int) -> None:
+        """Take note that switches add in another tree from now on."""
+        if self._communicator.aggregation is not None:
+            self._communicator.aggregation.move(epoch)
 
     def send(self, peer: int, tag: int, memory: Bytes, done: Done) -> None:
         """Send a message to a rank of the group."""

@@ -148,6 +148,15 @@ class Silent(_Message, frozen=True, tag="silent"):
     """Ranks of the run that are the group."""
     place: int
     """Of the collective among all of its group."""
+    round: int
+    """The first round whose sum has not come."""
+
+
+class TreeMoved(_Message, frozen=True, tag="tree_moved"):
+    """Switches add for a group of ranks in another tree from now on; its job has another epoch."""
+
+    name: str
+    epoch: int
 
 
 class WhoIsLate(_Message, frozen=True, tag="who_is_late"):
@@ -193,7 +202,7 @@ class AllDone(_Message, frozen=True, tag="all_done"):
 
 Message = (
     Here | MakeGroup | GroupMade | DropGroup | Recorded | RankFinished | RankEnded | Silent
-    | WhoIsLate | Late | AskBegun | Begun | GroupLost | AllDone
+    | TreeMoved | WhoIsLate | Late | AskBegun | Begun | GroupLost | AllDone
 )  # fmt: skip
 
 _ENCODER = msgspec.json.Encoder()

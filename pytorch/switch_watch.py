@@ -12,7 +12,7 @@ from weft.agents.transport.posting import Completion
 
 SILENT_NS = 2_500_000_000
 """After so long without a sum, a rank says that it waits,"""
-AGAIN_NS = 1_000_000_000
+AGAIN_NS = 500_000_000
 """and so much later again."""
 
 

@@ -44,8 +44,10 @@ class Workers:
         keep_trace: bool = False,
         options: TransportOptions | None = None,
         path_mtu: int = 256,
+        may_move: bool = False,
     ) -> None:
         self.size = size
+        self._may_move = may_move
         self.hosts = [
             Endpoint(ipv4("10.0.0.1") + rank, path_mtu, rate_bps, seed=rank, options=options)
             for rank in range(size)
@@ -62,7 +64,7 @@ class Workers:
         return [
             host.create_aggregation(
                 job.address, job.epoch, slots=job.slots, values=job.values, ranks=self.size,
-                rank=rank,
+                rank=rank, may_move=self._may_move,
             )
             for rank, host in enumerate(self.hosts)
         ]  # fmt: skip

@@ -85,6 +85,59 @@ def test_every_value_is_added_exactly_once_whatever_happens(
         check_sums(inputs, [np.concatenate(results)] if scatter else results)
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    size=st.integers(2, 5),
+    tree=st.sampled_from([(1, 0), (2, 2)]),
+    slots=st.sampled_from([1, 2, 8]),
+    faults=faults(),
+    data=st.data(),
+)
+def test_a_job_that_moves_to_other_switches_goes_on_where_it_was(
+    size: int, tree: tuple[int, int], slots: int, faults: Faults, data: st.DataObject
+) -> None:
+    """Switches forget all, ranks hear of it at different times, and those that are done with a
+    reduction have written over its values."""
+    plan = JobPlan(slots=slots, values=3)
+    patient = TransportOptions(give_up_ns=10**13)
+    workers = Workers(
+        size, [plan], levels=tree[0], fan=tree[1], faults=faults, options=patient, may_move=True
+    )
+    posted, expected = [], []
+    for number in range(3):
+        name = data.draw(st.sampled_from(DTYPES))
+        inputs = whole_numbers(size, data.draw(st.integers(0, 60)), name, number)
+        reductions, results = workers.post([each.copy() for each in inputs], number)
+        posted += reductions
+        expected.append((inputs, results))
+    network, pairs = workers.network, workers.pairs[0]
+
+    def until(time_ns: int) -> None:
+        def over() -> bool:
+            for reduction in posted:
+                if reduction.done:
+                    reduction._arrays[0].view(np.uint8)[:] = 0xEE
+            for host in workers.hosts:
+                host.poll()
+            return network.now_ns >= time_ns or all(each.done for each in posted)
+
+        network.run(over)
+
+    for epoch in range(2, 2 + data.draw(st.integers(1, 3))):
+        until(network.now_ns + data.draw(st.integers(0, 2_000_000)))
+        network.renew(replace(plan, epoch=epoch, was_moved=True))
+        for rank in data.draw(st.permutations(range(size))):
+            until(network.now_ns + data.draw(st.integers(0, 500_000)))
+            pairs[rank].move(epoch)
+    while not all(each.done for each in posted) and network.now_ns < 10**13:
+        until(network.now_ns + 1_000_000_000)
+        for pair in pairs:  # what a rank has repeated that waits for nothing may be lost
+            pair.move(epoch)
+    assert all(each.done for each in posted)
+    for inputs, results in expected:
+        check_sums(inputs, results)
+
+
 def test_a_slot_may_be_many_rounds_behind_the_one_that_agrees_on_its_exponent() -> None:
     lost = Faults(loss=1.0, only=lambda datagram, _: datagram.data[11] == 1)
     workers = Workers(2, [JobPlan(slots=2, values=3)], faults=lost)

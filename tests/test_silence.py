@@ -10,11 +10,11 @@ from weft.experiments.training.silence import (
     Said,
     Silences,
 )
-from weft.pytorch.messages import AskBegun, Begun, GroupLost, Late, Silent, WhoIsLate
+from weft.pytorch.messages import AskBegun, Begun, GroupLost, Late, Silent, TreeMoved, WhoIsLate
 
 HOSTS = ["h0", "h1", "h2", "h3"]
 RANKS = [1, 2, 3]
-SILENT = Silent("g", RANKS, 7)
+SILENT = Silent("g", RANKS, 7, 40)
 
 
 def lost(said: Said) -> list[tuple[int, str]]:
@@ -54,6 +54,28 @@ def test_a_host_that_is_cut_off_is_named() -> None:
 def test_a_rank_that_is_late_or_does_not_answer_breaks_no_tree() -> None:
     for begun in ({2: 8, 3: 7}, {2: 8}, {}):
         assert wait(Silences(HOSTS, dict), begun, 60)[1] == ""
+
+
+def test_a_sum_that_comes_late_is_not_the_one_that_did_not_come_before() -> None:
+    silences = Silences(HOSTS, lambda: {"leaf0-spine1": ""})
+    for number in range(20):
+        for rank in (2, 3):
+            silences.hear(rank, Begun("g", 9), 100.0 + number)
+        said = silences.hear(1, Silent("g", RANKS, 7, number), 100.0 + number)
+        assert not lost(said), "each sum came, only late"
+
+
+def test_ranks_are_told_of_a_tree_that_has_moved_and_again_while_one_is_silent() -> None:
+    silences = Silences(HOSTS, dict)
+    silences.moved("g", 5)
+    moved = [(rank, TreeMoved("g", 5)) for rank in range(4)]
+    assert silences.due(100.0) == moved and silences.due(100.1) == []
+    asked = [(2, AskBegun("g")), (3, AskBegun("g"))]
+    assert silences.hear(1, SILENT, 100.5) == asked
+    assert silences.hear(1, SILENT, 101.0) == [*asked, *moved]
+    assert silences.hear(2, SILENT, 101.5) == [(1, AskBegun("g")), (3, AskBegun("g"))]
+    other = Silent("h", RANKS, 7, 40)
+    assert silences.hear(1, other, 200.0) == [(2, AskBegun("h")), (3, AskBegun("h"))]
 
 
 def test_what_a_rank_has_said_long_ago_does_not_count() -> None:

@@ -42,6 +42,8 @@ class SwitchJob:
     silence_ns: int | None = None
     """The job is given up when nothing has arrived of it for so long; None: four times the time
     after which a connection is given up."""
+    may_move: bool = False
+    """Whether other switches may add for it later (`AggregationQueuePair.move`)."""
 
     def __post_init__(self) -> None:
         for name in ("epoch", "slots", "values"):
@@ -66,6 +68,7 @@ def join(
         return endpoint.create_aggregation(
             ipv4(job.address), job.epoch, slots=job.slots, values=job.values, ranks=ranks,
             rank=rank, source_port=source_port, silence_ns=job.silence_ns,
+            may_move=job.may_move,
         )  # fmt: skip
     except TransportMisuse as error:
         raise InputError(f"aggregation job: {error}") from error

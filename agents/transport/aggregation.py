@@ -14,6 +14,7 @@ import numpy.typing as npt
 from weft.agents.datagrams import Datagrams, ipv4_text
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
+from weft.agents.transport.kernels.aggregation import EPOCH_OFFSET
 from weft.agents.transport.posting import LENGTH, Completion, Owner, Posting, Work, check_word
 from weft.agents.transport.types import AggregationStatistics, CompletionKind, TransportMisuse
 from weft.base.errors import refuse
@@ -51,7 +52,7 @@ class _Job:
 
 def make_job(
     address: int, epoch: int, slots: int, values: int, ranks: int, rank: int, path_mtu: int,
-    silence_ns: int,
+    silence_ns: int, may_move: bool,
 ) -> _Job:  # fmt: skip
     """Return the arrays of a new job of an endpoint. Raises TransportMisuse for values that make
     no sense."""
@@ -59,7 +60,7 @@ def make_job(
         raise TransportMisuse(
             f"{ipv4_text(address)} is no multicast address: 224.0.0.0 to 239.255.255.255"
         )
-    refuse(not 1 <= epoch < 1 << 32, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}", TransportMisuse)
+    _check_epoch(epoch)
     refuse(
         not (1 <= slots <= MOST_SLOTS and (not slots & slots - 1)),
         f"{slots} slots: a power of 2 is needed, at most {MOST_SLOTS}",
@@ -80,6 +81,10 @@ def make_job(
     queue = np.zeros(slots, np.int64)
     scratch = np.zeros((2, values), np.int32)
     orders = np.zeros(2 * slots, np.int64)
+    keep_bytes = at_job.KEPT_HEADER_BYTES + (
+        EPOCH_OFFSET + at_job.HEADER_BYTES + 4 * values + 7 & -8
+    )
+    kept = np.zeros(2 * slots * keep_bytes if may_move else 0, np.uint8)
     state = at_job.JobState.zeroed(
         epoch=epoch,
         slots=slots,
@@ -93,9 +98,15 @@ def make_job(
         scratch_table=scratch.ctypes.data,
         order_table=orders.ctypes.data,
         highest_order=-1,
+        keep_table=kept.ctypes.data if may_move else 0,
+        keep_bytes=keep_bytes,
         reordering=max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4)),
     )
-    return _Job(state, (table, queue, scratch, orders))
+    return _Job(state, (table, queue, scratch, orders, kept))
+
+
+def _check_epoch(epoch: int) -> None:
+    refuse(not 1 <= epoch < 1 << 32, f"epoch {epoch}: it is 1 to {(1 << 32) - 1}", TransportMisuse)
 
 
 @dataclass(eq=False)
@@ -183,11 +194,32 @@ class AggregationQueuePair(Posting):
         return AggregationStatistics(*words_of(self._job.state.statistics).tolist())
 
     @property
-    def waits_since_ns(self) -> int | None:
-        """Return since when no result has come, or something is under way; None if nothing is."""
+    def oldest_round(self) -> int | None:
+        """Return the first round of those that were sent and whose results have not come; None if
+        there is none."""
         if self.error or not self._job.state.outstanding:
             return None
-        return int(self._endpoint.row_of(self._index).last_progress)
+        slots = self._job.tables[0]
+        waits = (slots["state"] == at_job.SENT) | (slots["state"] == at_job.TO_REPEAT)
+        return int(slots["round"][waits].min()) if waits.any() else None
+
+    def move(self, epoch: int) -> None:
+        """Go on, as other switches add from now on, or the same ones in another tree; the job was
+        made so that it may move. They know of nothing that was sent, and the job's epoch is another
+        for them. All workers do so, each when it hears of it, and once more, with the same epoch,
+        where a result does not come for long: what a worker repeats that waits for nothing itself
+        may be lost.
+
+        Raises:
+            TransportMisuse: the epoch makes no sense, or the job may not move.
+        """
+        _check_epoch(epoch)
+        refuse(not self._job.state.keep_table, "the job may not move", TransportMisuse)
+        if self.error:
+            return
+        self.epoch = self._job.state.epoch = epoch
+        self._job.state.is_moved = 1
+        self._endpoint.changed(self._index)
 
     def post_reduction(
         self,

@@ -50,6 +50,12 @@ class JobState(Record):
     """A packet is taken for lost when results have come of packets sent so much later."""
     repeated_results: int
     """Results of repeated rounds in a row."""
+    keep_table: int
+    """Address of what was sent in the last two rounds of each slot, 2N rows of KEEP_BYTES; 0:
+    nothing is kept."""
+    keep_bytes: int
+    is_moved: int
+    """Whether other switches add from now on, which know of nothing that was sent."""
     statistics: AggregationStatistics
 
 
@@ -73,6 +79,22 @@ class Slot(Record):
     """The place of its packet in the order of sending."""
     repeats: int
     """How often the round was sent again; SLOT_RETRIES counts what a timer made it repeat."""
+    again: int
+    """Whether the round before is sent again, too, until there is a result of this one: 0 if not,
+    1 next, 2 whenever this one is repeated."""
+
+
+@record
+class Kept(Record):
+    """A record begins a row of the packets that are kept; the packet is behind it."""
+
+    end: int
+    """The packet's round and 1, or 0: there is none."""
+    length: int
+    """Of the packet without its ICRC."""
+
+
+KEPT_HEADER_BYTES = 16
 
 
 IDLE = 0

@@ -377,6 +377,7 @@ class Endpoint:
         source_port: int | None = None,
         tos: int = 0,
         silence_ns: int | None = None,
+        may_move: bool = False,
     ) -> AggregationQueuePair:
         """Make a new queue pair on an aggregation job in switches: this host is `rank` of `ranks`.
 
@@ -384,11 +385,12 @@ class Endpoint:
         (a power of 2) is N of its pool, `values` V of its packets. The driver joins `groups`. The
         job is given up when nothing has arrived of it for `silence_ns` (by default four times the
         time after which a connection is given up: who is silent may just wait for a slow worker).
+        A job that `may_move` to other switches keeps what was sent last in each slot, twice.
         TransportMisuse for values that make no sense, or an address that has a job here already.
         """
         made = make_job(
             address, epoch, slots, values, ranks, rank, self.path_mtu,
-            4 * self.options.give_up_ns if silence_ns is None else silence_ns,
+            4 * self.options.give_up_ns if silence_ns is None else silence_ns, may_move,
         )  # fmt: skip
         if address in self._jobs:
             raise TransportMisuse(f"{ipv4_text(address)} is the address of another job here")

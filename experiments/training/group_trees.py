@@ -1,7 +1,7 @@
 """What the switches hold for groups of ranks that come and go while a program runs."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,8 +43,6 @@ class _Kept:
     """The ranks of the run that need it no more."""
     tree: AggregationTree | None = None
     """The tree of its job, once it is planned."""
-    used: set[int] = field(default_factory=set)
-    """Where the rows began that its job has had."""
 
 
 class GroupTrees:
@@ -130,7 +128,9 @@ class GroupTrees:
         return GroupMade(
             asked.name,
             [ipv4_text(multicast.GROUP_BASE_ADDRESS + number) for number in wanted.groups],
-            SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS) if job else None,
+            SwitchJob(job.address, job.epoch, job.slots, self._values, SILENCE_NS, True)
+            if job
+            else None,
             f"group {asked.name} of {len(hosts)} ranks: {'; '.join(why)}" if why else "",
             epoch,
         )
@@ -162,14 +162,14 @@ class GroupTrees:
         self._kept.clear()
         self._update()
 
-    def lead_around(self, reach: Reach, plan: Planner) -> None:
-        """Plan anew, since links have failed or come back.
+    def lead_around(self, reach: Reach, plan: Planner) -> dict[str, int]:
+        """Plan anew, since links have failed or come back. Return the groups whose jobs have moved,
+        with the epochs that these have now: their ranks must be told.
 
-        A job whose tree changes goes on in it with rows that it has not had, so that no sum of a
-        part of the old tree is taken for one of the new, and with none of its entries for a moment,
-        so that no packet takes some of both. What the old tree had added of rounds that a part of
-        the ranks knows the sums of is gone: then the ranks wait in vain, which they notice
-        (`weft.experiments.training.silence`).
+        A job whose tree changes goes on in it with another epoch, so that no sum of a part of the
+        old tree is taken for one of the new, and with none of its entries for a moment, so that no
+        packet takes some of both. What the old tree had added is gone, and the ranks send it again
+        (`AggregationQueuePair.move`).
 
         Raises:
             InputError: the links that are up do not serve; everything is as it was.
@@ -182,22 +182,20 @@ class GroupTrees:
             self._reach, self._plan = before
             raise
         found = {tree.job.number: tree for tree in trees_of(planned)}
-        moved = [
-            kept for kept in self._kept.values()
+        moved = {
+            name: replace(kept.job, epoch=next(self._epochs))
+            for name, kept in self._kept.items()
             if kept.job is not None and kept.tree is not None
             and found[kept.job.number].nodes != kept.tree.nodes
-        ]  # fmt: skip
+        }  # fmt: skip
         if moved:
-            jobs = {id(kept): kept.job for kept in moved}
-            for kept in moved:
-                kept.job = None
+            for name in moved:
+                self._kept[name].job = None
             self._apply(self._plan(self._wants()))
-            for kept in moved:
-                job = jobs[id(kept)]
-                base = self._free_rows(kept.used)
-                if job is not None and base is not None:
-                    kept.job = replace(job, pool_base=base)
+            for name, job in moved.items():
+                self._kept[name].job = job
         self._update()
+        return {name: job.epoch for name, job in moved.items()}
 
     def _update(self) -> None:
         """Bring the switches to what is kept, and take note of the trees that it led to."""
@@ -206,7 +204,6 @@ class GroupTrees:
         trees = {tree.job.number: tree for tree in trees_of(plan)}
         for kept in self._kept.values():
             if kept.job is not None:
-                kept.used.add(kept.job.pool_base)
                 kept.tree = trees.get(kept.job.number)
                 if kept.tree is not None:
                     kept.job = replace(kept.job, root=kept.tree.root)
@@ -230,10 +227,9 @@ class GroupTrees:
             return None
         return AggregationJob(ipv4_text(JOB_BASE_ADDRESS + number), hosts, epoch, self._slots, base)
 
-    def _free_rows(self, used: Collection[int] = ()) -> int | None:
-        """Return where rows begin that no job has, and that are none of some others; None if all
-        are taken."""
+    def _free_rows(self) -> int | None:
+        """Return where rows begin that no job has; None if all are taken."""
         _, rows = room(self._names)
         bases = {kept.job.pool_base for kept in self._kept.values() if kept.job is not None}
         pools = range(0, rows - rows % (2 * self._slots), 2 * self._slots)
-        return next((first for first in pools if first not in bases | {*used}), None)
+        return next((first for first in pools if first not in bases), None)

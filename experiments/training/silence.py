@@ -3,14 +3,26 @@ of switches do not come because ranks are late or because the tree is broken.
 
 Switches wait for all ranks of a group, so a rank to which no sum comes does not know whether
 another one computes for long. It says so after a while, and the others are asked how much they have
-begun. If all have begun it, and the rank goes on to say that nothing comes, packets are lost on the
-way: by a link that has failed, or since the tree was planned anew in the midst of it.
+begun. If all have begun it, and the rank goes on to say that the same sum does not come, packets
+are lost on the way. A tree that loses a link is planned anew at once where others lead around it
+(`GroupTrees.lead_around`); this is for links around which none leads, and those of which the
+controller does not know.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from weft.pytorch.messages import AskBegun, Begun, GroupLost, Late, Message, Silent, WhoIsLate
+from weft.pytorch.messages import (
+    AskBegun,
+    Begun,
+    GroupLost,
+    Late,
+    Message,
+    Silent,
+    TreeMoved,
+    WhoIsLate,
+)
 
 PATIENCE_S = 4.0
 """How long sums may take to come once all ranks have begun, if a link is known to have failed,"""
@@ -18,6 +30,8 @@ MORE_PATIENCE_S = 8.0
 """and otherwise: a rank that cannot be reached is named sooner, by those that ask for it."""
 FRESH_S = 2.5
 """How long what a rank has said counts: it may have been stopped since."""
+TELL_AGAIN_S = 1.0
+"""How long after ranks were told of a tree that has moved they are told again, if one is silent."""
 ANSWER_S = 1.0
 """How long a rank may take to say what it has begun."""
 
@@ -36,8 +50,9 @@ class _Question:
 class _Group:
     begun: dict[int, tuple[int, float]] = field(default_factory=dict)
     """How many collectives each rank of the run had begun when it was asked, and when that was."""
-    whole: dict[int, tuple[int, float]] = field(default_factory=dict)
-    """By silent rank, a collective, and since when all are known to have begun it."""
+    whole: dict[int, tuple[tuple[int, int], float]] = field(default_factory=dict)
+    """By silent rank, a collective with the round whose sum is missing, and since when all are
+    known to have begun it."""
 
 
 class Silences:
@@ -53,6 +68,26 @@ class Silences:
         self._down = down
         self._groups: dict[str, _Group] = {}
         self._questions: list[_Question] = []
+        self._moved: deque[TreeMoved] = deque()
+        """Of which the ranks are yet to be told."""
+        self._moves: dict[str, tuple[TreeMoved, float]] = {}
+        """By group, the last move of its tree, and when the ranks were told of it."""
+
+    def moved(self, name: str, epoch: int) -> None:
+        """Take note that switches add for a group in another tree from now on; any thread may call
+        it."""
+        self._moved.append(TreeMoved(name, epoch))
+
+    def due(self, now_s: float) -> Said:
+        """Return what is to be said by now."""
+        said = self.answers(now_s)
+        while self._moved:
+            said += self._tell_moved(self._moved.popleft(), now_s)
+        return said
+
+    def _tell_moved(self, moved: TreeMoved, now_s: float) -> Said:
+        self._moves[moved.name] = moved, now_s
+        return [(rank, moved) for rank in range(len(self._hosts))]
 
     def hear(self, rank: int, message: Message, now_s: float) -> Said:
         """Take what a rank says, and return what is to be said to others."""
@@ -64,8 +99,11 @@ class Silences:
                 self._questions.append(_Question(rank, message, now_s))
                 return self._ask(message.name, message.ranks, rank)
             case Silent():
-                asked = self._ask(message.name, message.ranks, rank)
-                return [*asked, *self._broken(rank, message, now_s)]
+                said = self._ask(message.name, message.ranks, rank)
+                moved, told_s = self._moves.get(message.name, (None, now_s))
+                if moved is not None and now_s >= told_s + TELL_AGAIN_S:
+                    said += self._tell_moved(moved, now_s)
+                return [*said, *self._broken(rank, message, now_s)]
         return []
 
     def answers(self, now_s: float) -> Said:
@@ -109,9 +147,10 @@ class Silences:
         if any(count <= place for count, _ in known):
             group.whole.pop(rank, None)
             return []
-        before, since_s = group.whole.get(rank, (-1, now_s))
-        if before != place:
-            group.whole[rank] = place, now_s
+        missing = place, silent.round
+        before, since_s = group.whole.get(rank, ((-1, -1), now_s))
+        if before != missing:
+            group.whole[rank] = missing, now_s
             return []
         down = self._down()
         patience_s = PATIENCE_S if down else MORE_PATIENCE_S

@@ -228,7 +228,9 @@ class _Program:
 
     def _lead_around(self) -> None:
         """Plan around the links that have failed by now."""
-        self._trees.lead_around(Reach(self._net.topology, self._net.down), self._planner())
+        reach = Reach(self._net.topology, self._net.down)
+        for name, epoch in self._trees.lead_around(reach, self._planner()).items():
+            self._silences.moved(name, epoch)
 
     def run(self, output: TextIO | None, errors: TextIO | None, folder: Path | None) -> TorchRun:
         """Run it to its end, and return what came of it."""
@@ -377,7 +379,7 @@ class _Program:
         self, rank: int, message: Message | None, now_s: float
     ) -> Sequence[tuple[int, Message]]:
         if message is None:
-            return self._silences.answers(now_s)
+            return self._silences.due(now_s)
         return self._silences.hear(rank, message, now_s)
 
     def _clear(self) -> None:

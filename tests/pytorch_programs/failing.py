@@ -1,6 +1,9 @@
 """Train by DDP, FSDP2 or a pipeline, until something goes wrong with rank 3 or with a link.
 
-    failing.py ddp|fsdp|pipeline nothing|raise|kill|stop [SECONDS]
+    failing.py ddp|no_sync|fsdp|pipeline nothing|raise|kill|stop [SECONDS]
+
+With no_sync, DDP adds the gradients of four passes up before the ranks add theirs, and rank 3 fails
+behind the first of them.
 
 The first rank says when training is under way, the rank that fails says when it does, and a rank to
 which a RuntimeError comes says when, and which: lines of JSON, with times of CLOCK_MONOTONIC. It
@@ -8,6 +11,7 @@ trains for so many seconds if nothing happens. SECONDS is the timeout of the gro
 which has no other way to notice it, ends.
 """
 
+import contextlib
 import json
 import os
 import signal
@@ -23,7 +27,9 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B
 
 parallel, what, *limit = sys.argv[1:]
 LIMIT_S = float(limit[0]) if limit else 25.0
-FAILING, STEP, WIDTH = 3, 4, 128
+FAILING, STEP, WIDTH = 3, 5, 128
+PASSES = 4 if parallel == "no_sync" else 1
+"""How many passes add up their gradients before the ranks add theirs."""
 
 
 def say(**words):
@@ -55,7 +61,7 @@ def step_of_pipeline():
 
 def step_of_copies():
     model = nn.Sequential(*[nn.Linear(WIDTH, WIDTH) for _ in range(4)], nn.Linear(WIDTH, 4))
-    if parallel == "ddp":
+    if parallel != "fsdp":
         model = nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.1)
     else:
         for layer in model:
@@ -63,8 +69,11 @@ def step_of_copies():
         fully_shard(model)
 
     def step():
-        model.zero_grad()
-        model(torch.ones(8, WIDTH)).pow(2).sum().backward()
+        if number % PASSES == 0:
+            model.zero_grad()
+        last = number % PASSES == PASSES - 1
+        with contextlib.nullcontext() if last else model.no_sync():
+            model(torch.ones(8, WIDTH)).pow(2).sum().backward()
 
     return step
 

@@ -4,6 +4,12 @@ block a slot has, its exponent and its values.
 Slots as SwitchML has them (Sapio et al., NSDI 2021, section 3.5): a slot sends round r once it has
 the result of round r - N, and again when no result comes in time. A block's exponent is agreed N
 rounds before the block. `pair` is the row of the endpoint's table.
+
+When a job moves to other switches, these know of nothing. A rank may wait for round r while others
+have its result, and wait for r + N of the slot; none is further apart. So each sends again what it
+has sent last and the round before that, which is kept as a packet: the values may be gone. Where a
+row of a switch has r - N of those that wait for r, r + N of the others takes it: r - N has been
+added already.
 """
 
 import numpy as np
@@ -12,7 +18,7 @@ import numpy.typing as npt
 from weft.agents.transport import aggregation_layout as at_job
 from weft.agents.transport import layout as at
 from weft.agents.transport.kernels.frames import finish, frame_size, row_address
-from weft.agents.transport.kernels.memory import add_event, work_at
+from weft.agents.transport.kernels.memory import add_event, memmove, work_at
 from weft.agents.transport.kernels.quantize import (
     block_exponent,
     item_bytes,
@@ -28,6 +34,8 @@ from weft.base.jit import items_at, load32, words_at
 OPCODE = 0x65
 ROUND_BITS = 48
 ROUND_MASK = (1 << ROUND_BITS) - 1
+EPOCH_OFFSET = 24
+"""Of the epoch in a packet: behind BTH, DETH and ImmDt."""
 
 
 @internal
@@ -173,14 +181,19 @@ def own_exponent(job: at_job.JobState, operation: at_job.AggregationOperation, b
 
 @internal
 def needs_opening(pair: at.PairState) -> bool:
-    """Return whether operations have been posted that slots know nothing of."""
-    return pair.next_work != at_job.JobState(pair.job).opened_work
+    """Return whether operations have been posted that slots know nothing of, or other switches add
+    from now on."""
+    job = at_job.JobState(pair.job)
+    return pair.next_work != job.opened_work or job.is_moved != 0
 
 
 @internal
 def open_rounds(endpoint: at.EndpointState, pair: at.PairState, index: int) -> None:
     """Give the rounds of new operations to the slots that wait for them."""
     job = at_job.JobState(pair.job)
+    if job.is_moved:
+        job.is_moved = 0
+        repeat_all(pair, job)
     for round_number in range(job.opened, min(pair.posted_end, job.opened + job.slots)):
         number = round_number & (job.slots - 1)
         slot = at_job.Slot(job.slot_table, number)
@@ -189,6 +202,29 @@ def open_rounds(endpoint: at.EndpointState, pair: at.PairState, index: int) -> N
     job.opened = pair.posted_end
     job.opened_work = pair.next_work
     finish_operations(endpoint, pair, index)
+
+
+@internal
+def kept_packet(job: at_job.JobState, round_number: int) -> int:
+    """Return the address of the row in which the packet of a round is kept."""
+    return int(job.keep_table + (round_number & (2 * job.slots - 1)) * job.keep_bytes)
+
+
+@internal
+def repeat_all(pair: at.PairState, job: at_job.JobState) -> None:
+    """Have sent again what each slot waits for, and what it sent in the round before."""
+    pair.retries = 0
+    for number in range(job.slots):
+        slot = at_job.Slot(job.slot_table, number)
+        before = slot.round - job.slots
+        if job.keep_table and before >= 0:
+            slot.again = 1 if at_job.Kept(kept_packet(job, before)).end == before + 1 else 0
+        if slot.state == at_job.SENT:
+            slot.state = at_job.TO_REPEAT
+        if slot.state == at_job.TO_REPEAT:
+            slot.retries = 0
+        if slot.again or slot.state == at_job.TO_REPEAT:
+            enqueue(job, slot, number)
 
 
 @internal
@@ -226,6 +262,7 @@ def serve_slots(endpoint: at.EndpointState, pair: at.PairState, index: int, now:
         if slot.expires <= now:
             slot.state = at_job.TO_REPEAT
             slot.retries += 1
+            slot.again = min(slot.again, 1)
             endpoint.statistics.timeouts += 1
             enqueue(job, slot, number)
         elif earliest == 0 or slot.expires < earliest:
@@ -248,7 +285,8 @@ def send_round(
     number = words_at(job.queue_table, job.slots)[job.queue_head]
     slot = at_job.Slot(job.slot_table, number)
     state = slot.state
-    due = state == at_job.TO_SEND or state == at_job.TO_REPEAT
+    sends_round = state == at_job.TO_SEND or state == at_job.TO_REPEAT
+    due = sends_round or slot.again == 1
     if due and budget < frame_size(24, at_job.HEADER_BYTES + 4 * job.values):
         return 0
     job.queue_head = (job.queue_head + 1) & (job.slots - 1)
@@ -256,8 +294,17 @@ def send_round(
     slot.queued = 0
     if not due:
         return -1
+    if slot.again == 1:
+        slot.again = 2
+        if sends_round:
+            enqueue(job, slot, number)
+        endpoint.statistics.retransmitted_packets += 1
+        used = put_kept(job, slot.round - job.slots, row_address(batch, count))
+        return finish(endpoint, pair, batch, count, used, now)
     note_sent(endpoint, pair, job, slot, number, now)
     used = put_round(pair, job, slot, row_address(batch, count))
+    if job.keep_table:
+        keep_round(job, slot.round, row_address(batch, count), used)
     return finish(endpoint, pair, batch, count, used, now)
 
 
@@ -327,3 +374,24 @@ def put_round(pair: at.PairState, job: at_job.JobState, slot: at_job.Slot, row: 
             own_values(job, operation, slot, block, 0, slot.repeats > 0), row + used, job.values
         )
     return used + values_bytes
+
+
+@internal
+def keep_round(job: at_job.JobState, round_number: int, row: int, used: int) -> None:
+    """Keep the packet of a round as it was written."""
+    place = kept_packet(job, round_number)
+    kept = at_job.Kept(place)
+    kept.end = round_number + 1
+    kept.length = used
+    memmove(place + at_job.KEPT_HEADER_BYTES, row, used)
+
+
+@internal
+def put_kept(job: at_job.JobState, round_number: int, row: int) -> int:
+    """Write the packet of a round that is kept, with the epoch of now, up to its ICRC; returns its
+    size."""
+    place = kept_packet(job, round_number)
+    used = at_job.Kept(place).length
+    memmove(row, place + at_job.KEPT_HEADER_BYTES, used)
+    put_words(row, EPOCH_OFFSET, (job.epoch,))
+    return int(used)

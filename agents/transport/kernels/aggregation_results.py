@@ -163,6 +163,7 @@ def take_result(
     operation.remaining -= 1
     slot.round = round_number + job.slots
     slot.state = at_job.IDLE
+    slot.again = 0
     note_response(pair, job, slot, now)
     slot.exponent = exponent
     if block < 0:
