@@ -13,8 +13,9 @@ import numpy as np
 from weft.agents.collectives.agent import Failed, HostAgent
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.dtypes import Array
-from weft.agents.collectives.fixed_point import FixedPoint
+from weft.agents.collectives.fixed_point import SATURATED, FixedPoint
 from weft.agents.collectives.mailbox import Bytes, GivenUp, Mailbox, NotPassed, PeerLost
+from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.symmetric import SymmetricMemory
 from weft.agents.datagrams import ipv4
@@ -25,6 +26,7 @@ from weft.agents.participant import Part
 from weft.agents.servers.server import ReductionServer
 from weft.agents.transport.endpoint import Endpoint
 from weft.base.errors import InputError, RunError, WeftError
+from weft.pytorch.liveness import Liveness
 from weft.pytorch.messages import (
     AskBegun,
     Begun,
@@ -144,7 +146,9 @@ class Network:
         self.ended = ""
         """Which rank of the run has ended before its time, if any, in words."""
         self.fixed_point = FixedPoint()
-        """What blocks lost to the fixed point of switches, in all groups."""
+        """What blocks lost to the fixed point of switches, in all groups,"""
+        self.blocks_saturated = 0
+        """and in how many a sum did not fit into their 32 bits."""
         self._told_late: dict[int, Callable[[str], None]] = {}
         """Who waits to be told who is late, by the key of the question."""
         self._next_key = 0
@@ -156,6 +160,7 @@ class Network:
                 self.endpoint, lambda: any(group.adds for group in self._groups), self._look
             )
         )
+        self.background.agents.add(Liveness(self.endpoint, settings.interface))
         self.runner = RunnerLink(settings, self._heard)
         self.background.start()
 
@@ -264,12 +269,18 @@ class Network:
                 place, first = waits
                 self.runner.say(Silent(group.name_in_switches, group.members, place.number, first))
 
+    def count(self, report: OperationReport) -> None:
+        """Count what a collective has lost in switches."""
+        self.fixed_point += report.fixed_point
+        self.blocks_saturated += report.blocks_saturated
+
     def statistics(self) -> dict[str, int]:
         """Return the counters of transport and driver; and those of fixed point, if something was
-        lost to it."""
+        lost to it, and of sums that did not fit."""
         return {
             **asdict(self.endpoint.statistics), **self.background.driver.counters(),
             **self.fixed_point.statistics(),
+            **({SATURATED: self.blocks_saturated} if self.blocks_saturated else {}),
         }  # fmt: skip
 
     def close(self) -> None:
@@ -655,7 +666,7 @@ class Group:
     def take_events(self) -> None:
         """Tell whoever waits of what has ended."""
         while (event := self._agent.next_event()) is not None:
-            self._network.fixed_point += event.report.fixed_point
+            self._network.count(event.report)
             error = event.error if isinstance(event, Failed) else ""
             running = self._running.get(event.number)
             if BROKEN in error and running is not None:

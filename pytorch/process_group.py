@@ -261,7 +261,9 @@ class WeftProcessGroup(dist.ProcessGroup):
                 f"{len(input_list)} are given; each rank's list is like the inputs",
             )
         flat = [each for one in output_lists for each in one]
-        return self._allgather(what, output_lists, input_list, flat, opts)
+        work = self._allgather(what, output_lists, input_list, flat, opts)
+        work.ends_with([list(each) for each in output_lists])
+        return work
 
     def all_gather_single(
         self, output: torch.Tensor, input: torch.Tensor, opts: Any = None

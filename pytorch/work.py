@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -33,7 +34,7 @@ class WeftWork(dist._Work):
         super().__init__()
         self.what = what
         self._timeout_s = timeout.total_seconds()
-        self._result = list(result)
+        self._result: list[Any] = list(result)
         self._timeline = timeline
         self._callbacks = callbacks
         self.in_order = False
@@ -50,6 +51,10 @@ class WeftWork(dist._Work):
         self.missing: Callable[[], str] = lambda: ""
         """Returns in words what it waits for; it may take a moment."""
         self._over: Callable[[str], None] = lambda error: None
+
+    def ends_with(self, result: Sequence[Any]) -> None:
+        """Let it end with something else than it was made with: lists of tensors, of some."""
+        self._result = list(result)
 
     def end(self, error: str = "", source: int = -1) -> None:
         """Say that the operation has ended, in failure if there is an error."""
@@ -117,8 +122,8 @@ class WeftWork(dist._Work):
         """Return what went wrong, if anything."""
         return RuntimeError(f"{self.what}: {self._error}") if self._error else None
 
-    def get_future(self) -> "torch.futures.Future[list[torch.Tensor]]":
-        """Return a future of the tensors that it ends with."""
+    def get_future(self) -> "torch.futures.Future[list[Any]]":
+        """Return a future of the tensors that it ends with, or lists of such."""
         with self._lock:
             is_late = self._outcome is None and self._may_tell
             if self._outcome is None:
@@ -128,8 +133,8 @@ class WeftWork(dist._Work):
             self.tell()
         return future
 
-    def result(self) -> list[torch.Tensor]:
-        """Return the tensors that it ends with."""
+    def result(self) -> list[Any]:
+        """Return the tensors that it ends with, or lists of such."""
         self.wait()
         return self._result
 

@@ -232,6 +232,10 @@ def test_what_sums_lost_to_the_fixed_point_of_switches_is_told() -> None:
     (other,) = fixed_point_notes([rank(0, "_reduce_scatter_base", 64, 0, 2)])
     assert "2 of 64 blocks (3.1 %) became NaN" in other and "became 0" not in other
     assert "with --reduce-scatter ring all" in other
+    large = rank(0, "allreduce")
+    large.statistics["blocks_saturated"] = 3
+    (said,) = fixed_point_notes([rank(1, "allreduce"), large])
+    assert "in 3 blocks a sum did not fit into 32 bits" in said and "--allreduce ring" in said
 
 
 def test_groups_of_other_backends_are_told() -> None:

@@ -609,6 +609,7 @@ def test_ctrl_c_leaves_nothing_behind(tmp_path: Path) -> None:
     [
         (["nowhere.py"], "script 'nowhere.py': there is no such file"),
         (["--allreduce", "rign", "x.py"], "--allreduce 'rign': algorithm 'rign' is unknown"),
+        (["-m", "x.py"], "module 'x.py': this is a file; name a module"),
         (["--ranks", "9", "x.py"], "--ranks 9: the network has 8 hosts"),
         (["--backend", "nccl", "x.py"], "--backend 'nccl': choose weft or gloo"),
     ],

@@ -103,3 +103,10 @@ def test_ranks_that_call_something_else_are_told_so(
     said = output_of(net, "differing.py", parallel, *different.split())
     assert said.count("was told: ") == 4
     assert said.count("the ranks do not call the same") == 4
+
+
+def test_a_rank_that_holds_pythons_lock_is_waited_for(net: Net) -> None:
+    said = output_of(net, "holding.py")
+    assert said.count("went on after") == 12
+    assert said.count("was told: ") >= 3, said
+    assert said.count("rank 3 of the run (host h3) does not answer") >= 3, said

@@ -3,6 +3,8 @@ misuse; below a model of the switches."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from tests.aggregation_switches import JOB_ADDRESS, NONE, SCATTER, VALUES, Header, JobPlan
@@ -323,7 +325,14 @@ def test_a_job_does_not_take_packets_of_others_or_damaged_ones() -> None:
 )
 def test_a_job_that_makes_no_sense_is_refused(change: dict[str, int], words: str) -> None:
     host = Endpoint(ipv4("10.0.0.1"), 256)
-    job = {"address": JOB_ADDRESS, "epoch": 1, "slots": 8, "values": 4, "ranks": 2, "rank": 0}
+    job: dict[str, Any] = {
+        "address": JOB_ADDRESS,
+        "epoch": 1,
+        "slots": 8,
+        "values": 4,
+        "ranks": 2,
+        "rank": 0,
+    }
     with pytest.raises(TransportMisuse, match=words):
         host.create_aggregation(**{**job, **change})
     assert host.groups == []

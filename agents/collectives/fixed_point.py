@@ -1,4 +1,4 @@
-"""What sums lose to the fixed point of switches, as it is counted and told.
+"""What sums lose to the fixed point and the 32 bits of switches, as it is counted and told.
 
 Nothing of it is wrong: the values of a block have one scale (see `algorithms.switch`), so that one
 that is too small beside the largest is 0, and a block with a number that is not finite has no scale
@@ -8,6 +8,8 @@ and is NaN. But a program that does not expect it had better be told.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+SATURATED = "blocks_saturated"
+"""The counter of blocks in which a sum of int32 left its range."""
 _BLOCKS = "fixed_point_blocks"
 _LOSSY = "fixed_point_blocks_lossy"
 _NAN = "fixed_point_blocks_nan"
@@ -59,6 +61,20 @@ def losses(ranks: Iterable[Mapping[str, int]]) -> str:
     if nan.nan:
         found.append(f"{_share(nan.nan, nan.blocks)} became NaN, for an inf or a NaN in them")
     return f"switches add in fixed point: {'; '.join(found)}" if found else ""
+
+
+def saturation(ranks: Iterable[Mapping[str, int]]) -> str:
+    """Return in how many blocks sums did not fit, in words: of the rank that has most of them;
+    empty if there is none.
+
+    Args:
+        ranks: the counters of each rank, by name.
+    """
+    blocks = max((each.get(SATURATED, 0) for each in ranks), default=0)
+    if not blocks:
+        return ""
+    in_blocks = f"in {blocks} block{'s' if blocks > 1 else ''}"
+    return f"{in_blocks} a sum did not fit into 32 bits; it is the largest or the least that does"
 
 
 def _share(some: int, of: int) -> str:

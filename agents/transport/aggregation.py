@@ -47,6 +47,7 @@ class _Job:
     """Hold the arrays of a job that compiled code works on."""
 
     state: at_job.JobState
+    slots: npt.NDArray[np.void]
     tables: tuple[npt.NDArray[np.generic], ...]
 
 
@@ -102,7 +103,7 @@ def make_job(
         keep_bytes=keep_bytes,
         reordering=max(_LEAST_REORDERING, min(_MOST_REORDERING, slots // 4)),
     )
-    return _Job(state, (table, queue, scratch, orders, kept))
+    return _Job(state, table, (queue, scratch, orders, kept))
 
 
 def _check_epoch(epoch: int) -> None:
@@ -199,8 +200,8 @@ class AggregationQueuePair(Posting):
         there is none."""
         if self.error or not self._job.state.outstanding:
             return None
-        slots = self._job.tables[0]
-        waits = (slots["state"] == at_job.SENT) | (slots["state"] == at_job.TO_REPEAT)
+        slots = self._job.slots
+        waits = np.isin(slots["state"], (at_job.SENT, at_job.TO_REPEAT))
         return int(slots["round"][waits].min()) if waits.any() else None
 
     def move(self, epoch: int) -> None:

@@ -513,6 +513,26 @@ class Endpoint:
             self._times[8 * len(self._pairs) + count] = index
             self.state.changed = count + 1
 
+    def silent_peers(self, since_ns: int) -> set[int]:
+        """Return the addresses of the peers that have acknowledged nothing since a time, of what
+        was sent to them more than once."""
+        return {int(each) for each in self._pairs["peer_address"][self._silent(since_ns)]}
+
+    def spare(self, address: int, since_ns: int) -> None:
+        """Take note that a peer is there, though it acknowledges nothing: it counts as silent only
+        since a time."""
+        silent = self._silent(since_ns) & (self._pairs["peer_address"] == address)
+        self._pairs["last_progress"][silent] = since_ns
+
+    def _silent(self, since_ns: int) -> npt.NDArray[np.bool_]:
+        """Return which rows are of connections whose peers have been silent since a time."""
+        rows = self._pairs
+        silent: npt.NDArray[np.bool_] = (
+            (rows["kind"] == at.RC) & (rows["state"] == at.READY)
+            & (rows["retries"] > 0) & (rows["last_progress"] <= since_ns)
+        )  # fmt: skip
+        return silent
+
     def expect_repathing(self) -> None:
         """Make room for one more queue pair that may change its path in a transmit."""
         self._event_rows += 1

@@ -13,7 +13,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from weft.agents.collectives.fixed_point import losses
+from weft.agents.collectives.fixed_point import losses, saturation
 from weft.base.errors import InputError, MachineError, refuse
 from weft.base.progress import Progress
 from weft.base.signals import signals_held
@@ -352,15 +352,10 @@ def _put_together(
 
 def _saturated(runs: Sequence[Run]) -> list[str]:
     """Return a note on runs whose switches met sums that do not fit into 32 bits."""
-    most = (
-        max((rank.statistics.get("blocks_saturated", 0) for rank in run.ranks), default=0)
-        for run in runs
-    )
     return [
-        f"{run.algorithm}: in {blocks} blocks a sum did not fit into 32 bits; it is the "
-        "largest or the least that does"
-        for run, blocks in zip(runs, most, strict=True)
-        if blocks
+        f"{run.algorithm}: {said}"
+        for run in runs
+        if (said := saturation(rank.statistics for rank in run.ranks))
     ]
 
 

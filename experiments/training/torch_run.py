@@ -13,7 +13,7 @@ from typing import Any, Protocol, TextIO
 
 import msgspec
 
-from weft.agents.collectives.fixed_point import losses
+from weft.agents.collectives.fixed_point import losses, saturation
 from weft.base import files
 from weft.base.children import how_it_ended, python_path
 from weft.base.errors import InputError, MachineError, refuse
@@ -163,14 +163,20 @@ def check_program(script: str, arguments: Sequence[str], options: TorchOptions) 
     )
     if script == "-m":
         refuse(not arguments, "torch run -m: name the module to run behind it")
-        package, here = str(arguments[0]).partition(".")[0], Path.cwd()
+        module = str(arguments[0])
+        refuse(
+            "/" in module or module.endswith(".py"),
+            f"module {module!r}: this is a file; name a module behind -m, like package.train, or "
+            "the file without -m",
+        )
+        package, here = module.partition(".")[0], Path.cwd()
         if (
             importlib.util.find_spec(package) is None
             and not (here / package).is_dir()
             and not (here / f"{package}.py").is_file()
         ):
             raise InputError(
-                f"module {str(arguments[0])!r}: there is no {package!r}, neither here nor installed"
+                f"module {module!r}: there is no {package!r}, neither here nor installed"
             )
     else:
         refuse(
@@ -526,15 +532,19 @@ def failure(rank: Rank, reason: str) -> str:
 
 
 def fixed_point_notes(ranks: Sequence[TorchRank]) -> list[str]:
-    """Return a note if blocks of sums lost something to the fixed point of switches."""
+    """Return notes if blocks of sums lost something to the fixed point of switches, or did not fit
+    into their 32 bits."""
     lost = losses(rank.statistics for rank in ranks)
-    if not lost:
-        return []
+    too_large = saturation(rank.statistics for rank in ranks)
     names = [each.name for rank in ranks for each in rank.collectives if each.algorithm == "switch"]
     options = {
         f"--{'reduce-scatter' if 'reduce_scatter' in name else 'allreduce'} ring" for name in names
     }
-    return [f"{lost}; with {' '.join(sorted(options))} all is added in floating point"]
+    instead = " ".join(sorted(options))
+    found = [f"{lost}; with {instead} all is added in floating point"] if lost else []
+    if too_large:
+        found.append(f"switches add int32: {too_large}; with {instead} it wraps around")
+    return found
 
 
 def notes_on_backends(groups: Mapping[str, int], asked: str) -> list[str]:

@@ -61,9 +61,10 @@ def like(tensors):
 
 
 def finish(work, waits):
-    """What ends with work that was begun."""
+    """What ends with work that was begun; the value of its future, if that is waited for."""
     if waits == "future":
-        getattr(work, "get_future", lambda: work)().wait()  # some calls return the future itself
+        # Some calls return the future itself.
+        return getattr(work, "get_future", lambda: work)().wait()
     elif work is not None:
         work.wait()
 
@@ -297,8 +298,9 @@ def all_gather_coalesced(shapes, dtype):
     def run(m, waits):
         given = [m.given(shape(m), dtype, salt=n) for n, shape in enumerate(shapes(m))]
         outs = [like(given) for _ in range(m.size)]
-        finish(dist.all_gather_coalesced(outs, given, group=m.group, async_op=bool(waits)), waits)
-        return [each for one in outs for each in one]
+        work = dist.all_gather_coalesced(outs, given, group=m.group, async_op=bool(waits))
+        told = finish(work, waits)
+        return [each for one in told or outs for each in one]
 
     return run
 
