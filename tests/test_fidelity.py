@@ -15,6 +15,7 @@ QUIET: dict[str, Any] = {
     "lateness_ns": {"switch_p99": 100_000, "switch_max": 900_000}, "unplanned_losses": {"h0": 0},
     "burst_ns": 100_000, "frame_ns": 333_000,
 }  # fmt: skip
+PROMPT = {"switch_p99": 0}
 
 
 def test_a_machine_with_time_to_spare_is_ok() -> None:
@@ -60,9 +61,9 @@ STOPPED: dict[str, Any] = {
           "frames came ahead of their links by 973.1 ms of 2.75 s"]),
         ({"switch_stood": 1_000_000_000, "rank_stood": 0}, "invalid",
          ["a switch stood still for 1 s of 2.75 s"]),
-        ({"rank_p99": 100_000, "rank_max": 400_000_000, "rank_stood": 1_000_000_000}, "invalid",
+        ({"switch_p99": 100_000, "rank_max": 400_000_000, "rank_stood": 1_000_000_000}, "invalid",
          ["a rank stood still for 1 s of 2.75 s"]),
-        ({"rank_p99": 100_000, "rank_max": 300_000_000}, "strained",
+        ({"switch_p99": 100_000, "rank_max": 300_000_000}, "strained",
          ["a rank woke late by 300 ms of 2.75 s"]),
         # 30 times 10 ms are as long as 300 ms at a time.
         ({"switch_p99": 10_000_000, "switch_max": 11_000_000, "switch_stood": 300_000_000},
@@ -93,7 +94,7 @@ def test_all_of_lateness_is_judged(
         (strained_ns, "ok"), (strained_ns + 1, "strained"),
         (invalid_ns, "strained"), (invalid_ns + 1, "invalid"),
     ):  # fmt: skip
-        change = {"completion_ns": completion_ns, "lateness_ns": {name: late_ns}}
+        change = {"completion_ns": completion_ns, "lateness_ns": PROMPT | {name: late_ns}}
         assert judge(**{**QUIET, **change}).verdict == verdict
 
 
@@ -110,6 +111,20 @@ def test_lateness_is_that_of_the_switches_and_of_the_worst_rank() -> None:
     assert bmv2 == {"rank_p50": 50, "rank_p99": 6, "rank_max": 7, "rank_stood": 0}
 
 
+def test_switches_of_which_nothing_is_known_are_not_taken_for_prompt() -> None:
+    """BMv2 does not say how late it was; a prediction that it kept to says that it was not."""
+    late = lateness_of(SwitchProcessStatistics([], 0.0), [{"p50": 5, "p99": 60, "max": 70}])
+    bmv2 = QUIET | {"lateness_ns": late}
+    assert judge(**bmv2).verdict == "strained"
+    assert "nobody knows whether the switches kept up" in judge(**bmv2).reasons[0]
+    assert judge(**bmv2, predicted_ns=590_000_000).verdict == "ok"
+    stopped = judge(**bmv2 | {"completion_ns": 1_600_000_000}, predicted_ns=590_000_000)
+    assert stopped.verdict == "invalid"
+    # The built-in switch says it, and then needs no prediction.
+    assert judge(**QUIET | {"lateness_ns": late | PROMPT}).verdict == "ok"
+    assert not any("nobody" in each for each in judge(**bmv2 | {"completion_ns": None}).reasons)
+
+
 @pytest.mark.parametrize("cpu_busy", [0.93, 1.0])
 def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: float) -> None:
     (reason,) = judge(**{**QUIET, "cpu_busy": cpu_busy}).reasons
@@ -123,10 +138,12 @@ def test_it_is_told_how_much_of_a_busy_machine_the_run_itself_took(cpu_busy: flo
          "ok", "strained"),
         ({"lateness_ns": {"switch_p99": 30_000_000}}, {"lateness_ns": {"switch_p99": 30_000_001}},
          "strained", "invalid"),
-        ({"completion_ns": 10**7, "lateness_ns": {"rank_p99": 2_000_000}},
-         {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 2_000_001}}, "ok", "strained"),
-        ({"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_000}},
-         {"completion_ns": 10**7, "lateness_ns": {"rank_p99": 20_000_001}}, "strained", "invalid"),
+        ({"completion_ns": 10**7, "lateness_ns": PROMPT | {"rank_p99": 2_000_000}},
+         {"completion_ns": 10**7, "lateness_ns": PROMPT | {"rank_p99": 2_000_001}},
+         "ok", "strained"),
+        ({"completion_ns": 10**7, "lateness_ns": PROMPT | {"rank_p99": 20_000_000}},
+         {"completion_ns": 10**7, "lateness_ns": PROMPT | {"rank_p99": 20_000_001}},
+         "strained", "invalid"),
         ({"predicted_ns": 500_000_000, "completion_ns": 549_999_999},
          {"predicted_ns": 500_000_000, "completion_ns": 550_000_001}, "ok", "strained"),
         ({"predicted_ns": 500_000_000, "completion_ns": 649_999_999},

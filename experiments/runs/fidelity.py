@@ -90,9 +90,9 @@ def judge(
         cpu_own: the fraction that the run's own processes took.
         cpu_s: processor seconds by what used them.
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
-            against an exact link; ``burst``, how far ahead of their link frames came into a
-            switch, so how wide their bursts were; ``rank``, how late rank processes woke. And
-            ``switch_stood`` and ``rank_stood``, how long they stood still all together.
+            against an exact link, which BMv2 does not say; ``burst``, how far ahead of their link
+            frames came into a switch, so how wide their bursts were; ``rank``, how late rank
+            processes woke. And ``switch_stood`` and ``rank_stood``, how long they stood still all together.
         burst_ns: how far ahead of their links hosts may send.
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: by place, packets that neither a fault nor a full queue lost.
@@ -143,6 +143,11 @@ def judge(
             f"bursts are meant to be {format_duration(burst_ns)} wide at most, and a full frame "
             f"takes {format_duration(frame_ns)}"
         )
+    if completion_ns and not predicted_ns and not any(map(_of_switches, lateness_ns)):
+        strained.append(
+            "nobody knows whether the switches kept up: they do not say how late they were, and "
+            "there is no prediction to compare its time with"
+        )
     if completion_ns and predicted_ns:
         difference = completion_ns / predicted_ns - 1
         said = (
@@ -159,6 +164,10 @@ def judge(
         lateness_ns=dict(lateness_ns),
         unplanned_losses=sum(unplanned_losses.values()),
     )
+
+
+def _of_switches(lateness: str) -> bool:
+    return lateness.startswith("switch_")
 
 
 def _allowed(threshold: tuple[int, float], completion_ns: int | None) -> float:
