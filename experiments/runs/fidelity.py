@@ -92,7 +92,8 @@ def judge(
         lateness_ns: ``_p50``, ``_p99`` and ``_max`` of ``switch``, how late frames left a switch
             against an exact link, which BMv2 does not say; ``burst``, how far ahead of their link
             frames came into a switch, so how wide their bursts were; ``rank``, how late rank
-            processes woke. And ``switch_stood`` and ``rank_stood``, how long they stood still all together.
+            processes woke. And ``switch_stood`` and ``rank_stood``, how long they stood still all
+            together.
         burst_ns: how far ahead of their links hosts may send.
         frame_ns: how long a link takes for a full frame.
         unplanned_losses: by place, packets that neither a fault nor a full queue lost.
