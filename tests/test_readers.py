@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.test_endless_inputs import READERS
-from tests.test_writers import FOLDERS, called, mode_of, writes
+from tests.file_calls import FOLDERS, called, mode_of, writes
+from tests.input_readers import READERS
 
 from weft.base import files
 from weft.base.cache import CHECKOUT

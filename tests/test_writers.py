@@ -6,12 +6,10 @@ import ast
 from collections.abc import Iterator
 
 import pytest
+from tests.file_calls import FOLDERS, called, mode_of, writes
 
 from weft.base.cache import CHECKOUT
 
-FOLDERS = (
-    "base", "switch", "agents", "topo", "pytorch", "controller", "analysis", "experiments",
-)  # fmt: skip
 IN_THE_RUN = "the run's own folder, /run/weft/ID, which root alone may enter"
 IN_THE_CACHE = "the cache folder, which is refused if others may write to it"
 IN_TMP = "a folder for temporary files that is made here, and nobody else's"
@@ -70,27 +68,6 @@ QUALIFIED = {
 }  # fmt: skip
 """Those whose last name alone may be something else."""
 OPENING_FLAGS = {"O_WRONLY", "O_RDWR", "O_CREAT", "O_TRUNC", "O_APPEND"}
-
-
-def called(function: ast.expr) -> str:
-    """What a call names, as far as names go: ``os.path.join``."""
-    if isinstance(function, ast.Attribute):
-        before = called(function.value)
-        return f"{before}.{function.attr}" if before else function.attr
-    return function.id if isinstance(function, ast.Name) else ""
-
-
-def mode_of(call: ast.Call, place: int) -> ast.expr | None:
-    """The mode that a call opens with; None if it says none."""
-    named = [keyword.value for keyword in call.keywords if keyword.arg == "mode"]
-    return named[0] if named else call.args[place] if len(call.args) > place else None
-
-
-def writes(mode: ast.expr | None) -> bool:
-    """Whether a mode of `open` may be one that writes."""
-    if mode is None:
-        return False
-    return not (isinstance(mode, ast.Constant) and not set(str(mode.value)) & set("wax+"))
 
 
 def is_ours(call: ast.Call) -> bool:

@@ -1,0 +1,27 @@
+"""The readers of files that users name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from weft.experiments.figures.kept import Kept
+from weft.experiments.results.results import Results
+from weft.experiments.scenario.options import load_toml
+from weft.experiments.workloads.chakra import has_collectives, read_traces
+from weft.experiments.workloads.matrix import read_matrix
+from weft.switch.commands.stf import load_program
+from weft.switch.realtime.config import read_config
+from weft.switch.stf import read_test
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "scenario.toml": load_toml,
+    "matrix.cm": read_matrix,
+    "trace.0.et": lambda path: read_traces(path, "ring"),
+    "other.0.et": has_collectives,
+    "results.json": Results.read,
+    "test.stf": read_test,
+    "program.json": lambda path: load_program(path, [], {}),
+    "switches.json": read_config,
+    "figures.json": Kept.read,
+}
