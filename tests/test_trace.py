@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.compiler_support import compiled
 from tests.engine_support import packet
 
 from weft.base.errors import InputError
@@ -74,14 +75,19 @@ def test_a_packets_way_reads_from_the_port_where_it_came_in_to_the_one_where_it_
         "hdr.ipv4.dst_addr=0xa000200/24 -> "
         "TheIngress.ipv4_forward(dst_addr=0x80000000222, port=0x2)",
         "    action TheIngress.ipv4_forward(dst_addr=0x80000000222, port=0x2)",
+        "    standard_metadata.egress_spec = 0x2",
+        "    ethernet.src_addr = 0x80000000100",
+        "    ethernet.dst_addr = 0x80000000222",
+        "    ipv4.ttl = 0x3f",
         "  ingress ends: to port 2",
         "  egress of port 2: waited 0 us behind 0 packets, 0 behind it (+0 us)",
         "  deparsed: 34 bytes of headers, 2 of payload",
         "  sent at port 2, 36 bytes (+0 us)",
     ]
-    assert report.paths[2].text.splitlines()[-3:] == [
+    assert report.paths[2].text.splitlines()[-4:] == [
         "  table TheIngress.ipv4_lpm (hdr.ipv4.dst_addr=0xa000901): miss",
         "    action TheIngress.drop()",
+        "    standard_metadata.egress_spec = 0x1ff",
         "  dropped (ingress): egress_spec is the drop port 511",
     ]
 
@@ -151,6 +157,44 @@ def test_queues_drops_and_the_bounds_of_a_trace_are_counted() -> None:
         dataplane.start_trace(Tracer(control))
     with pytest.raises(InputError, match="one or more"):
         Tracer(control, 0)
+
+
+VALUES = """    I.n = 0x0
+    register I.seen[2] is 0x0
+    I.n = 0x0
+    I.n = 0x1
+    register I.seen[2] = 0x1
+    userMetadata.wide = 0x10000000000000000000000000000005
+    register I.wides[1] = 0x10000000000000000000000000000005
+    register I.wides[2]: there is no such cell; it has 2, from 0 on
+    userMetadata.minus = 0xfd
+    s[1].v = 0x2
+    h.b = 0x7"""
+
+
+@pytest.mark.parametrize("is_compiled", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_values_of_registers_metadata_and_fields_are_told(
+    tmp_path: Path, is_compiled: bool
+) -> None:
+    program = compiled(
+        tmp_path,
+        types="header h_t { bit<8> a; bit<8> b; } header s_t { bit<8> v; }",
+        headers="h_t h; s_t[2] s;",
+        metadata="bit<8> x; bit<160> wide; int<8> minus;",
+        parser="state start { packet.extract(hdr.h); packet.extract(hdr.s.next);"
+        " packet.extract(hdr.s.next); meta.x = hdr.h.a; transition accept; }",
+        locals="register<bit<16>>(4) seen; register<bit<160>>(2) wides;",
+        ingress="""bit<16> n = 0; seen.read(n, (bit<32>)hdr.h.a); n = n + 1;
+            seen.write((bit<32>)hdr.h.a, n);
+            meta.wide = 5 + (160w1 << 124); wides.write(1, meta.wide); wides.write(2, meta.wide);
+            meta.minus = -3; hdr.s[hdr.h.a[1:1]].v = hdr.h.a; hdr.h.b = 7;""",
+    )
+    test = parse_test("packet 1 0200 0809\nexpect 0 0207 0802 $", "t.stf")
+    report = run_test(test, program.bmv2_json, trace=True, compiled=is_compiled)
+    assert report.failures == []
+    text = report.paths[0].text
+    assert "    userMetadata.x = 0x2\n  parser ends" in text
+    assert VALUES in text
 
 
 def test_the_ordinary_form_of_a_program_knows_nothing_of_traces() -> None:

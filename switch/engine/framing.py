@@ -135,8 +135,7 @@ class ParserSource:
                     f"the parser sets a {parameters[0]['type']!r}, not a field",
                     ProgramError,
                 )
-                field = self.program.resolve(parameters[0]["value"])
-                if field.varbit:
+                if self.program.resolve(parameters[0]["value"]).varbit:
                     self.primitives.headers.do_assign_VL(writer, parameters)
                     return
                 source = parameters[1]
@@ -144,7 +143,7 @@ class ParserSource:
                 value = (
                     self.lookahead(source["value"]) if is_ahead else self.translator.value(source)
                 )
-                self.primitives.store(writer, field, self.translator.name_of(field), value)
+                self.primitives.assign(writer, parameters[0], value)
             case "verify":
                 code: Json = parameters[1]
                 with writer.indented(f"if not ({self.translator.condition(parameters[0])}):"):

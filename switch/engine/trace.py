@@ -52,6 +52,7 @@ class _Way:
     key: list[int] = field(default_factory=list)
     action: tuple[ProgramAction, int] | None = None
     words: list[int] = field(default_factory=list)
+    value: list[int] = field(default_factory=list)
     kept: dict[int, list[int]] = field(default_factory=dict)
     """The last record of each kind that the next one goes on with."""
 
@@ -75,6 +76,7 @@ class Decoder:
             at.MESSAGE: self.message, at.INGRESS_MORE: self.ingress_more,
             at.EGRESS_MORE: self.egress_more, at.EGRESS_END: self.egress_end, at.LEFT: self.left,
             at.QUEUE_DROP: self.queue_drop, at.PRIORITY_DROP: self.priority_drop,
+            at.WORDS: self.value_words, at.ASSIGNED: self.assigned, at.REGISTER: self.register,
         }  # fmt: skip
         """What takes records of a kind; the others are kept for the record that follows."""
 
@@ -211,6 +213,32 @@ class Decoder:
     def condition(self, words: list[int]) -> None:
         """Tell whether a condition holds."""
         self.tell("condition", condition=self.legend.conditions[words[0]], holds=words[1] != 0)
+
+    def value_words(self, words: list[int]) -> None:
+        """Keep words of a value that has more than two."""
+        self.way.value += words
+
+    def take_value(self, words: list[int], width: int) -> str:
+        """Return a value of which the last words have come."""
+        (value,) = join_words([*self.way.value, *words], [width])
+        self.way.value = []
+        return hex(value)
+
+    def assigned(self, words: list[int]) -> None:
+        """Tell the value that a field has got."""
+        target = self.legend.targets[words[0]]
+        name = target.name.replace("{}", str(words[1]))
+        self.tell("assigned", field=name, value=self.take_value(words[2:], target.width))
+
+    def register(self, words: list[int]) -> None:
+        """Tell what a cell of a register holds when it is read, or has been written."""
+        access, index = self.legend.accesses[words[0]], words[1]
+        cells = access.register
+        value = self.take_value(words[2:], cells.width) if 0 <= index < cells.size else None
+        self.tell(
+            "register", register=cells.name, index=index, size=cells.size,
+            access="write" if access.writes else "read", value=value,
+        )  # fmt: skip
 
     def message(self, words: list[int]) -> None:
         """Tell a log message with its values put in."""

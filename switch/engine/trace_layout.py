@@ -51,7 +51,7 @@ TRACE_HEAD = words_in(TraceHead)
 RECORD = words_in(TraceRecord)
 KIND_BITS = 8
 
-ROOM = 4096
+ROOM = 8192
 """How many words must be free where a packet begins."""
 
 FRAME_BYTES = 512
@@ -81,4 +81,7 @@ FRAME_BYTES = 512
     LEFT,  # field list of recirculate, port, 1 if there is no such port, repeats
     QUEUE_DROP,  # port, packets, bytes that wait, bytes of the packet
     PRIORITY_DROP,  # priority, queues of a port
-) = range(22)
+    WORDS,  # up to four words of the value that the next record tells
+    ASSIGNED,  # field, element of a stack or -1, up to two words of its value
+    REGISTER,  # access, index, up to two words of the cell
+) = range(25)

@@ -87,6 +87,13 @@ def _table(event: Event) -> str:
     return f"table {event['table']}{key}: hit {entry['reads']}{priority}"
 
 
+def _register(event: Event) -> str:
+    cell = f"  register {event['register']}[{event['index']}]"
+    if event["value"] is None:
+        return f"{cell}: there is no such cell; it has {event['size']}, from 0 on"
+    return f"{cell} {'=' if event['access'] == 'write' else 'is'} {event['value']}"
+
+
 def _egress(event: Event) -> str:
     kind = f", {event['as']}" if "as" in event else ""
     rid = f", egress_rid {event['egress_rid']}" if "egress_rid" in event else ""
@@ -106,6 +113,8 @@ _TEXTS: dict[str, Any] = {
     "table": _table,
     "action": lambda event: f"  action {event['action']}({_pairs(event['arguments'])})",
     "condition": lambda event: f"condition {event['condition']}: {str(event['holds']).lower()}",
+    "assigned": lambda event: f"  {event['field']} = {event['value']}",
+    "register": _register,
     "message": lambda event: f"  log_msg: {event['text']}",
     "assertion_failed": lambda event: f"  assertion failed: {event['assertion']}",
     "digest": lambda event: f"digest {event['digest']} to the controller",

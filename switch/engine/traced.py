@@ -4,20 +4,23 @@ A switch runs it in place of the ordinary form while it is traced. The records a
 ``weft.switch.engine.trace_layout``; what their numbers mean is in the ``Legend``.
 """
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from weft.switch.engine import trace_layout as at
 from weft.switch.engine.control import ProgramError
+from weft.switch.engine.expressions import Value
 from weft.switch.engine.framing import ParserSource
 from weft.switch.engine.generate import PIPELINE, Generator
-from weft.switch.engine.headers import Family, Header
+from weft.switch.engine.headers import Family, Field, Header, named
 from weft.switch.engine.layout import (
     ACTION_WORDS,
     DROP_PORT,
 )
-from weft.switch.engine.primitives import Primitives
-from weft.switch.engine.program import Program, ProgramAction, Table
+from weft.switch.engine.primitives import DROP, LINES, Primitives
+from weft.switch.engine.program import Cells, Program, ProgramAction, Table
+from weft.switch.engine.references import unwrap
 from weft.switch.engine.source import Writer
 from weft.switch.engine.words import words_of
 
@@ -140,6 +143,22 @@ def _traced_pipeline() -> str:
     return f"{NOTES}\n{text}"
 
 
+@dataclass(frozen=True)
+class Target:
+    """Name what a value is assigned to: a field, of an element of a stack if ``{}`` is in it."""
+
+    name: str
+    width: int
+
+
+@dataclass(frozen=True)
+class Access:
+    """Describe a primitive that reads or writes a cell of a register."""
+
+    register: Cells
+    writes: bool
+
+
 @dataclass
 class Legend:
     """Say what the numbers in a traced program's records mean."""
@@ -151,12 +170,92 @@ class Legend:
     messages: list[str] = field(default_factory=list)
     assertions: set[int] = field(default_factory=set)
     """Which of the messages are assertions, which do not hold where they are told."""
+    targets: list[Target] = field(default_factory=list)
+    accesses: list[Access] = field(default_factory=list)
 
 
 class TracedPrimitives(Primitives):
-    """Write primitives that also say what log_msg() is told, and which assertions fail."""
+    """Write primitives that also say which values fields and registers get, what log_msg() is told,
+    and which assertions fail."""
 
     legend: Legend
+    target: Json = None
+    """What the value goes to that is being stored."""
+
+    def assign(self, writer: Writer, target: Json, value: Value) -> None:
+        """Store a value, and tell it."""
+        self.target = unwrap(target)
+        super().assign(writer, target, value)
+
+    def store(self, writer: Writer, field: Field, place: str, value: Value) -> None:
+        """Store a value at a place of the PHV, and tell what is there now."""
+        super().store(writer, field, place, value)
+        if field.varbit:
+            return
+        name, element = self.target_name()
+        targets = self.legend.targets
+        self.tell_words(writer, "phv", place, field.width, at.ASSIGNED, len(targets), element)
+        targets.append(Target(name, field.width))
+
+    def write(self, writer: Writer, node: Json) -> None:
+        """Write a primitive; one that drops the packet tells that as an assignment."""
+        super().write(writer, node)
+        if LINES.get(node["op"]) == DROP:
+            number = len(self.legend.targets)
+            self.tell_words(writer, "phv", "EGRESS_SPEC", 9, at.ASSIGNED, number, "-1")
+            self.legend.targets.append(Target("standard_metadata.egress_spec", 9))
+
+    def target_name(self) -> tuple[str, str]:
+        """Return the name of what a value goes to, and the source of the number of the element, -1
+        if it is of no stack, or of the last element."""
+        kind, content = self.target["type"], self.target["value"]
+        if kind == "expression":
+            reference, field = self.translator.element(self.target)
+            name = reference.first.name
+            if reference.index is None:
+                return f"{name}.{field.name}", "-1"
+            return f"{re.sub(r'[0-9]+(?=])', '{}', name, count=1)}.{field.name}", "element"
+        if kind == "field":
+            return ".".join(content).removeprefix("scalars."), "-1"
+        return ".".join([f"{content[0]}.last", *content[1:]]), "-1"
+
+    def tell_words(
+        self, writer: Writer, array: str, place: str, width: int, kind: int, number: int, which: str
+    ) -> None:
+        """Write a record with the value at a place of an array; of more than two words they go
+        before it."""
+        words = [
+            f"{array}[{place}]" if not part else f"{array}[{place} + {part}]"
+            for part in range(words_of(width))
+        ]
+        while len(words) > 2:
+            *four, _ = [*words[:4], *["0"] * 4][:5]
+            writer.line(f"note(state, {at.WORDS}, {', '.join(four)})")
+            words = words[4:]
+        first, second = [*words, "0", "0"][:2]
+        writer.line(f"note(state, {kind}, {number}, {which}, {first}, {second})")
+
+    def tell_cell(self, writer: Writer, parameters: list[Json], writes: bool) -> None:
+        """Record what a cell of a register holds; or that there is no such cell."""
+        name, index = parameters[:2]
+        cells = named(self.program.registers, name["value"], "register")
+        number = len(self.legend.accesses)
+        self.legend.accesses.append(Access(cells, writes))
+        with writer.indented(f"if {self.index(writer, index, cells)}:"):
+            place = cells.place("index")
+            self.tell_words(writer, "registers", place, cells.width, at.REGISTER, number, "index")
+        with writer.indented("else:"):
+            writer.line(f"note(state, {at.REGISTER}, {number}, index, 0, 0)")
+
+    def do_register_read(self, writer: Writer, parameters: list[Json]) -> None:
+        """Tell what a cell of a register holds, and store it."""
+        self.tell_cell(writer, parameters[1:], writes=False)
+        super().do_register_read(writer, parameters)
+
+    def do_register_write(self, writer: Writer, parameters: list[Json]) -> None:
+        """Store a value in a cell of a register, and tell what it holds now."""
+        super().do_register_write(writer, parameters)
+        self.tell_cell(writer, parameters, writes=True)
 
     def do_log_msg(self, writer: Writer, parameters: list[Json]) -> None:
         """Record the message and the low 64 bits of up to three values."""
