@@ -135,6 +135,50 @@ def test_a_match_kind_that_no_switch_has_is_the_compilers_error(tmp_path: Path) 
     assert found.startswith("not supported: match kind 'mine'; there are exact, ternary, lpm")
 
 
+def test_a_value_set_has_no_match_kind_that_no_switch_has(tmp_path: Path) -> None:
+    (found,) = errors_of(
+        tmp_path,
+        declarations="match_kind { mine } struct k_t { @match(mine) bit<8> a; }",
+        parser="""value_set<k_t>(4) vs; state start { packet.extract(hdr.h);
+            transition select(hdr.h.a) { vs: accept; default: reject; } }""",
+    )
+    assert found.startswith("not supported: match kind 'mine'; there are exact, ternary, lpm")
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ("N", "foo"),
+        ('N ++ "_" ++ M', "foo_foobar"),
+        ('("a" ++ "b")', "ab"),
+        ('"a" ++ ("b" ++ N)', "abfoo"),
+    ],
+)
+def test_names_are_strings_known_at_compile_time(given: str, name: str, tmp_path: Path) -> None:
+    found = compiled(
+        tmp_path,
+        declarations='const string N = "foo"; const string M = N ++ "bar";',
+        locals=f"""@name({given}) action n() {{ }}
+            @name({given}) table t {{ key = {{ hdr.h.a: exact @name({given}); }}
+                                     actions = {{ n; }} }}""",
+        ingress="t.apply();",
+    )
+    (table,) = found.p4info.tables
+    assert (table.preamble.name, table.match_fields[0].name) == (f"I.{name}", name)
+    assert f"I.{name}" in [item.preamble.name for item in found.p4info.actions]
+
+
+@pytest.mark.parametrize("given", ["", "3", "N", '"a" ++ N', '"a", "b"', '"a" "b"', '"a" ++'])
+def test_a_name_is_a_string(given: str, tmp_path: Path) -> None:
+    (found,) = errors_of(
+        tmp_path,
+        declarations="const bit<8> N = 3;",
+        locals=f"@name({given}) action n() {{ }}",
+        ingress="n();",
+    )
+    assert found == '@name takes one string in round brackets, like @name("text")'
+
+
 @pytest.mark.parametrize(
     ("other", "right"),
     [

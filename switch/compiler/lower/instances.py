@@ -36,6 +36,10 @@ from weft.switch.compiler.types import (
 MAXIMUM_SIZE = 1 << 31
 
 
+VALUE_SET_KINDS = ("exact", "ternary", "lpm", "range", "optional")
+"""The match kinds that ``@match`` may give a field of a value set."""
+
+
 @dataclass(eq=False)
 class InstanceLowering(LoweringPart):
     """This makes and applies instances; one is made for each instance of the block that it is
@@ -107,6 +111,15 @@ class InstanceLowering(LoweringPart):
                 )
                 for item, kind in zip(bare.declaration.fields, bare.fields.values(), strict=True)
             ]
+            for item in bare.declaration.fields:
+                for note in item.annotations:
+                    kind = note.body[0].text if note.name == "match" and note.body else "exact"
+                    self.shared.reporter.error_if(
+                        kind not in VALUE_SET_KINDS,
+                        note.span,
+                        f"not supported: match kind '{kind}'; there are "
+                        f"{', '.join(VALUE_SET_KINDS)}",
+                    )
         model = ir.LoweredValueSet(
             full_name(env.path, node), node.annotations, node.span, self._size(node.size, env, 0),
             fields,

@@ -170,15 +170,18 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
     """Parse a preprocessed program. Syntax errors go to the reporter, one for each declaration."""
     tokens = sort_tokens(tokenize(program, reporter))
     for token in tokens:
-        if token.kind == "ANNOTATION":
-            _join_strings(token)
-            _check_annotation(token, reporter)
-        elif token.kind == UNEXPECTED:
+        if token.kind == UNEXPECTED:
             reporter.error(token.span, f"unexpected character {token.text!r}")
     tokens = [token for token in tokens if token.kind != UNEXPECTED]
     declarations: list[syntax.SyntaxNode] = []
     broken: set[str] = set()
+    strings: dict[str, str] = {}
     for chunk in split_declarations(tokens):
+        for token in chunk:
+            if token.kind == "ANNOTATION":
+                _join_strings(token, strings)
+                _check_annotation(token, reporter)
+        _note_string(chunk, strings)
         if (node := _parse(chunk, "declaration", reporter)) is not None:
             declarations.append(node)
         else:
@@ -186,19 +189,35 @@ def parse_program(program: Preprocessed, reporter: Reporter) -> syntax.SourcePro
     return syntax.SourceProgram(declarations, broken)
 
 
-def _join_strings(token: RawToken) -> None:
-    """Let an annotation of one string have it in one token, where it is put together by ``++``."""
-    parts = [
-        item for item in token.body if item.kind not in ("LEFT_PARENTHESIS", "RIGHT_PARENTHESIS")
+def _joined(tokens: list[RawToken], strings: dict[str, str]) -> str | None:
+    """Return the string that literals and constants with ``++`` between them are; None if the
+    tokens are anything else."""
+    parts = [item for item in tokens if item.kind not in ("LEFT_PARENTHESIS", "RIGHT_PARENTHESIS")]
+    texts = [
+        item.text[1:-1] if item.kind == "STRING_LITERAL" else strings.get(item.text)
+        for item in parts[::2]
     ]
-    kinds = [item.kind for item in parts]
-    joined = len(parts) > 1 and kinds == ["STRING_LITERAL", "CONCATENATE"] * (len(parts) // 2) + [
-        "STRING_LITERAL"
-    ]
-    if token.text in _OF_ONE_STRING and joined:
-        text = "".join(item.text[1:-1] for item in parts[::2])
-        span = parts[0].span.to(parts[-1].span)
+    between = {item.kind for item in parts[1::2]}
+    if not len(parts) % 2 or not between <= {"CONCATENATE"} or None in texts:
+        return None
+    return "".join(filter(None, texts))
+
+
+def _join_strings(token: RawToken, strings: dict[str, str]) -> None:
+    """Let an annotation of one string have it in one token, where it is put together by ``++``, or
+    a constant of the program."""
+    if token.text in _OF_ONE_STRING and (text := _joined(token.body, strings)) is not None:
+        span = token.body[0].span.to(token.body[-1].span)
         token.body = [RawToken("STRING_LITERAL", f'"{text}"', span)]
+
+
+def _note_string(declaration: list[RawToken], strings: dict[str, str]) -> None:
+    """Remember the value of a declaration that is a constant of type string."""
+    tokens = [token for token in declaration if token.kind != "ANNOTATION"]
+    if [token.kind for token in tokens[:4]] == ["CONST", "STRING", "IDENTIFIER", "ASSIGN"]:
+        text = _joined(tokens[4:-1], strings)
+        if text is not None:
+            strings[tokens[2].text] = text
 
 
 def _check_annotation(token: RawToken, reporter: Reporter) -> None:
