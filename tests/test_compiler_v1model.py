@@ -418,3 +418,55 @@ def test_what_is_no_program_is_refused(tmp_path: Path, content: bytes | None, me
         compile_program(source)
     with pytest.raises(CompileError, match="cannot read: Is a directory"):
         compile_program(tmp_path)
+
+
+def _names(found: Any) -> dict[str, list[str]]:
+    kinds = ("tables", "actions", "counters", "registers", "value_sets", "digests")
+    return {kind: [each.preamble.name for each in getattr(found.p4info, kind)] for kind in kinds}
+
+
+def test_names_in_the_control_plane_have_those_of_types_and_instances(tmp_path: Path) -> None:
+    """As p4c has it: a ``@name`` of a control or parser says nothing, that of an instance does, and
+    controls that nothing applies have no part there."""
+    text = program(
+        declarations="""@name("inner") control Sub(inout headers_t hdr) {
+            counter(8, CounterType.packets) n; register<bit<8>>(2) idle;
+            action count() { n.count(1); }
+            table t { key = { hdr.h.a: exact; } actions = { count; } }
+            apply { t.apply(); } }""",
+        parser="""value_set<bit<8>>(4) vs; state start { packet.extract(hdr.h);
+            transition select(hdr.h.a) { vs: accept; default: accept; } }""",
+        locals="""Sub() one; @name("two") Sub() second; @name(".three") Sub() third; Sub() never;
+            @name("r") register<bit<8>>(3) unused;""",
+        ingress="one.apply(hdr); second.apply(hdr); third.apply(hdr); Sub.apply(hdr);",
+    )
+    text = text.replace("parser P(", '@name("other") parser P(')
+    source = tmp_path / "program.p4"
+    source.write_text(text.replace("control I(", '@name("another") control I('))
+    names = _names(compile_program(source))
+    paths = ("I.one", "I.two", "three", "I.Sub")
+    assert sorted(names["tables"]) == sorted(f"{path}.t" for path in paths)
+    assert sorted(names["counters"]) == sorted(f"{path}.n" for path in paths)
+    assert sorted(names["registers"]) == sorted(["I.r", *(f"{path}.idle" for path in paths)])
+    assert {f"{path}.count" for path in paths} <= set(names["actions"])
+    assert names["value_sets"] == ["P.vs"]
+
+
+def test_generic_types_are_told_apart_in_the_control_plane(tmp_path: Path) -> None:
+    found = compiled(
+        tmp_path,
+        types="""header h_t { bit<8> a; bit<8> b; bit<16> c; }
+            struct two_t<T, U> { T one; @name("other") U two; } struct in_t<T> { T v; }""",
+        metadata="two_t<bit<8>, bool> x; two_t<int<16>, in_t<bit<4>>> y;",
+        locals="""table t { key = { meta.x.one: exact; meta.y.two.v: exact; }
+                            actions = { NoAction; } }""",
+        ingress="t.apply(); if (hdr.h.a == 1) { digest(1, meta.x); } else { digest(1, meta.y); }",
+    )
+    assert _names(found)["digests"] == ["two_t_bit8_bool", "two_t_int16_in_t_bit4"]
+    assert set(found.p4info.type_info.structs) == {
+        "two_t_bit8_bool", "two_t_int16_in_t_bit4", "in_t_bit4",
+    }  # fmt: skip
+    keys = [field.name for field in found.p4info.tables[0].match_fields]
+    assert keys == ["meta.x.one", "meta.y.other.v"]
+    lists = json.loads(found.bmv2_json)["learn_lists"]
+    assert [each["name"] for each in lists] == _names(found)["digests"]

@@ -3,6 +3,7 @@
 P4_16 specification, section "Annotations"; P4Runtime specification, section "Annotating P4 code".
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.parse.tokens import RawToken
-from weft.switch.compiler.types import StructType
+from weft.switch.compiler.types import StructType, Type
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]
 
@@ -43,6 +44,19 @@ def local_name(declaration: syntax.Declaration) -> str:
     named = (item for item in declaration.annotations if item.name == "name" and item.body)
     texts = (item.body[0].text for item in named)
     return next((text[1:-1] for text in texts if text.startswith('"')), declaration.name)
+
+
+def control_name(kind: Type) -> str:
+    """Return a type's name in the control plane, which ``@name`` may change. That of a generic type
+    has its arguments behind it, as p4c has it: ``pair_bit8_bool``."""
+    declaration = getattr(kind, "declaration", None)
+    if declaration is None:
+        return str(getattr(kind, "name", kind))
+    name = local_name(declaration)
+    if not isinstance(kind, StructType) or name != declaration.name:
+        return name
+    arguments = (re.sub("[<> ]", "", control_name(each)) for each in kind.arguments)
+    return "_".join([name, *arguments])
 
 
 def field_name(kind: StructType, path: str) -> str:

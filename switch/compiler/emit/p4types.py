@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.switch.compiler.annotations import AnnotationWriter, field_name, find, local_name
+from weft.switch.compiler.annotations import AnnotationWriter, control_name, field_name, find
 from weft.switch.compiler.types import (
     BitType,
     BoolType,
@@ -32,12 +32,6 @@ _TRANSLATION = "p4runtime_translation"
 def type_name(kind: Type) -> str | None:
     """Return the name that P4Info gives for the type of a key, parameter or field, as p4c does."""
     return kind.name if isinstance(kind, (NewType, EnumType)) else None
-
-
-def control_name(kind: Type) -> str:
-    """Return a type's name in the control plane, which ``@name`` may change."""
-    declaration = getattr(kind, "declaration", None)
-    return local_name(declaration) if declaration is not None else str(getattr(kind, "name", kind))
 
 
 _NAMED = {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.annotations import find, local_name, string_of
+from weft.switch.compiler.annotations import control_name, find, string_of
 from weft.switch.compiler.diagnostics import Abandon
 from weft.switch.compiler.lower.expressions import ExpressionLowering, LoweringPart, Numbers
 from weft.switch.compiler.lower.storage import (
@@ -215,7 +215,7 @@ class ExternLowering(LoweringPart):
         digests = self.program.digests
         bare = resolved(kind)
         if isinstance(bare, StructType):
-            name = local_name(bare.declaration)
+            name = control_name(bare)
             for known in digests:
                 if known.type == kind:
                     return known

@@ -19,10 +19,12 @@ from weft.switch.compiler.lower.storage import (
     LoweredValue,
     applied,
     full_name,
+    inner_name,
 )
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import (
     BitType,
+    BlockTypeType,
     EnumType,
     ExternType,
     IntType,
@@ -34,8 +36,6 @@ from weft.switch.compiler.types import (
 )
 
 MAXIMUM_SIZE = 1 << 31
-
-
 VALUE_SET_KINDS = ("exact", "ternary", "lpm", "range", "optional")
 """The match kinds that ``@match`` may give a field of a value set."""
 
@@ -47,6 +47,7 @@ class InstanceLowering(LoweringPart):
 
     calls: CallLowering
     direct: dict[tuple[int, int], BlockInstance] = field(default_factory=dict, init=False)
+    named: dict[int, set[int]] = field(default_factory=dict, init=False)
 
     def instantiate(self, node: syntax.Instantiation, env: Environment) -> None:
         """Make the instance that is declared, and bind it to its name."""
@@ -84,14 +85,26 @@ class InstanceLowering(LoweringPart):
     def block(
         self, block: syntax.ParserDeclaration | syntax.ControlDeclaration, env: Environment
     ) -> BlockInstance:
-        """Return an instance of a parser or control, and of what it declares."""
+        """Return an instance of a parser or control, and of what it declares; not of parsers and
+        controls that it does not apply, as with p4c, so that the control plane knows no part of
+        these."""
         for item in block.locals:
             match item:
                 case syntax.Instantiation():
-                    self.instantiate(item, env)
+                    is_block = isinstance(item.type, BlockTypeType)
+                    if not is_block or id(item) in self._named_in(block):
+                        self.instantiate(item, env)
                 case syntax.ValueSetDeclaration():
                     env.bind(item, self._value_set(item, env))
         return BlockInstance(block, env.path, env)
+
+    def _named_in(self, block: syntax.ParserDeclaration | syntax.ControlDeclaration) -> set[int]:
+        """Return what names in a parser or control stand for, as the declarations' identities."""
+        found = self.named.get(id(block))
+        if found is None:
+            names = (item for item in syntax.walk(block) if isinstance(item, syntax.Name))
+            found = self.named[id(block)] = {id(name.declaration) for name in names}
+        return found
 
     def _constructor_argument(
         self, argument: syntax.Expression, name: str, parameter: syntax.Parameter, env: Environment
@@ -194,7 +207,8 @@ class InstanceLowering(LoweringPart):
         known = self.direct.get(key)
         if known is None:
             order = (*self.shared.order(node, env), len(self.direct))
-            inner = Environment(self.shared.globals, full_name(env.path, block), order=order)
+            path = inner_name(env.path, block.name)  # whatever its @name is, as with p4c
+            inner = Environment(self.shared.globals, path, order=order)
             known = self.direct[key] = self.block(block, inner)
         return known
 

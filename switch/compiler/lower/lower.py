@@ -21,7 +21,6 @@ from weft.switch.compiler.lower.storage import (
     StackPlace,
     StructPlace,
     UnionPlace,
-    full_name,
     inside,
 )
 from weft.switch.compiler.types import (
@@ -228,7 +227,8 @@ class _Assembly:
                 self.controls.instances.instantiate(node, self.shared.globals)
 
     def _instance(self, argument: syntax.Expression | None) -> BlockInstance:
-        """Make a block of the package. Its control-plane name is that of its type, as with p4c."""
+        """Make a block of the package. Its control-plane name is that of its type, as with p4c,
+        which takes no heed of a ``@name`` there."""
         assert argument is not None
         call = self.reporter.needed(
             argument,
@@ -240,7 +240,7 @@ class _Assembly:
         number = self.call.target.arguments.index(call)
         outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
         return self.reporter.needed(
-            self.controls.instances.construct(call, full_name("", block), None, outer),
+            self.controls.instances.construct(call, block.name, None, outer),
             BlockInstance,
             call.span,
             "a parser or control is expected here",

@@ -483,6 +483,9 @@ def full_name(path: str, declaration: syntax.Declaration) -> str:
     """Return the control-plane name of something declared at `path` (section "Control plane
     names")."""
     name = local_name(declaration)
-    if name.startswith("."):
-        return name[1:]
+    return name[1:] if name.startswith(".") else inner_name(path, name)
+
+
+def inner_name(path: str, name: str) -> str:
+    """Return the control-plane name of what has a name of its own at `path`."""
     return f"{path}.{name}" if path else name
