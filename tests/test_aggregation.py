@@ -20,6 +20,7 @@ from weft.agents.collectives.agent import Done, HostAgent
 from weft.agents.collectives.communicator import Communicator, SwitchJob
 from weft.agents.collectives.dtypes import dtype_of, significand_bits
 from weft.agents.collectives.fixed_point import FixedPoint
+from weft.agents.collectives.flow_graph import GraphBuilder, Sum
 from weft.agents.collectives.operation import OperationReport
 from weft.agents.collectives.requests import Request
 from weft.agents.datagrams import ipv4
@@ -206,6 +207,20 @@ def test_an_operation_with_saturated_blocks_ends_well_and_says_so() -> None:
     assert (
         OperationReport(blocks_saturated=2) + OperationReport(blocks_saturated=3)
     ).blocks_saturated == 5
+
+
+def test_sums_of_flows_tell_what_they_lost_to_fixed_point() -> None:
+    builder = GraphBuilder()
+    builder.add(Sum((builder.wait(0), builder.wait(1)), 64, (0, 0), (0, 0)))
+    request = Request(0, "flows", "given", 0, flows=builder.build([64, 64], [64, 64]))
+    values = np.ones(16, np.float32)
+    values[1], values[9] = 1e-12, np.inf
+    group = SwitchGroup(2)
+    for agent in group.agents:
+        agent.start(request, values.view(np.uint8).copy(), 0, np.zeros(64, np.uint8))
+    for event in group.finish(10**10):
+        assert isinstance(event, Done)
+        assert event.report.fixed_point == FixedPoint(4, 1, 1)
 
 
 @pytest.mark.parametrize("collective", ["allreduce", "reduce-scatter"])

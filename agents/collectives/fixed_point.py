@@ -8,6 +8,8 @@ and is NaN. But a program that does not expect it had better be told.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from weft.agents.transport.aggregation import Reduction
+
 SATURATED = "blocks_saturated"
 """The counter of blocks in which a sum of int32 left its range."""
 _BLOCKS = "fixed_point_blocks"
@@ -29,6 +31,13 @@ class FixedPoint:
         """Return what both have counted together."""
         return FixedPoint(
             self.blocks + other.blocks, self.lossy + other.lossy, self.nan + other.nan
+        )
+
+    @staticmethod
+    def of_reduction(reduction: Reduction) -> "FixedPoint":
+        """Return what one reduction has lost so far."""
+        return FixedPoint(
+            reduction.fixed_blocks, reduction.lossy_blocks, reduction.not_finite_blocks
         )
 
     def statistics(self) -> dict[str, int]:

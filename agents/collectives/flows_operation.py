@@ -28,6 +28,7 @@ import numpy as np
 
 from weft.agents.collectives.communicator import Communicator
 from weft.agents.collectives.control import Control, Kind
+from weft.agents.collectives.fixed_point import FixedPoint
 from weft.agents.collectives.flow_graph import DONE, NONE, RECEIVED, FlowGraph, Workgroups
 from weft.agents.collectives.multicast_flows import MulticastFlows
 from weft.agents.collectives.names import GIVEN
@@ -42,7 +43,7 @@ from weft.agents.collectives.operation import (
 from weft.agents.collectives.requests import Request
 from weft.agents.collectives.unicast import Blocks, Bytes, block_bytes
 from weft.agents.fused.computation import program_of
-from weft.agents.transport.aggregation import DataKind
+from weft.agents.transport.aggregation import DataKind, Reduction
 from weft.agents.transport.types import MemoryRegion
 from weft.base.errors import InputError, ProtocolError, refuse
 
@@ -291,6 +292,7 @@ class FlowsOperation(Operation):
         return replace(
             report,
             flows=list(self._moments),
+            fixed_point=FixedPoint() if self._sums is None else self._sums.lost(),
             received_bytes=report.received_bytes + casts.received_bytes,
             chunks_multicast=sum(sink.received for sink in sinks),
             chunks_fetched=casts.chunks_fetched,
@@ -437,6 +439,7 @@ class _Sums:
         self._next = 0
         self.left = len(self._graph.sums)
         """Sums that have not come."""
+        self._posted: list[Reduction] = []
 
     def post(self, held: set[int]) -> None:
         """Post the sums whose turn has come, of those that can be contributed to."""
@@ -450,11 +453,16 @@ class _Sums:
             if each.owner != NONE:
                 shards = [count * each.gets(other) for other in range(self._size)]
             ticket = Ticket(self._number, "switches to add", SumPosted(self._next))
-            self._pair.post_reduction(
+            posted = self._pair.post_reduction(
                 values, target, DataKind.FLOAT32, self._number, shards=shards,
                 contributors=each.contributors or None, context=ticket,
             )  # fmt: skip
+            self._posted.append(posted)
             self._next += 1
+
+    def lost(self) -> FixedPoint:
+        """Return what sums have lost to fixed point so far."""
+        return sum(map(FixedPoint.of_reduction, self._posted), FixedPoint())
 
     def close(self) -> None:
         """Take part no more if not all sums have come."""

@@ -367,9 +367,8 @@ def fixed_point_notes(runs: Sequence[Run]) -> list[str]:
         ranks = [rank for run in runs if run.algorithm == algorithm for rank in run.ranks]
         lost = losses(rank.statistics for rank in ranks)
         if lost:
-            found.append(
-                f"{algorithm}: {lost}; with --algorithm ring all is added in floating point"
-            )
+            instead = "--way direct" if "/" in algorithm else "--algorithm ring"
+            found.append(f"{algorithm}: {lost}; with {instead} all is added in floating point")
     return found
 
 

@@ -122,9 +122,7 @@ class SwitchOperation(Operation):
         reduction = self._reduction
         if reduction is not None:
             report.blocks_saturated = reduction.saturated_blocks
-            report.fixed_point = FixedPoint(
-                reduction.fixed_blocks, reduction.lossy_blocks, reduction.not_finite_blocks
-            )
+            report.fixed_point = FixedPoint.of_reduction(reduction)
             if self._communicator.size > 1 and reduction.rounds:
                 come = reduction.rounds - reduction.remaining
                 report.received_bytes = len(self._result) * come // reduction.rounds
