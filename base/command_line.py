@@ -79,13 +79,13 @@ def given(**options: Any) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and value != []}
 
 
-def macros(define: Sequence[str] | None) -> dict[str, str | None]:
-    """Return the macros that ``-D`` defines, by name; raises `InputError` for what is no name."""
+def macros(define: Sequence[str] | None, option: str = "-D") -> dict[str, str | None]:
+    """Return the macros that an option defines, by name. Raises `InputError` for what is none."""
     pairs = [text.partition("=") for text in define or []]
     for key, equals, value in pairs:
         refuse(
             not re.fullmatch(r"[A-Za-z_]\w*", key, re.ASCII),
-            f"-D {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
-            "digits and _, like -D PORTS=64",
+            f"{option} {key + equals + value!r}: write NAME or NAME=VALUE, the name of letters, "
+            f"digits and _, like {'-D ' if option == '-D' else ''}PORTS=64",
         )
     return {key: value if equals else None for key, equals, value in pairs}

@@ -304,13 +304,9 @@ class Session:
         """
         self.name = name
         self._deadline_s = deadline_s
-        self.client: Any
-        if isinstance(address, LocalSwitch):
-            self.where = f"{name} (device {device_id}, in this process)"
-            self.client = LocalClient(address, device_id, election_id or ELECTION_ID)
-        else:
-            self.where = f"{name} (device {device_id}, {address})"
-            self.client = RemoteClient(self.where, device_id, address, election_id, deadline_s)
+        place = "in this process" if isinstance(address, LocalSwitch) else address
+        self.where = f"{name} (device {device_id}, {place})"
+        self.client: Any = client_at(self.where, device_id, address, election_id, deadline_s)
         self._program: LoadableProgram | None = None
         self._digests: set[int] = set()
         """The ids of the program's digests that are switched on."""
@@ -528,3 +524,16 @@ class LocalClient:
         if self._client is not None:
             self.switch.leave(self._client)
             self._client = None
+
+
+def client_at(
+    where: str,
+    device_id: int,
+    address: Address,
+    election_id: ElectionId | None = ELECTION_ID,
+    deadline_s: float = DEADLINE_S,
+) -> RemoteClient | LocalClient:
+    """Return a client of the switch at an address, which `where` names in errors."""
+    if isinstance(address, LocalSwitch):
+        return LocalClient(address, device_id, election_id or ELECTION_ID)
+    return RemoteClient(where, device_id, address, election_id, deadline_s)

@@ -5,13 +5,14 @@ P4Info that the switch itself gives.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grpc
 
 from weft.base.errors import InputError
-from weft.controller.client import DEADLINE_S, ELECTION_ID, RemoteClient, SwitchError
+from weft.controller.client import DEADLINE_S, Address, SwitchError, client_at
 from weft.switch.messages import p4runtime_pb2
 
 _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
@@ -23,16 +24,16 @@ class Inspector:
 
     Args:
         name: the switch's name, for messages.
-        address: ``unix:PATH`` or ``HOST:PORT``.
+        address: ``unix:PATH`` or ``HOST:PORT``, or a switch in this process.
 
     Raises:
         SwitchError: the switch is not there, or runs no program.
     """
 
-    def __init__(self, name: str, device_id: int, address: str) -> None:
+    def __init__(self, name: str, device_id: int, address: Address) -> None:
         self._name = name
         self._device_id = device_id
-        self._client = RemoteClient(name, device_id, address, ELECTION_ID, DEADLINE_S)
+        self._client = client_at(name, device_id, address)
         request = p4runtime_pb2.GetForwardingPipelineConfigRequest(
             device_id=device_id, response_type="P4INFO_AND_COOKIE"
         )
@@ -53,6 +54,18 @@ class Inspector:
     def tables(self) -> list[str]:
         """Return the names of the program's tables."""
         return [table.preamble.name for table in self._p4info.tables]
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return, by table, for how many entries it has room, and how many it has."""
+        entries = Counter(
+            entity.table_entry.table_id
+            for table in self._p4info.tables
+            for entity in self._read(table_entry={"table_id": table.preamble.id})
+        )
+        return {
+            table.preamble.name: (table.size, entries[table.preamble.id])
+            for table in self._p4info.tables
+        }
 
     def table(self, name: str) -> list[str]:
         """Return the entries of a table, one on each line, the default action last.

@@ -151,6 +151,52 @@ def test_a_wrong_one(weft_net):
 def test_wrong_ports(weft_switch):
     weft_switch("bridge.p4", ports="x")
 """
+OPTIONS = """
+import pytest
+from weft.base.errors import InputError
+from scapy.layers.l2 import Ether
+
+FRAME = Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02", type=0x88B5) / bytes(1000)
+
+
+def test_a_cpu_port(weft_switch):
+    switch = weft_switch("bridge.p4", ports=2, cpu_port=255)
+    switch.table("mac").insert({"dst": 0x020000000001}, "forward", port=255)
+    switch.send(1, FRAME)
+    (packet,) = switch.packets_in(timeout=5, count=1)
+    assert packet.frame == bytes(FRAME)
+    switch.expect_nothing()
+
+
+@pytest.mark.parametrize("define", [{"LATE": None, "PORTS": 64}, ["LATE", "PORTS=64"]])
+def test_macros_and_includes(weft_switch, tmp_path, define):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "bridge_body.p4").write_text(open("bridge.p4").read())
+    (tmp_path / "outer.p4").write_text(
+        "#ifdef LATE\\n#if PORTS == 64\\n#include <bridge_body.p4>\\n#endif\\n#endif\\n"
+    )
+    switch = weft_switch(tmp_path / "outer.p4", include=tmp_path / "inner", define=define)
+    assert list(switch.tables) == ["I.mac"]
+
+
+def test_links(weft_switch):
+    switch = weft_switch("bridge.p4", ports=2, rate="1Mbit", delay="1ms", queue="20KiB")
+    switch.table("mac").set_default("forward", port=2)
+    (link, *_) = switch.net.topology.links
+    assert (link.rate_bps, link.delay_ns, link.queue_bytes) == (1_000_000, 1_000_000, 20480)
+    begin = switch.net.now
+    switch.send(1, FRAME)
+    switch.expect(2, FRAME)
+    assert switch.net.now - begin >= 2 * 8e-3  # 1 KB at 1 Mbit/s, twice
+
+
+def test_wrong_macro(weft_switch):
+    weft_switch("bridge.p4", define={"1x": 2})
+
+
+def test_wrong_rate(weft_switch):
+    weft_switch("bridge.p4", rate="fast")
+"""
 
 
 def run(pytester: pytest.Pytester, source: str, *options: str) -> pytest.RunResult:
@@ -212,6 +258,14 @@ def test_networks_are_kept_for_as_long_as_is_asked(pytester: pytest.Pytester) ->
             "*keep='ever': test, module, session are possible",
             "*hosts 'x' is no whole number: give one, like 2",
         ]
+    )
+
+
+def test_a_switch_has_the_options_of_the_command(pytester: pytest.Pytester) -> None:
+    result = run(pytester, OPTIONS)
+    result.assert_outcomes(passed=4, failed=2)
+    result.stdout.fnmatch_lines(
+        ["*define '1x=2': write NAME or NAME=VALUE*", "*rate 'fast' is not understood*"]
     )
 
 

@@ -228,14 +228,18 @@ def report(
         typer.Option("-o", "--out", metavar="FILE", help="HTML file. [DIR/report.html]"),
     ] = None,
 ) -> None:
-    """Make one self-contained HTML page of a results folder."""
-    from weft.experiments.report import write_report
+    """Make one self-contained HTML page of a results folder: of 'weft run' or 'weft up --out'."""
+    from weft.experiments import report
+    from weft.experiments.network_results import page
+    from weft.experiments.network_results.document import NetworkResults, is_of_network
     from weft.experiments.results.results import Results
 
-    file = output_file(out)
-    results = Results.read(folder)
-    home = folder if folder.is_dir() else folder.parent
-    print(write_report(results.to_dict(), file or home / "report.html").resolve())
+    file = output_file(out) or (folder if folder.is_dir() else folder.parent) / "report.html"
+    if is_of_network(folder):
+        written = page.write_report(NetworkResults.read(folder), file)
+    else:
+        written = report.write_report(Results.read(folder).to_dict(), file)
+    print(written.resolve())
 
 
 @app.command()

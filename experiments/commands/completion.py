@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from weft.topo.network import Topology
 
-BARE = ("EOF", "exit", "quit", "help", "links", "net", "nodes", "dump", "intfs", "ports",
+BARE = ("EOF", "exit", "quit", "help", "links", "loads", "net", "nodes", "dump", "intfs", "ports",
         "pingall", "pingallfull", "pingpair", "pingpairfull")  # fmt: skip
 """Commands behind which no node stands."""
 
@@ -27,6 +27,8 @@ def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
         return []
     if command == "iperf":
         return [name for name in hosts if name not in before] if len(before) < 2 else []
+    if command == "report":
+        return []
     if command == "load":
         return [name for name in switches if name not in before]
     return [*topology.nodes]

@@ -9,7 +9,7 @@ from weft.base.errors import WeftError
 from weft.controller.client import LoadableProgram, Session, SwitchError
 from weft.controller.inspection import Inspector
 from weft.switch.compiler import compile_program
-from weft.topo.worlds.emulated.testbeds import RunningSwitch
+from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 
 WATCH_S = 0.3
 """Between two looks at the files of a program that is loaded whenever it is saved."""
@@ -18,20 +18,20 @@ Say = Callable[[str], None]
 
 
 def load(
-    switches: Mapping[str, RunningSwitch],
+    testbed: RunningTestbed,
+    names: Sequence[str],
     program: Path,
     include_dirs: Sequence[Path],
     defines: Mapping[str, str | None],
     say: Say,
-    *,
-    over: bool = True,
-) -> set[str]:
-    """Compile a program and have switches run it; a line for each.
+) -> None:
+    """Compile a program and have switches of a testbed run it, all if none are named; a line for
+    each.
 
-    With ``over`` it takes switches over from whoever owns them, for as long as it takes. Without,
-    it leaves a switch alone that another controller owns.
+    If Weft's controller owns the switches, they are taken over from it for as long as it takes. If
+    not, a switch is left alone that another controller owns.
     Entries, groups and members that fit the new program stay, where the switch can do that (the
-    built-in one can); else its tables are empty. Returns the switches that have fewer entries now.
+    built-in one can); else its tables are empty.
 
     Raises:
         InputError: the program cannot be read, or is wrong; nothing was loaded then.
@@ -41,15 +41,12 @@ def load(
     for warning in compiled.warnings:
         say(str(warning))
     loaded = LoadableProgram(compiled.p4info, compiled.bmv2_json.encode())
-    emptied = set()
-    for name, switch in switches.items():
+    for name, switch in testbed.choose(names).items():
         before = _entries(name, switch)
-        _load_into(name, switch, loaded, over)
+        _load_into(name, switch, loaded, testbed.controlled)
         after = _entries(name, switch)
+        testbed.loaded(name, program, emptied=after < before)
         say(f"{name}: the program runs, with {after} entries (before it {before})")
-        if after < before:
-            emptied.add(name)
-    return emptied
 
 
 def _load_into(name: str, switch: RunningSwitch, program: LoadableProgram, over: bool) -> None:

@@ -20,7 +20,6 @@ from weft.base.command_line import (
     output_file,
     output_folder,
 )
-from weft.base.errors import refuse
 from weft.experiments.commands.scenario_options import scenario_options
 from weft.experiments.paths.names import COMPARED, analysed_schemes, unassigned_schemes
 from weft.experiments.scenario.workload_checks import GPTS, MODEL_SLOWDOWN
@@ -169,25 +168,35 @@ def up(
             "so on. [Unix sockets alone]",
         ),
     ] = None,
+    out: Annotated[
+        Place,
+        typer.Option(
+            "-o",
+            "--out",
+            metavar="DIR",
+            help="At the end, write what links carried and switches hold to DIR, with a report.",
+        ),
+    ] = None,
+    include: Includes = None,
+    define: Defines = None,
 ) -> None:
     """Bring a network up and stay: Mininet's prompt, with ping, iperf, links, tables, programs."""
     from weft.experiments.commands.up import stay_up
+    from weft.experiments.interface.standing import Standing
     from weft.experiments.scenario.options import from_options
+    from weft.topo.worlds.emulated.testbeds import check_grpc_port
 
     scenario = from_options({"collective": "allgather", **options})
-    folder = output_folder(pcap, "--pcap")
     if grpc_port is not None:
-        most = 65536 - len(scenario.network().switches)
-        refuse(
-            not 1 <= grpc_port <= most,
-            f"--grpc-port {grpc_port}: the first port is 1 to {most}, as there are "
-            f"{65536 - most} switches",
-        )
-    stay = partial(
-        stay_up, scenario, program, console=make_console(stderr=True), pcap=folder,
-        bypass_qdisc=bypass_qdisc, cpu_port=cpu_port, priority_queues=priority_queues,
-        controlled=not no_controller, grpc_port=grpc_port,
+        check_grpc_port("--grpc-port", grpc_port, len(scenario.network().switches))
+    standing = Standing(
+        program, pcap=output_folder(pcap, "--pcap"), bypass_qdisc=bypass_qdisc, cpu_port=cpu_port,
+        priority_queues=priority_queues, controlled=not no_controller,
+        grpc_port=grpc_port, include_dirs=tuple(include or ()), defines=macros(define),
     )  # fmt: skip
+    stay = partial(
+        stay_up, scenario, standing, console=make_console(stderr=True), out=output_folder(out)
+    )
     if script is None:
         stay(sys.stdin)
         return
@@ -228,11 +237,9 @@ def load(
     from weft.topo.worlds.emulated.testbeds import find_testbed
 
     testbed = find_testbed(run)
-    switches = testbed.choose(switch or [])
-    say, over = print, testbed.controlled
 
     def once() -> None:
-        load_command.load(switches, program, include or [], macros(define), say, over=over)
+        load_command.load(testbed, switch or [], program, include or [], macros(define), print)
 
     once()
     if watch:

@@ -19,6 +19,7 @@ from weft.controller.inspection import Inspector
 from weft.experiments.commands.completion import candidates, examples, link_example
 from weft.experiments.commands.load import load
 from weft.experiments.interface.net import Net
+from weft.experiments.runs.folder import REPORT
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace
@@ -78,6 +79,7 @@ class Prompt(CommandLine):
         """Return what to say of a link that has gone up or down."""
         switches = {switch.name for switch in self._net.topology.switches}
         said = f"{self._net.link(one, other).name} is {state}"
+        self._net.notice_loads()
         strange = self._net.strange
         if not self._running.controlled:
             return f"{said}; there is no controller, so nothing else changes"
@@ -158,10 +160,26 @@ class Prompt(CommandLine):
     def do_load(self, line: str) -> None:
         """load PROGRAM.p4 [SWITCH...]: have all switches, or some, run another program."""
         program, *names = self._words(line, "load PROGRAM.p4 [SWITCH...]", 1, None)
-        chosen = self._running.choose(names)
-        self._net.strange |= load(
-            chosen, Path(program), [], {}, self._say, over=self._running.controlled
+        standing = self._net.standing
+        load(
+            self._running, names, Path(program), standing.include_dirs, standing.defines, self._say
         )
+
+    def do_loads(self, line: str) -> None:
+        """loads: what each direction of all links has carried, by the counts of switches' ports or
+        of the fabric's program."""
+        for (source, target), each in self._net.counts().items():
+            lost = f", {each.lost_packets:,} packets lost" if each.lost_packets else ""
+            self._say(
+                f"{source}>{target}: {each.tx_packets:,} packets, {each.tx_bytes:,} bytes{lost}"
+            )
+
+    def do_report(self, line: str) -> None:
+        """report DIR: write what links have carried so far, and what switches hold, to a results
+        folder, with a page."""
+        (folder,) = self._words(line, "report DIR", 1, 1)
+        self._net.report(folder)
+        self._say(f"Report: {Path(folder).absolute() / REPORT}")
 
     def completedefault(
         self, text: str, line: str = "", _begin: int = 0, end: int = 0

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -11,40 +12,32 @@ from weft.base.errors import InputError
 from weft.base.progress import Progress
 from weft.experiments.commands.prompt import Prompt
 from weft.experiments.interface.net import Net
+from weft.experiments.interface.standing import Standing
+from weft.experiments.network_results.gather import gather
+from weft.experiments.network_results.page import write_results
+from weft.experiments.runs.folder import ResultsFolder
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.commands.switch_options import check_program
-from weft.topo.worlds.emulated.relays import Relays
-from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 
 def stay_up(
     scenario: Scenario,
-    program: Path | None,
+    standing: Standing,
     commands: TextIO,
     console: Console,
     *,
-    pcap: Path | None = None,
-    bypass_qdisc: bool = False,
-    cpu_port: int | None = None,
-    priority_queues: int = 1,
+    out: Path | None = None,
     source: str = "standard input",
-    controlled: bool = True,
-    grpc_port: int | None = None,
 ) -> None:
     """Bring a network up, with its routes, hand it to Mininet's prompt, and take it down when the
     commands end.
 
     Args:
-        program: the user's own in place of the fabric's; its tables are empty then.
+        standing: what is asked of it beside its shape. A program of the user's own in place of the
+            fabric's has empty tables.
         console: where progress is shown.
-        pcap: the folder for captures at both ends of every link.
-        controlled: whether Weft's controller owns the switches; otherwise they have no program but
-            the user's, and no entries.
-        grpc_port: the TCP port of loopback where the first switch serves P4Runtime, and the next
-            ones at the next ports; None for Unix sockets alone.
-        bypass_qdisc: whether what switches send passes by their interfaces' queueing disciplines.
-        cpu_port, priority_queues: as for `weft.experiments.interface.net.up`.
+        out: the results folder; None: none is written.
         source: what errors call the file of the commands.
 
     Raises:
@@ -52,8 +45,9 @@ def stay_up(
         RunError: it could not be brought up or taken down, a process of it has ended, or commands
             that nobody typed at a terminal have failed.
     """
-    if program is not None:
-        check_program(program)
+    program = standing.program
+    if program is not None and not isinstance(program, Mapping):
+        check_program(Path(program))
     # Mininet may have more words than those that no network's node is called by.
     network = scenario.network()
     names = {node.name for node in network.hosts} | {node.name for node in network.switches}
@@ -61,52 +55,42 @@ def stay_up(
         raise InputError(f"{name!r} is a command of the prompt: give the node another name")
     with contextlib.ExitStack() as stack:
         with Progress(console) as progress:
-            programs = _programs(scenario, program, controlled)
+            programs = _programs(scenario, standing)
             with progress.stage("program", f"Compile {programs}" if programs else "Check"):
-                net = Net(
-                    scenario,
-                    program,
-                    pcap=None if pcap is None else str(pcap),
-                    bypass_qdisc=bypass_qdisc,
-                    cpu_port=cpu_port,
-                    priority_queues=priority_queues,
-                    controlled=controlled,
-                )
+                net = Net(scenario, standing)
+            folder = None if out is None else ResultsFolder(out)
+            if folder is not None:
+                stack.callback(folder.close)
+                folder.make(captures=False, traces=False)
             with progress.stage("bring_up", f"Bring up {net.topology.describe()}"):
                 stack.enter_context(net)
         world: EmulatedWorld = net.backend.world
-        addresses = world.switch_addresses
-        switches = {
-            switch.name: RunningSwitch(addresses[switch.name], switch.device_id)
-            for switch in net.topology.switches
-        }
-        running = RunningTestbed(
-            world.record.id, net.topology.describe(), switches, controlled, grpc_port
-        )
-        if grpc_port is not None:
-            paths = {
-                port: each.address.removeprefix("unix:") for port, each in running.ports().items()
-            }
-            stack.callback(Relays(paths).close)
-        running.write(world.record.folder)
+        running = net.backend.running
         # At the prompt Ctrl-C ends a command, and not the testbed.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         stack.callback(signal.signal, signal.SIGINT, before)
-        if not controlled:
+        if not standing.controlled:
             print(_left_alone(net))
-        if grpc_port is not None or not controlled:
+        if standing.grpc_port is not None or not standing.controlled:
             print(*running.lines(), sep="\n")
         prompt = Prompt(net, running, commands, source)
-    if pcap is not None:
-        _tell_captures(world, pcap)
+        if folder is not None:
+            _tell_results(write_results(gather(net), folder))
+    if standing.pcap is not None:
+        _tell_captures(world, standing.pcap)
     prompt.check_commands()
 
 
-def _programs(scenario: Scenario, program: Path | None, controlled: bool) -> str:
+def _tell_results(written: Sequence[Path]) -> None:
+    for what, path in zip(("Results:", "Report: "), written, strict=True):
+        print(f"{what} {path}")
+
+
+def _programs(scenario: Scenario, standing: Standing) -> str:
     """Return which programs are compiled; empty if none is."""
-    if program is not None:
-        return str(program)
-    others = "the program of the fabric" if controlled else ""
+    if standing.program is not None:
+        return str(standing.program)
+    others = "the program of the fabric" if standing.controlled else ""
     named = [switch.program or others for switch in scenario.network().switches]
     return ", ".join(dict.fromkeys(filter(None, named)))
 

@@ -9,24 +9,26 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from weft.agents.drivers.launcher import Launcher
 from weft.base.errors import InputError
 from weft.controller import Controller
 from weft.experiments.interface.commands import Running, started
+from weft.experiments.interface.standing import Standing
 from weft.experiments.runs.emulated import EmulatedTestbed
 from weft.experiments.runs.operate import Testbed
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.realtime.ports import PACKET_AUXDATA, SOL_PACKET, open_receiver, open_sender
-from weft.topo.interfaces import LinkKind
 from weft.topo.network import Topology
 from weft.topo.worlds.emulated.namespaces import in_namespace, run_batch
+from weft.topo.worlds.emulated.relays import LOOPBACK, Relays
+from weft.topo.worlds.emulated.testbeds import RunningSwitch, RunningTestbed, check_grpc_port
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
 VLAN_VALID = 1 << 4
 ADDRESSES_BYTES = 12
+UNIX = "unix:"
 _AUXDATA = struct.Struct("=IIIHHHH")
 """A struct tpacket_auxdata (packet(7))."""
 ETHERNET_BYTES = 14
@@ -40,20 +42,22 @@ class EmulatedNet:
 
     name = "emulated"
 
-    def __init__(
-        self,
-        topology: Topology,
-        switch: str,
-        mtu: int,
-        seed: int,
-        links: LinkKind,
-        bypass_qdisc: bool,
-        pcap: Path | None,
-    ) -> None:
+    def __init__(self, topology: Topology, scenario: Scenario, standing: Standing) -> None:
+        own = any(switch.program for switch in topology.switches)
         self.world = EmulatedWorld(
-            topology, switch, path_mtu=mtu, seed=seed, links=links, bypass_qdisc=bypass_qdisc,
-            pcap_dir=pcap,
-        )  # fmt: skip
+            topology,
+            scenario.switch,
+            path_mtu=scenario.mtu,
+            seed=scenario.seed,
+            links=scenario.link_kind,
+            bypass_qdisc=not own if standing.bypass_qdisc is None else standing.bypass_qdisc,
+            pcap_dir=standing.pcap,
+        )
+        self._standing = standing
+        self.running: RunningTestbed | None = None
+        """What other processes are told of the network, while it is up."""
+        if standing.grpc_port is not None:
+            check_grpc_port("grpc_port", standing.grpc_port, len(topology.switches))
         self.most_frame_bytes = self.world.link_mtu + ETHERNET_BYTES
         self._receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []
@@ -62,9 +66,43 @@ class EmulatedNet:
         self.epochs: Iterator[int] = itertools.count(1)
 
     def bring_up(self) -> Mapping[str, Any]:
-        """Bring the world up, and return where its switches serve P4Runtime, by name."""
+        """Bring the world up, tell other processes of it, and return where its switches serve
+        P4Runtime, by name."""
         self._stack.enter_context(self.world)
-        return self.world.switch_addresses
+        topology, record = self.world.topology, self.world.record
+        served = self.world.switch_addresses
+        switches = {
+            each.name: RunningSwitch(served[each.name], each.device_id, each.program)
+            for each in topology.switches
+        }
+        self.running = RunningTestbed(
+            record.id, topology.describe(), switches, self._standing.controlled,
+            self._standing.grpc_port,
+        )  # fmt: skip
+        if ports := self.running.ports():
+            sockets = {port: served[name].removeprefix(UNIX) for name, port in ports.items()}
+            relays = Relays(sockets)
+            self._stack.callback(relays.close)
+        self.running.write(record.folder)
+        return served
+
+    def addresses(self) -> dict[str, str]:
+        """Return where each switch serves P4Runtime, as gRPC's clients take it."""
+        assert self.running is not None
+        ports = {name: f"{LOOPBACK}:{port}" for name, port in self.running.ports().items()}
+        return {**self.world.switch_addresses, **ports}
+
+    def programs(self) -> dict[str, str]:
+        """Return the source that each switch runs; "" for the fabric's program, or for none."""
+        return {name: each.program for name, each in self._now().switches.items()}
+
+    def emptied(self) -> set[str]:
+        """Return the switches that have lost entries since another program was loaded."""
+        return {name for name, each in self._now().switches.items() if each.emptied}
+
+    def _now(self) -> RunningTestbed:
+        assert self.running is not None
+        return self.running.again()
 
     def take_down(self) -> None:
         """Take everything down."""

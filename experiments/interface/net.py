@@ -20,6 +20,8 @@ from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
 from weft.experiments.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
+from weft.experiments.interface.standing import Program, Standing, folders_of, macros_of
+from weft.experiments.network_results.document import FABRIC, PORTS, NetworkResults
 from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
@@ -31,17 +33,8 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
-from weft.topo.network import (
-    Direction,
-    Host,
-    Interface,
-    Link,
-    Topology,
-    format_mac,
-    with_cpu_port,
-    with_priority_queues,
-)
-from weft.topo.own import Network, with_ordinary_hosts, with_programs
+from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
+from weft.topo.own import Network, with_programs
 from weft.topo.switch_kinds import SwitchKind
 
 if TYPE_CHECKING:
@@ -51,11 +44,8 @@ if TYPE_CHECKING:
 
     from weft.experiments.training.results import TorchRun
 
-FABRIC, PORTS = "the fabric's program", "the switch's port"
-"""By what directions of links are counted."""
 WorldName = Literal["emulated", "simulated"]
-Program = str | os.PathLike[str]
-"""The path of a P4_16 source."""
+_ORDINARY = Standing()
 
 
 class Backend(Protocol):
@@ -66,6 +56,9 @@ class Backend(Protocol):
     most_frame_bytes: int
     world: Any
     """The world itself: `weft.topo.worlds`."""
+    running: Any
+    """What other processes are told of it: a `weft.topo.worlds.emulated.testbeds.RunningTestbed`;
+    None in the simulated world."""
     epochs: Iterator[int]
     """Numbers of aggregation jobs on this network, each of which is used once."""
 
@@ -88,6 +81,9 @@ class Backend(Protocol):
     def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
     def set_rate(self, source: str, target: str, rate_bps: int) -> None: ...
     def take_over(self, controller: Controller) -> None: ...
+    def addresses(self) -> dict[str, str]: ...
+    def programs(self) -> dict[str, str]: ...
+    def emptied(self) -> set[str]: ...
     def testbed(self, scenario: Any, controller: Controller) -> Testbed: ...
 
 
@@ -97,6 +93,9 @@ def up(
     world: WorldName = "emulated",
     switch: SwitchKind = "weft",
     program: Program | Mapping[str, Program] | None = None,
+    include: Program | Sequence[Program] = (),
+    define: Mapping[str, object] | Sequence[str] = (),
+    paths: str | None = None,
     mtu: int = 4096,
     links: LinkKind = "veth",
     seed: int = 1,
@@ -104,6 +103,8 @@ def up(
     bypass_qdisc: bool | None = None,
     cpu_port: int | None = None,
     priority_queues: int = 1,
+    controller: bool = True,
+    grpc_port: int | None = None,
 ) -> "Net":
     """Return a network that is up, with its routes, while its with-block is entered.
 
@@ -125,6 +126,9 @@ def up(
         program: the P4_16 source of all switches, or of some by their names; the others run the
             fabric's. A switch with a program of one's own has no entries but those that are written
             to it.
+        include: folders where programs' includes are looked for.
+        define: macros of programs, as ``{"PORTS": 64}`` or ``["PORTS=64"]``.
+        paths: the paths of the fabric's packets: ``ecmp``, ``spray`` and so on.
         mtu: the RoCE payload of collectives' packets, in bytes.
         links: ``patch`` joins switches inside the switch process, without interfaces.
         seed: of the switches' random(), routes and data.
@@ -137,6 +141,10 @@ def up(
             network's own, which is 510 if its file names no other.
         priority_queues: the queues of each port of a switch, of priorities from 0 on: its link
             serves the packets of the greatest ``standard_metadata.priority`` first.
+        controller: False leaves the switches of the emulated world to a P4Runtime client of your
+            own, at `Net.addresses`: programs of one's own are loaded, and nothing else is done.
+        grpc_port: the TCP port of 127.0.0.1 where the first switch serves P4Runtime, too, and the
+            next ones at the next ports.
 
     Raises:
         InputError: something of this makes no sense.
@@ -144,17 +152,21 @@ def up(
     """
     fields: dict[str, Any] = {
         "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
+        **({} if paths is None else {"paths": paths}),
     }  # fmt: skip
     scenario = scenario_on(network_of(network), "allgather", **fields)
-    return Net(
-        scenario,
+    standing = Standing(
         program,
-        fields,
-        pcap=None if pcap is None else given.path("pcap", pcap, "'captures'"),
+        pcap=None if pcap is None else Path(given.path("pcap", pcap, "'captures'")),
         bypass_qdisc=bypass_qdisc,
         cpu_port=cpu_port,
         priority_queues=priority_queues,
+        controlled=given.truth("controller", controller),
+        grpc_port=grpc_port,
+        include_dirs=folders_of(include),
+        defines=macros_of(define),
     )
+    return Net(scenario, standing, fields)
 
 
 class Net:
@@ -167,29 +179,20 @@ class Net:
     def __init__(
         self,
         scenario: Scenario,
-        program: Program | Mapping[str, Program] | None = None,
+        standing: Standing = _ORDINARY,
         fields: Mapping[str, Any] | None = None,
-        *,
-        pcap: str | None = None,
-        bypass_qdisc: bool | None = None,
-        cpu_port: int | None = None,
-        priority_queues: int = 1,
-        controlled: bool = True,
     ) -> None:
-        """Check everything, and compile the programs; see `up`.
+        """Check everything, and compile the programs.
 
         Args:
             scenario: what it says of network, world and switches, of paths and of losses, holds.
-            program: as for `up`.
+            standing: what else is asked of the network.
             fields: what of the scenario holds for collectives on the network, too.
-            pcap, bypass_qdisc, cpu_port, priority_queues: as for `up`.
-            controlled: whether there is a controller. Without one, switches with a program of their
-                own get it, and nothing else is done to any switch.
         """
-        network = self._with_programs(scenario.network(), program)
-        network = with_priority_queues(network, priority_queues)
-        self.topology = network if cpu_port is None else with_cpu_port(network, cpu_port)
+        self.topology = standing.network(scenario.network())
         """What the network is."""
+        self.standing = standing
+        """What was asked of it beside its shape."""
         self._scenario = scenario
         self._fields = dict(fields or {})
         self._down: set[str] = set()
@@ -197,18 +200,19 @@ class Net:
         self.planning = threading.RLock()
         """Held while switches are brought to another plan."""
         self._names = [switch.name for switch in self.topology.switches]
-        own = own_programs(self.topology)
+        own = own_programs(self.topology, standing.include_dirs, standing.defines)
         self.strange: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
-        self._controlled = controlled
-        if controlled:
+        if standing.controlled:
             alone = len(own) == len(self._names)
             self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
             """The fabric's program, or, if no switch runs it, that of the first switch."""
         else:
             self.strange = set(self._names)
-            self.topology = with_ordinary_hosts(self.topology)
         self._own = own
+        self._up = False
+        self.began_s = 0.0
+        """When it came up, as `now` tells the time."""
         self.backend: Backend
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
@@ -216,46 +220,24 @@ class Net:
             with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
                 from weft.experiments.interface.emulated import EmulatedNet
 
-            self.backend = EmulatedNet(
-                self.topology, scenario.switch, scenario.mtu, scenario.seed, scenario.link_kind,
-                bypass_qdisc=not own if bypass_qdisc is None else bypass_qdisc,
-                pcap=None if pcap is None else Path(pcap),
-            )  # fmt: skip
+            self.backend = EmulatedNet(self.topology, scenario, standing)
         else:
             from weft.experiments.interface.simulated import SimulatedNet
 
-            if pcap is not None:
-                raise InputError(
-                    f"pcap {shown(pcap)}: the simulated world has no interfaces to capture at; use "
-                    "world='emulated'"
-                )
+            standing.check_simulated()
             self.backend = SimulatedNet(self.topology, scenario.mtu, scenario.seed)
         self._controller: Controller | None = None
         self._in_use = threading.RLock()
         self._switches: dict[str, SwitchHandle] = {}
-
-    @staticmethod
-    def _with_programs(
-        network: Topology, program: Program | Mapping[str, Program] | None
-    ) -> Topology:
-        """Return the network with the programs of switches that do not run the fabric's."""
-        if program is None:
-            return network
-        if not isinstance(program, Mapping):
-            program = dict.fromkeys((switch.name for switch in network.switches), program)
-        paths = {
-            name: given.path(f"program of {name}", one, "'router.p4'")
-            for name, one in program.items()
-        }
-        return with_programs(network, paths)
 
     def __enter__(self) -> "Net":
         """Bring the network up."""
         try:
             addresses = self.backend.bring_up()
             with self.backend.blaming_the_dead():
-                if not self._controlled:
+                if not self.standing.controlled:
                     self._load_own(addresses)
+                    self._up, self.began_s = True, self.now
                     return self
                 self._controller = Controller(
                     self.topology, addresses, self._program, others=self._own
@@ -264,6 +246,7 @@ class Net:
                 for name in self._own:
                     self._controller.session(name).want_digests()
                 self._plan()
+                self._up, self.began_s = True, self.now
         except BaseException:
             self.close()
             raise
@@ -288,6 +271,7 @@ class Net:
 
     def close(self) -> None:
         """Take the network down; do nothing if it is."""
+        self._up = False
         try:
             if self._controller is not None:
                 self._controller.close()
@@ -318,12 +302,32 @@ class Net:
     @property
     def controller(self) -> Controller:
         """The controller, which owns the switches."""
+        if self._up and not self.standing.controlled:
+            raise InputError(
+                f"network {self.topology.describe()} came up with controller=False: its switches "
+                "are a P4Runtime client's of your own, at net.addresses"
+            )
         if self._controller is None:
+            self.check_up()
+        assert self._controller is not None
+        return self._controller
+
+    def check_up(self) -> None:
+        """Raise InputError unless the network is up."""
+        if not self._up:
             raise InputError(
                 f"network {self.topology.describe()} is not up: use it inside 'with weft.up(...) "
                 "as net:'"
             )
-        return self._controller
+
+    @property
+    def addresses(self) -> dict[str, str]:
+        """Where each switch serves P4Runtime, as gRPC's clients take it: a Unix socket,
+        ``unix:PATH``, or with ``grpc_port`` a TCP port, ``127.0.0.1:PORT``. Their device ids are 1
+        and up, in the order of the switches (`Topology.switch`). Raises InputError in the simulated
+        world, where no client reaches them."""
+        self.check_up()
+        return self.backend.addresses()
 
     @property
     def scenario(self) -> Scenario:
@@ -410,7 +414,7 @@ class Net:
             self.backend.set_link(node, neighbour, up)
         with self.planning:
             (self._down.discard if up else self._down.add)(link)
-            if self._controlled and {node, neighbour} <= set(self._names):
+            if self.standing.controlled and {node, neighbour} <= set(self._names):
                 self.backend.take_over(self.controller)
                 self._plan()
 
@@ -425,7 +429,13 @@ class Net:
         finally:
             self._planned_by = None
 
+    def notice_loads(self) -> None:
+        """Take note of the programs that ``weft load`` has given to switches: no plan is for one
+        that lost entries by that."""
+        self.strange |= self.backend.emptied()
+
     def _plan(self) -> None:
+        self.notice_loads()
         if self.strange == set(self._names):
             return
         if self._planned_by is not None:
@@ -452,7 +462,7 @@ class Net:
         Raises RunError for BMv2, which has no such trace.
         """
         self.topology.switch(switch)
-        self.controller  # noqa: B018 - raises unless the network is up
+        self.check_up()
         self.backend.start_trace(switch, given.whole("trace: packets", packets, "100"))
         trace = PacketTrace()
         try:
@@ -467,8 +477,10 @@ class Net:
         port is what counts, whatever the program does, since the network is up; it knows of no
         losses on purpose and no marks. `counted_by` says which it is.
         """
+        self.check_up()
+        self.notice_loads()
         none = self.strange == set(self._names)  # then no switch has the fabric's counters
-        counted = self.controller.read_counters() if self._controlled and not none else {}
+        counted = self.controller.read_counters() if self.standing.controlled and not none else {}
         by_ports = [each for each in self.topology.directions if self.counted_by(each) == PORTS]
         if not by_ports:
             return counted
@@ -491,6 +503,35 @@ class Net:
         ends = (direction.source.node, direction.destination.node)
         (counting, *_) = [name for name in ends if name in self._names]
         return PORTS if counting in self.strange else FABRIC
+
+    def report(self, folder: str | os.PathLike[str] | None = None) -> NetworkResults:
+        """Return what links have carried since the network is up, and what switches hold, whatever
+        programs they run.
+
+        Args:
+            folder: a results folder, there already or not: it gets ``results.json``, and
+                ``report.html``, a page with the network, its links and its switches, which
+                ``weft report`` makes anew. None: nothing is written.
+
+        Raises:
+            InputError: the folder cannot be written.
+            RunError: a process of the network has ended.
+        """
+        from weft.experiments.network_results.gather import gather
+        from weft.experiments.network_results.page import write_results
+        from weft.experiments.runs.folder import ResultsFolder
+
+        self.check_up()
+        place = None
+        if folder is not None:
+            named = Path(given.path("folder", folder, "'results/lab'"))
+            place = ResultsFolder(named, "name another folder")
+            place.make(captures=False, traces=False)
+        with self.in_turn("report"), self.backend.blaming_the_dead():
+            results = gather(self)
+        if place is not None:
+            write_results(results, place)
+        return results
 
     def run(self, collective: str, **options: Any) -> Run:
         """Run a collective once, and return how the network carried it.
@@ -650,7 +691,7 @@ class HostHandle:
 
         Raises InputError in the simulated world, which has no kernel.
         """
-        self._net.controller  # noqa: B018 - raises unless the network is up
+        self._net.check_up()
         return self._net.backend.start(self.name, words_of(command))
 
     def run(
@@ -710,7 +751,7 @@ class InterfaceHandle:
     def send(self, packet: "Packet | bytes", count: int = 1) -> None:
         """Send a frame: a packet of scapy's that begins with Ether, or bytes. In the simulated
         world it leaves, and time stands still until `sniff` or `Net.advance`."""
-        self._net.controller  # noqa: B018 - raises unless the network is up
+        self._net.check_up()
         frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
         for _ in range(given.whole("send: count", count, "1")):
             with self._net.in_turn("send"):
@@ -724,7 +765,7 @@ class InterfaceHandle:
         there (0: whatever comes). A collective ends that: then frames are heard from the next
         `send` or `sniff` on.
         """
-        self._net.controller  # noqa: B018 - raises unless the network is up
+        self._net.check_up()
         timeout_s = given.seconds("sniff:", timeout, MOST_TIMEOUT_S)
         count = given.whole("sniff: count", count, "1")
         with self._net.in_turn("sniff"):
@@ -780,6 +821,8 @@ class LinkHandle:
     @property
     def counted_by(self) -> dict[str, str]:
         """By what each direction is counted, by its name (`Net.counted_by`)."""
+        self._net.check_up()
+        self._net.notice_loads()
         both = [self._net.topology.direction(*ends) for ends in (self.ends, self.ends[::-1])]
         return {each.name: self._net.counted_by(each) for each in both}
 

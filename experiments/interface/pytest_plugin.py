@@ -144,19 +144,28 @@ def weft_switch(request: pytest.FixtureRequest) -> "Iterator[Callable[..., Switc
     """Return a function that brings one switch up: ``weft_switch("router.p4", ports=2)``.
 
     It takes the program's path, the number of ports, ``keep`` as `weft_net` does, and the options
-    of `weft.up`. It returns a `SwitchUnderTest`.
+    of `weft.up`, such as ``cpu_port=255``, ``define={"PORTS": 4}``, ``include`` and ``seed``. The
+    links behind the ports have a ``rate`` (``"10Mbit"``), a ``delay`` (``"1ms"``) and room for
+    ``queue`` bytes (``"64KiB"``), which are the network's own if they are left out. It returns a
+    `SwitchUnderTest`.
     """
     switches: list[SwitchUnderTest] = []
     request.node.stash[_SWITCHES] = switches
 
     def make(
-        program: Any, ports: int = 4, *, keep: str = "test", **options: Any
+        program: Any,
+        ports: int = 4,
+        *,
+        keep: str = "test",
+        rate: str | int | None = None,
+        delay: str | None = None,
+        queue: str | int | None = None,
+        **options: Any,
     ) -> "SwitchUnderTest":
-        from weft.experiments.interface.switch_test import SwitchUnderTest
-        from weft.topo.clos import single
+        from weft.experiments.interface.switch_test import SwitchUnderTest, ports_of
 
         with _told():
-            network = single(ports)
+            network = ports_of(ports, rate, delay, queue)
         net = _made(request, network, keep, {"program": program, **options})
         switches.append(SwitchUnderTest(net))
         return switches[-1]

@@ -25,6 +25,7 @@ class SimulatedNet:
     """Hold a network in virtual time, and do there what a `Net` asks for."""
 
     name = "simulated"
+    running = None
 
     def __init__(self, topology: Topology, mtu: int, seed: int) -> None:
         self.world = SimulatedWorld(topology, seed=seed, path_mtu=mtu, cpu_ports=True)
@@ -127,6 +128,18 @@ class SimulatedNet:
 
     def take_over(self, controller: Controller) -> None:
         """Do nothing: nobody else can own the switches."""
+
+    def addresses(self) -> dict[str, str]:
+        """Raise InputError: switches have no sockets."""
+        raise self._without("no sockets where switches serve P4Runtime")
+
+    def programs(self) -> dict[str, str]:
+        """Return the source that each switch runs; "" for the fabric's program."""
+        return {switch.name: switch.program for switch in self.world.topology.switches}
+
+    def emptied(self) -> set[str]:
+        """Return nothing: nobody else loads programs."""
+        return set()
 
     def testbed(self, scenario: Scenario, controller: Controller) -> Testbed:
         """Return a testbed for a scenario on this network."""

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from weft.base.errors import refuse
+from weft.base.units import parse_duration, parse_rate, parse_size
 from weft.controller.handles.switch import SwitchHandle
 from weft.experiments.interface.net import Net
+from weft.topo.clos import single
+from weft.topo.network import Topology
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -16,6 +19,21 @@ MOST_SHOWN = 5
 
 Expected = Any
 """A packet of scapy's, bytes, or a function that says of a packet whether it is the one."""
+
+
+def ports_of(
+    ports: int, rate: str | int | None, delay: str | None, queue: str | int | None
+) -> Topology:
+    """Return the network of a switch with so many ports; None leaves a figure of its links as it is
+    in any network. Raises InputError."""
+    figures: dict[str, int] = {}
+    if rate is not None:
+        figures["rate_bps"] = parse_rate(rate)
+    if delay is not None:
+        figures["delay_ns"] = parse_duration(delay)
+    if queue is not None:
+        figures["queue_bytes"] = parse_size(queue, "queue")
+    return single(ports, **figures)
 
 
 class SwitchUnderTest(SwitchHandle):

@@ -2,7 +2,7 @@
 
 import contextlib
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from weft.base import files
@@ -20,7 +20,9 @@ GANTT_FILES = ("gantt.svg", "gantt.png", "gantt.trace.json")
 class ResultsFolder:
     """Write a results folder. Under sudo, what is made of it belongs to whoever called sudo."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, advice: str = "name another with --out") -> None:
+        """``advice`` says what to do where the folder cannot be written."""
+        self._advice = advice
         refuse(
             str(path) in ("", "."),
             "the results folder has no name: name one with --out DIR",
@@ -58,8 +60,8 @@ class ResultsFolder:
         except OSError as error:
             self.close()
             raise InputError(
-                f"results folder {str(self.path)!r} cannot be written: {error.strerror}; name "
-                "another with --out"
+                f"results folder {str(self.path)!r} cannot be written: {error.strerror}; "
+                f"{self._advice}"
             ) from None
 
     def _older_captures(self) -> list[Path]:
@@ -78,14 +80,18 @@ class ResultsFolder:
             return []
 
     def write(self, results: Results) -> tuple[list[Path], str]:
-        """Write the document, the plots and the report, and remove an older run's other files.
+        """Write the document, the plots and the report; see `write_files`."""
+        return self.write_files(_documents(results))
+
+    def write_files(self, documents: Iterable[tuple[str, bytes | str]]) -> tuple[list[Path], str]:
+        """Write files by their names, and remove an older run's other files.
 
         Returns the files that were written, and, if some were not, which and why.
         """
         written: list[Path] = []
         missing: list[str] = []
         reasons: dict[str, None] = {}
-        for name, content in _documents(results):
+        for name, content in documents:
             try:
                 files.write_whole(self.path / name, content)
                 written.append(self.path / name)

@@ -158,13 +158,21 @@ def program_of(scenario: Scenario) -> ProgramFiles:
     return featured_program(scenario.program_values)
 
 
-def own_programs(network: Topology) -> dict[str, ProgramFiles]:
-    """Return the compiled programs of the switches that do not run the fabric's, by switch. Raises
-    InputError for a program that is not there or is wrong."""
+def own_programs(
+    network: Topology,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str | None] | None = None,
+) -> dict[str, ProgramFiles]:
+    """Return the compiled programs of the switches that do not run the fabric's, by switch;
+    folders for includes and macros are as for `compile_cached`. Raises InputError for a program
+    that is not there or is wrong."""
     paths = {switch.name: switch.program for switch in network.switches if switch.program}
     for path in set(paths.values()):
         check_program(Path(path))
-    compiled = {path: compile_cached(Path(path)) for path in set(paths.values())}
+    compiled = {
+        path: compile_cached(Path(path), include_dirs=include_dirs, defines=defines)
+        for path in set(paths.values())
+    }
     return {name: compiled[path] for name, path in paths.items()}
 
 

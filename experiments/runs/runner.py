@@ -2,14 +2,11 @@
 
 import contextlib
 import datetime
-import os
-import platform
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +29,7 @@ from weft.experiments.runs.identity import key_of
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.points import PointFiles
 from weft.experiments.runs.simulation import Predictions
+from weft.experiments.runs.versions import environment
 from weft.experiments.scenario.longest_path import Marking
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.shards import workload_notes_of
@@ -437,16 +435,6 @@ def _named(point: Point) -> Iterator[None]:
 
 
 def _environment(experiment: Experiment) -> dict[str, Any]:
-    """Return versions and the machine, for whoever reads the results later."""
-    packages = {}
-    for package in ("weft", "numpy", "numba", "grpcio", "mininet"):
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            packages[package] = metadata.version(package)
-    return {
-        "python": platform.python_version(),
-        "packages": packages,
-        "kernel": platform.release(),
-        "machine": platform.machine(),
-        "processors": len(os.sched_getaffinity(0)),
-        "switch": ", ".join(sorted({point.scenario.switch for point in experiment.points})),
-    }
+    """Return versions, the machine and the kinds of switches."""
+    kinds = sorted({point.scenario.switch for point in experiment.points})
+    return {**environment(), "switch": ", ".join(kinds)}

@@ -3,15 +3,19 @@
 `Testbed.write` leaves ``testbed.json`` in the run's folder; the file goes with the folder.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from weft.base import documents
+from weft.base.arguments import whole
 from weft.base.errors import InputError
 from weft.base.files import read_text, told_as_input
 from weft.base.private_files import open_private
+from weft.topo.worlds.emulated.relays import LOOPBACK
 from weft.topo.worlds.emulated.runs import RUNS, DoubtfulError, read_believed, read_record
 
 FILE = "testbed.json"
@@ -34,6 +38,10 @@ class RunningSwitch:
 
     address: str
     device_id: int
+    program: str = ""
+    """The source that Weft has loaded into it; "" for the fabric's program, or for none yet."""
+    emptied: bool = False
+    """Whether entries were lost when a program was loaded, so that no plan holds there any more."""
 
 
 @dataclass(frozen=True)
@@ -49,19 +57,32 @@ class RunningTestbed:
     grpc_port: int | None = None
     """The TCP port of loopback where the first switch serves P4Runtime, too; None: nowhere."""
 
-    def ports(self) -> dict[int, RunningSwitch]:
-        """Return the switches by their TCP ports."""
+    def ports(self) -> dict[str, int]:
+        """Return the switches' TCP ports, by name."""
         if self.grpc_port is None:
             return {}
-        return dict(enumerate(self.switches.values(), self.grpc_port))
+        return {name: port for port, name in enumerate(self.switches, self.grpc_port)}
 
     def lines(self) -> list[str]:
         """Return where each switch serves P4Runtime, a line for each."""
-        ports = {each: f", 127.0.0.1:{port}" for port, each in self.ports().items()}
+        ports = {name: f", {LOOPBACK}:{port}" for name, port in self.ports().items()}
         return [
-            f"{name}: device {each.device_id}, {each.address}{ports.get(each, '')}"
+            f"{name}: device {each.device_id}, {each.address}{ports.get(name, '')}"
             for name, each in self.switches.items()
         ]
+
+    def loaded(self, name: str, program: Path, *, emptied: bool) -> None:
+        """Note that a switch runs another program now, for whoever looks at this testbed; and
+        whether entries were lost by that."""
+        before = self.switches[name]
+        emptied = emptied or before.emptied
+        self.switches[name] = replace(before, program=str(program), emptied=emptied)
+        with suppress(OSError):  # it is being taken down
+            self.write(RUNS / self.run_id)
+
+    def again(self) -> "RunningTestbed":
+        """Return what is written of this testbed now: somebody else may have loaded a program."""
+        return documents.decoded(RunningTestbed, read_believed(RUNS / self.run_id / FILE), FILE)
 
     def write(self, folder: Path) -> None:
         """Write this into the run's folder, whole or not at all."""
@@ -70,7 +91,7 @@ class RunningTestbed:
             file.write(msgspec.json.format(msgspec.json.encode(self)).decode() + "\n")
         draft.replace(folder / FILE)
 
-    def choose(self, names: list[str]) -> dict[str, RunningSwitch]:
+    def choose(self, names: Sequence[str]) -> dict[str, RunningSwitch]:
         """Return the switches of these names, or all of them if no names are given.
 
         Raises:
@@ -82,6 +103,17 @@ class RunningTestbed:
                     f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}"
                 )
         return {name: self.switches[name] for name in names or self.switches}
+
+
+def check_grpc_port(what: str, first: int, switches: int) -> int:
+    """Return the first TCP port of a network's switches. Raises InputError, which calls it
+    ``what``, where there is no room for all."""
+    most = 65536 - switches
+    if not 1 <= whole(what, first, "9559") <= most:
+        raise InputError(
+            f"{what} {first}: the first port is 1 to {most}, as there are {switches} switches"
+        )
+    return first
 
 
 def _look(root: Path) -> tuple[list[RunningTestbed], list[str]]:

@@ -1,0 +1,145 @@
+"""The results document of a network that was up."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from weft.base import documents
+from weft.base.errors import InputError
+from weft.base.units import shown
+from weft.experiments.results.results import DOCUMENT, MOST_BYTES, scenario_of
+from weft.topo.network import Topology
+from weft.topo.own import with_programs
+
+SCHEMA = "weft.network"
+SCHEMA_VERSION = 1
+FABRIC, PORTS = "the fabric's program", "the switch's port"
+"""By what directions of links are counted."""
+
+
+class DirectionCounts(
+    msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
+):
+    """Hold what one direction of one link has carried. Bytes are those of Ethernet frames without
+    FCS."""
+
+    from_node: str
+    to_node: str
+    port: int
+    """The port number at the node that sends."""
+    counted_by: str
+    """``the fabric's program``, which counts since it was loaded, or ``the switch's port``, which
+    counts since the network is up."""
+    tx_packets: int
+    tx_bytes: int
+    lost: int | None = None
+    """Packets lost on the link on purpose; None where nobody counts them."""
+    queue_dropped: int | None = None
+    """Packets that the sender's queue had no room for; None where that is not known."""
+    refused: int | None = None
+    """Frames that the kernel did not take from the sending switch, as when the link is down."""
+    not_read: int | None = None
+    """Frames that the switch that receives did not read in time."""
+
+    @property
+    def dropped(self) -> int:
+        """All packets of this direction that are known to have got lost."""
+        found = (self.lost, self.queue_dropped, self.refused, self.not_read)
+        return sum(each or 0 for each in found)
+
+
+class TableSize(msgspec.Struct, forbid_unknown_fields=True):
+    """Hold how full a table is."""
+
+    name: str
+    size: int
+    """For how many entries it has room."""
+    entries: int
+
+
+class SwitchState(msgspec.Struct, forbid_unknown_fields=True):
+    """Hold what a switch runs and holds."""
+
+    name: str
+    device_id: int
+    program: str
+    """The source of the user's own program; "" for the fabric's, or for none that Weft knows."""
+    tables: list[TableSize] = []
+    unread: str = ""
+    """Why its tables could not be read."""
+    dropped: dict[str, int] = {}
+    """Packets that it has dropped, by reason: its program's wish, a port that it does not have."""
+
+
+class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
+    """Hold what a network has carried since it was up, and what its switches hold."""
+
+    network: str
+    world: str
+    switch_kind: str
+    controlled: bool
+    """Whether Weft's own controller owned the switches."""
+    began: str
+    """When it came up (ISO 8601)."""
+    seconds: float
+    """For how long it had been up, in its own world's time."""
+    scenario: dict[str, Any]
+    """The network in full, as a scenario has it."""
+    links: list[DirectionCounts]
+    switches: list[SwitchState]
+    down: list[str] = []
+    """The links that were down at the end."""
+    environment: dict[str, Any] = {}
+    schema: str = SCHEMA
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def topology(self) -> Topology:
+        """The network itself, with the programs that its switches ran at the end. Raises
+        InputError for a document that describes none."""
+        network = scenario_of(self.scenario).network()
+        return with_programs(
+            network, {each.name: each.program for each in self.switches if each.program}
+        )
+
+    def text(self) -> str:
+        """Return the document as JSON."""
+        return json.dumps(msgspec.to_builtins(self), indent=1) + "\n"
+
+    @staticmethod
+    def read(path: Path) -> "NetworkResults":
+        """Return the results in a folder, or in a document. Raises InputError."""
+        file = path / DOCUMENT if path.is_dir() else path
+        what = f"results {str(file)!r}"
+        hint = "name a folder that 'weft up --out DIR' wrote"
+        results = documents.typed(
+            NetworkResults, documents.opened(file, MOST_BYTES, what, hint=hint), what
+        )
+        if (results.schema, results.schema_version) != (SCHEMA, SCHEMA_VERSION):
+            raise InputError(
+                f"{what}: this is {shown(results.schema)} version {shown(results.schema_version)}, "
+                f"not {SCHEMA!r} version {SCHEMA_VERSION}"
+            )
+        known = {direction.ends for direction in results.topology.directions}
+        for each in results.links:
+            if (each.from_node, each.to_node) not in known:
+                raise InputError(
+                    f"{what}: there is no link from {shown(each.from_node)} to "
+                    f"{shown(each.to_node)} in its network"
+                )
+            if min(each.tx_packets, each.tx_bytes) < 0:
+                raise InputError(f"{what}: links carry no less than 0 packets")
+        return results
+
+
+def is_of_network(path: Path) -> bool:
+    """Return whether a folder, or a document, has results of a network that was up; what cannot be
+    read has not."""
+    file = path / DOCUMENT if path.is_dir() else path
+    try:
+        document = documents.opened(file, MOST_BYTES, f"results {str(file)!r}")
+    except InputError:
+        return False
+    return isinstance(document, dict) and document.get("schema") == SCHEMA

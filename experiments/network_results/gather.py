@@ -1,0 +1,121 @@
+"""What a network that is up has carried, and what its switches hold, read off it."""
+
+from datetime import datetime, timezone
+from typing import Any, Protocol
+
+import msgspec
+
+from weft.controller.client import SwitchError
+from weft.controller.counters import LinkCounters
+from weft.controller.inspection import Inspector
+from weft.experiments.network_results.document import (
+    PORTS,
+    DirectionCounts,
+    NetworkResults,
+    SwitchState,
+    TableSize,
+)
+from weft.experiments.runs.switch_statistics import PortStatistics, SwitchProcessStatistics
+from weft.experiments.runs.versions import environment
+from weft.experiments.scenario.scenario import Scenario
+from weft.topo.network import Direction, Topology
+
+
+class UpNetwork(Protocol):
+    """What of a network that is up is used here: `weft.experiments.interface.net.Net`."""
+
+    topology: Topology
+    backend: Any
+    standing: Any
+    began_s: float
+
+    @property
+    def world(self) -> str: ...
+    @property
+    def scenario(self) -> Scenario: ...
+    @property
+    def now(self) -> float: ...
+    @property
+    def down(self) -> frozenset[str]: ...
+    def counts(self) -> dict[tuple[str, str], LinkCounters]: ...
+    def counted_by(self, direction: Direction) -> str: ...
+
+
+def gather(net: UpNetwork) -> NetworkResults:
+    """Return what a network has carried and what its switches hold now.
+
+    Raises RunError if a process of the network has ended.
+    """
+    counted = net.counts()
+    told = msgspec.convert(net.backend.world.switch_statistics(), SwitchProcessStatistics)
+    ports = {(each.name, port.port): port for each in told.switches for port in each.ports}
+    hosts_drops = net.backend.world.host_queue_drops()
+    links = [
+        _direction(net, each, counted[each.ends], ports, hosts_drops)
+        for each in net.topology.directions
+    ]
+    dropped = {each.name: each.drops for each in told.switches}
+    programs = net.backend.programs()
+    now = datetime.now(timezone.utc)
+    elapsed_s = net.now - net.began_s
+    began = datetime.fromtimestamp(net.began_s, timezone.utc) if net.world == "emulated" else now
+    return NetworkResults(
+        network=net.topology.describe(),
+        world=net.world,
+        switch_kind=net.scenario.switch,
+        controlled=net.standing.controlled,
+        began=began.isoformat(timespec="seconds"),
+        seconds=round(elapsed_s, 6),
+        scenario=net.scenario.to_dict(),
+        links=links,
+        switches=[
+            _switch(net, each.name, each.device_id, programs[each.name], dropped.get(each.name, {}))
+            for each in net.topology.switches
+        ],
+        down=sorted(net.down),
+        environment={**environment(), "switch": net.scenario.switch},
+    )
+
+
+def _direction(
+    net: UpNetwork,
+    direction: Direction,
+    counted: LinkCounters,
+    ports: dict[tuple[str, int], PortStatistics],
+    hosts_drops: dict[str, int],
+) -> DirectionCounts:
+    sender, receiver = direction.source, direction.destination
+    builtin = net.scenario.switch == "weft"
+    sending = ports.get((sender.node, sender.number))
+    receiving = ports.get((receiver.node, receiver.number)) if builtin else None
+    dropped = None if sending is None else sending.queue_drops
+    if sending is None and len(net.topology.outward(sender.node)) == 1:
+        dropped = hosts_drops.get(sender.node)
+    return DirectionCounts(
+        from_node=sender.node,
+        to_node=receiver.node,
+        port=sender.number,
+        counted_by=net.counted_by(direction),
+        tx_packets=counted.tx_packets,
+        tx_bytes=counted.tx_bytes,
+        lost=None if net.counted_by(direction) == PORTS else counted.lost_packets,
+        queue_dropped=dropped,
+        refused=sending.send_errors if sending and builtin else None,
+        not_read=receiving.kernel_drops if receiving else None,
+    )
+
+
+def _switch(
+    net: UpNetwork, name: str, device_id: int, program: str, dropped: dict[str, int]
+) -> SwitchState:
+    state = SwitchState(name, device_id, program, dropped={
+        why: count for why, count in dropped.items() if count
+    })  # fmt: skip
+    try:
+        with Inspector(name, device_id, net.backend.world.switch_addresses[name]) as inspector:
+            sizes = inspector.sizes()
+    except SwitchError as error:
+        state.unread = str(error)
+        return state
+    state.tables = [TableSize(table, room, held) for table, (room, held) in sizes.items()]
+    return state
