@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+import warnings
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.compiler_support import compiled
 
+import weft
 from weft.base.errors import InputError
 from weft.switch.engine import layout
 from weft.switch.engine.control import MulticastGroup, Replica
@@ -215,3 +217,41 @@ def test_a_packet_test_warns_of_a_priority_without_a_queue_and_says_what_makes_o
     assert not report.passed
     whole = run_test(parse_test(f"{text}expect {PORT} 00\n", "t.stf"), program(), priority_queues=8)
     assert whole.passed and not whole.warnings
+
+
+BRIDGE = """
+#include <core.p4>
+#include <v1model.p4>
+header ethernet_t { bit<48> dst; bit<48> src; bit<16> kind; }
+struct headers_t { ethernet_t ethernet; }
+struct meta_t { }
+parser P(packet_in b, out headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    state start { b.extract(h.ethernet); transition accept; }
+}
+control V(inout headers_t h, inout meta_t m) { apply { } }
+control I(inout headers_t h, inout meta_t m, inout standard_metadata_t s) {
+    apply { s.egress_spec = s.ingress_port ^ 3; s.priority = 5; }
+}
+control E(inout headers_t h, inout meta_t m, inout standard_metadata_t s) { apply { } }
+control C(inout headers_t h, inout meta_t m) { apply { } }
+control D(packet_out b, in headers_t h) { apply { b.emit(h.ethernet); } }
+V1Switch(P(), V(), I(), E(), C(), D()) main;
+"""
+
+
+def test_a_network_in_virtual_time_has_priority_queues_and_warns_where_one_is_missing(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "bridge.p4").write_text(BRIDGE)
+    sent = bytes(12) + b"\x88\xb5" + bytes(50)
+    network = weft.single(2)
+    up = partial(weft.up, network, world="simulated", program=tmp_path / "bridge.p4")
+    with up(priority_queues=6) as net, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        net.host("h0").send(sent)
+        assert len(net.host("h1").sniff(timeout=1)) == 1
+    with up() as net, pytest.warns(UserWarning, match="leaf0 drops packets of priority 5: a port"):
+        net.host("h0").send(sent)
+        assert net.host("h1").sniff(timeout=1) == []
+    with pytest.raises(InputError, match="40 priority queues: a port has 1 to 32"):
+        up(priority_queues=40)

@@ -258,6 +258,26 @@ def test_hosts_of_a_switch_with_a_program_of_its_own_are_ordinary_and_captures_a
         assert echoes == [8, 0] and asked[:2] == [1, 2], end
 
 
+def test_a_priority_without_a_queue_is_said_at_the_prompt_and_served_with_one(
+    tmp_path: Path,
+) -> None:
+    text = WIRE.replace("apply { if", "apply { s.priority = 3; if")
+    assert text != WIRE
+    (tmp_path / "wire.p4").write_text(text)
+    (tmp_path / "commands").write_text("h0 ping -c 1 -W 2 h1\nswitches\n")
+    arguments = (*SMALL, "--program", "wire.p4", "--script", "commands")
+    with left_as_it_was():
+        dropped = weft("up", *arguments, cwd=tmp_path)
+        assert dropped.returncode == 1
+        assert (
+            "leaf0 drops packets of priority 3: a port has one queue, of priority 0 "
+            "(--priority-queues 4)"
+        ) in dropped.stdout
+        served = weft("up", *arguments, "--priority-queues", "4", cwd=tmp_path)
+    assert served.returncode == 0 and "1 received" in served.stdout, served.stderr
+    assert "drops packets" not in served.stdout
+
+
 def test_a_controller_of_ones_own_owns_the_switches_and_load_works_after_it(
     tmp_path: Path,
 ) -> None:

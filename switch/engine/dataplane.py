@@ -331,14 +331,15 @@ class Dataplane:
     def tell_listeners(self, now_ns: int) -> None:
         """Call those listeners whose switches have events that they have not been told of."""
         self.context.events_wait = 0
-        self._tell_denied()
+        self.tell_denied()
         for switch, listener in list(self._listeners.items()):
             state = self.states[switch]
             if not state.told and state.has_events(now_ns):
                 state.told = True
                 listener()
 
-    def _tell_denied(self) -> None:
+    def tell_denied(self) -> None:
+        """Call `on_denied` for what was dropped since this was last called."""
         denied = self.switches.denied_priority.tolist()
         for switch, priority in enumerate(denied):
             if priority > self._denied[switch]:

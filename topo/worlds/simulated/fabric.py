@@ -3,9 +3,10 @@
 It knows agents only by what `HostAgent` shows to whoever drives it, and nothing of what they do.
 """
 
+import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,6 +19,7 @@ from weft.base.errors import RunError, refuse
 from weft.base.machine_code import bound
 from weft.switch.engine import layout as engine
 from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
+from weft.switch.engine.trace import no_queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
 from weft.topo.worlds.simulated import layout as at
@@ -56,6 +58,11 @@ class Agent(Protocol):
 
     def attend(self, batch: Datagrams, now_ns: int) -> None:
         """Do what is due; ``batch`` has the datagram that the agent is called for."""
+
+
+def _warn_denied(topology: Topology, switch: int, priority: int, queues: int) -> None:
+    name = topology.switches[switch].name
+    warnings.warn(f"{name} drops packets of {no_queue(priority, queues)}", stacklevel=2)
 
 
 class Fabric:
@@ -100,6 +107,8 @@ class Fabric:
             seed=seed,
             priority_queues=topology.priority_queues,
         )
+        # Not a method of this object, which nothing that it has may refer to.
+        self.dataplane.on_denied = partial(_warn_denied, topology)
         for index, switch in enumerate(topology.switches):
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
             if cpu_ports:
@@ -338,10 +347,14 @@ class Fabric:
             else:
                 if reason == at.STOPPED:
                     world.now_ns = stop_ns
-                self.dataplane.now_ns = world.now_ns
+                self._end_turn()
                 return bool(reason == at.STOPPED)
-        self.dataplane.now_ns = world.now_ns
+        self._end_turn()
         return True
+
+    def _end_turn(self) -> None:
+        self.dataplane.now_ns = self.world.now_ns
+        self.dataplane.tell_denied()
 
     def _failure(self) -> str:
         lost = int(self.dataplane.context.no_buffer)
