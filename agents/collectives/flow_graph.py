@@ -468,8 +468,13 @@ class FlowGraph:
         ends_ns = self.ends_ns(rate_bps)
         return [ends_ns.get(task) for task in range(len(self.source))]
 
-    def ends_ns(self, rate_bps: int) -> dict[int, int]:
-        """Return `least_ns` by task, in the order in which they end."""
+    def ends_ns(self, rate_bps: int, carried_bytes: Sequence[int] = ()) -> dict[int, int]:
+        """Return `least_ns` by task, in the order in which they end.
+
+        Args:
+            carried_bytes: by task, what links carry of a flow, if that is not its size.
+        """
+        sizes = carried_bytes or self.size_bytes
         after: dict[int, list[int]] = {}
         for cause, waiting in zip(self.cause, self.waiting, strict=True):
             after.setdefault(cause, []).append(waiting)
@@ -497,7 +502,9 @@ class FlowGraph:
                 contributed.setdefault(number, []).append(now_ns + self.delay_ns[task])
                 add()
                 return
-            begun[task] = now_ns + self._span_ns(task, rate_bps)
+            bits = 8 * sizes[task]
+            begun[task] = now_ns + self.delay_ns[task]
+            begun[task] += bits * 10**9 // rate_bps if rate_bps else 0
             end(task, now_ns)
 
         def add() -> None:
@@ -538,13 +545,9 @@ class FlowGraph:
                 heapq.heappush(due, (now_ns + self.delay_ns[each], each))
         return ended
 
-    def span_ns(self, rate_bps: int) -> int:
-        """Return the latest of the times of `least_ns`."""
-        return max(time for time in self.least_ns(rate_bps) if time is not None)
-
-    def _span_ns(self, task: int, rate_bps: int) -> int:
-        bits = 8 * self.size_bytes[task]
-        return self.delay_ns[task] + (bits * 10**9 // rate_bps if rate_bps else 0)
+    def span_ns(self, rate_bps: int, carried_bytes: Sequence[int] = ()) -> int:
+        """Return the latest of the times of `ends_ns`."""
+        return max(self.ends_ns(rate_bps, carried_bytes).values())
 
 
 class Workgroups:

@@ -7,6 +7,7 @@ all inputs, then compute all tiles, then send: the slices, the flows and the add
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import NamedTuple
 
 from weft.agents.collectives.flow_graph import (
@@ -79,11 +80,26 @@ class Plan:
 
     graph: FlowGraph
     computation: Computation
-    compute_ns: int
+    kernel_ns: int
     """What the slowest rank takes to compute all of its tiles, from the launch on."""
+    compute_ns: int
+    """What the slowest rank takes for that and to add what comes to it, or to make its result of
+    it."""
     add_ns: int
-    """What the owner that adds most takes to add what has come, or to make its result of it."""
+    """What the rank that adds most takes to do so."""
+    busy_ns: int
+    """The least that any order of tiles takes on the workgroups of the busiest rank, from the
+    launch on."""
     computing: tuple[Computing, ...]
+
+    def least_graph(self) -> FlowGraph:
+        """Return the graph as if workgroups were never short and puts took no time: what is left
+        is what any order of tiles has to wait for."""
+        puts = {each.task for each in self.computing if each.what == "put"}
+        delay_ns = tuple(
+            0 if task in puts else delay_ns for task, delay_ns in enumerate(self.graph.delay_ns)
+        )
+        return replace(self.graph, delay_ns=delay_ns, pool=(), pools=())
 
 
 def operator_for(
@@ -121,7 +137,13 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     if way.alone == "communication":
         device = replace(device, slowdown=0.0, measured=False)
     build = _Build(operator, way, device)
-    build.build()
+    kernels = _kernels(operator, way, device)
+    if way.alone == "computation":
+        whole = plan(name, sizes, ranks, seed, replace(way, alone=""), device)
+        adding_ns = _adding_ns(whole.graph, whole.computation.work)
+        build.compute_alone(adding_ns)
+    else:
+        build.build()
     layouts = build.layouts
     graph = build.builder.build(
         [layout.buffer_bytes for layout in layouts], [layout.output_bytes for layout in layouts]
@@ -129,24 +151,41 @@ def plan(name: str, sizes: Sizes, ranks: int, seed: int, way: Way, device: Devic
     computation = Computation(
         name, operator.sizes, ranks, seed, tuple(build.work), way.alone, device.measured
     )
+    if way.alone != "computation":
+        adding_ns = _adding_ns(graph, build.work)
     return Plan(
-        graph, computation, kernel_ns(operator, way, device), _add_ns(graph, build.work),
+        graph, computation,
+        device.launch_ns + max(kernel.greedy_ns for kernel in kernels),
+        device.launch_ns + max(
+            kernel.greedy_ns + each_ns for kernel, each_ns in zip(kernels, adding_ns, strict=True)
+        ),
+        max(adding_ns),
+        device.launch_ns + max(kernel.least_ns for kernel in kernels),
         tuple(build.computing),
     )  # fmt: skip
 
 
-def _add_ns(graph: FlowGraph, work: Sequence[Work]) -> int:
-    """Return what ranks take, at most, for what they compute of others' tiles."""
+def _adding_ns(graph: FlowGraph, work: Sequence[Work]) -> list[int]:
+    """Return what each rank takes for what it computes of others' tiles."""
     found = [0] * graph.ranks
     for each in work:
         if each.what in (ADD, FINISH):
             found[each.rank] += graph.delay_ns[each.task]
-    return max(found)
+    return found
 
 
-def kernel_ns(operator: Operator, way: Way, device: Device) -> int:
-    """Return how long the slowest rank computes if nothing is sent, on all workgroups."""
-    longest = 0
+class _Kernel(NamedTuple):
+    """Say how long all workgroups of a rank compute if nothing is sent, after the launch."""
+
+    greedy_ns: int
+    """As they take the rank's tiles, in the order of the way."""
+    least_ns: int
+    """In any order."""
+
+
+def _kernels(operator: Operator, way: Way, device: Device) -> list[_Kernel]:
+    """Return the kernel of each rank."""
+    found = []
     for rank in range(operator.ranks):
         costs = [
             device.work_ns(
@@ -155,8 +194,9 @@ def kernel_ns(operator: Operator, way: Way, device: Device) -> int:
             for each in slices_in_order(operator, way, rank)
             for tile in each.tiles
         ]
-        longest = max(longest, compute_ns(costs, device.workgroups))
-    return device.launch_ns + longest
+        least_ns = max(max(costs, default=0), -(-sum(costs) // device.workgroups))
+        found.append(_Kernel(compute_ns(costs, device.workgroups), least_ns))
+    return found
 
 
 def slices_of(operator: Operator, rank: int, slice_bytes: int) -> list[Slice]:
@@ -207,15 +247,22 @@ class _Build:
     landed: dict[int, list[Event]] = field(default_factory=dict)
     """By rank, what its result needs of others."""
 
-    def build(self) -> None:
-        ranks = range(self.operator.ranks)
+    def __post_init__(self) -> None:
         senders = self.way.senders if self.way.fused else 0
         self.builder.pools = [self.device.workgroups - senders, *[senders] * (senders > 0)]
-        self.layouts = [Layout(self.operator, rank) for rank in ranks]
-        if self.way.alone == "computation":
-            for rank in ranks:
-                self._compute(rank, slices_in_order(self.operator, self.way, rank))
-            return
+        self.layouts = [Layout(self.operator, rank) for rank in range(self.operator.ranks)]
+
+    def compute_alone(self, adding_ns: Sequence[int]) -> None:
+        """Add what ranks compute if nothing is sent: their tiles, and then, for so long, what they
+        would add."""
+        for rank, each_ns in enumerate(adding_ns):
+            begins = self._compute(rank, slices_in_order(self.operator, self.way, rank))
+            if each_ns:
+                computed = dict.fromkeys(chain.from_iterable(begins.values()))
+                self.builder.wait(rank, each_ns, computed)
+
+    def build(self) -> None:
+        ranks = range(self.operator.ranks)
         self._gather()
         slices = [slices_in_order(self.operator, self.way, rank) for rank in ranks]
         begins: list[dict[Slice, tuple[Event, ...]]] = [

@@ -183,11 +183,14 @@ class FusedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """``modelled``: computing takes the time that the declared device takes; ``measured``: what it
     took on this machine's processors."""
     compute_ns: int
-    """What the slowest rank takes to compute if nothing is sent..."""
+    """What the slowest rank takes to compute if nothing is sent, its tiles and then what it adds of
+    others', on the declared device..."""
     communication_ns: int
     """... and what the communication takes if nothing has to be computed."""
     bound_ns: int
-    """The longer of both: less is not possible."""
+    """What the operator takes at least, fused or not: the longest of what tiles take on all
+    workgroups of a rank, of what the fullest link carries, with headers, and of the longest chain
+    of what waits for each other (`weft.experiments.theory.bounds`)."""
     rank: list[int]
     workgroup: list[int]
     what: list[str]
@@ -195,13 +198,13 @@ class FusedTimes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begin_ns: list[int]
     end_ns: list[int]
     add_ns: int = 0
-    """What the owner that adds most takes to add what has come of others, on the declared
-    device."""
+    """What the rank that adds most takes to add what has come of others: a part of
+    `compute_ns`."""
 
     @property
     def serial_ns(self) -> int:
-        """Return what computing takes, after it communicating, and after that adding."""
-        return self.compute_ns + self.communication_ns + self.add_ns
+        """Return what both parts take, one after the other."""
+        return self.compute_ns + self.communication_ns
 
     @property
     def most_gain(self) -> float:

@@ -320,7 +320,7 @@ def fused_times_of(
         scenario.clock or "modelled",
         plan.compute_ns,
         0,
-        plan.compute_ns,
+        completion_bound_ns(scenario, algorithm, frames=True),
         [each.rank for each in known],
         groups,
         [each.what for each in known],

@@ -23,6 +23,7 @@ from weft.agents.collectives.transfers import (
     payload,
 )
 from weft.base.entry_points import blamed
+from weft.experiments.fused.names import FUSED_OPERATORS
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp import parts
@@ -93,6 +94,8 @@ def _hosts_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
         return (scenario.layers or 1) * fullest * 8 * 10**9 // fastest_bps
     if scenario.collective == RESHARD:
         return _resharding_ns(scenario, algorithm, frames=frames)
+    if scenario.collective == FUSED_OPERATORS:
+        return _fused_ns(scenario, algorithm, frames=frames)
     if scenario.collective in GRAPHS:
         sizing = write_frames(scenario.mtu) if frames else payload
         return _flows_ns(scenario.flow_graph(algorithm), fastest_bps, sizing)
@@ -114,6 +117,20 @@ def _resharding_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
     size = np.array([scenario.carried(algorithm).bound_bytes], np.int64)
     sizing = write_frames(scenario.mtu) if frames else payload
     return int(sizing(size)[0]) * 8 * 10**9 // int(host_rates_bps(scenario).max())
+
+
+def _fused_ns(scenario: Scenario, algorithm: str, *, frames: bool) -> int:
+    """Return the least time of a fused operator, in any order of its tiles, and as if puts took
+    none: so it is no more than what the same operator takes unfused.
+
+    A schedule of tiles on workgroups would be no bound: where something comes later, another tile
+    takes its place, and all may end earlier (Graham, "Bounds on multiprocessing timing anomalies",
+    SIAM J. Appl. Math. 17, 1969).
+    """
+    plan = scenario.fused(algorithm)
+    sizing = write_frames(scenario.mtu) if frames else payload
+    rate_bps = int(host_rates_bps(scenario).max())
+    return max(plan.busy_ns, _flows_ns(plan.least_graph(), rate_bps, sizing))
 
 
 def host_rates_bps(scenario: Scenario) -> IntArray:
@@ -146,5 +163,5 @@ def _flows_ns(graph: FlowGraph, rate_bps: int, sizing: Sizing) -> int:
         up = up + np.array([added * each.sends(rank) for rank in range(graph.ranks)])
         down = down + np.array([added * each.gets(rank) for rank in range(graph.ranks)])
     links = max(int(up.max()), int(down.max()))
-    chain_ns = replace(graph, size_bytes=tuple(sizes.tolist())).span_ns(rate_bps)
+    chain_ns = graph.span_ns(rate_bps, sizes.tolist())
     return max(chain_ns, links * 8 * 10**9 // rate_bps)
