@@ -331,6 +331,7 @@ def test_the_benchmark_says_how_fast_it_is() -> None:
     said = benchmarks.lines("simulator", figures)
     assert any(line.split()[:2] == ["16", "4096"] for line in said)
     assert "on 16 ranks, every byte verified" in said[-1]
+    assert figures["htsim"] is None and not any("htsim" in line for line in said)
 
 
 if __name__ == "__main__":

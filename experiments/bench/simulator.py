@@ -3,7 +3,9 @@
 Its traffic is a random permutation of unicast flows (reliable connections, RDMA WRITE): every host
 sends to one other and receives from one other, on a two-tier Clos without oversubscription. The
 time includes the P4 pipeline of every switch, queues, the transport with its ICRC and copies, and
-the trace digest; acknowledgements are carried, but not counted. A multicast Allgather follows on as
+the trace digest; acknowledgements are carried, but not counted. Given a program of UEC's htsim, it
+carries one of these permutations, too, in the same run, so that both are measured on the same
+machine. A multicast Allgather follows on as
 many ranks as the largest of these networks has, with every byte verified.
 """
 
@@ -14,6 +16,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,7 @@ from weft.base.errors import RunError, refuse
 from weft.controller import Controller, fabric_plan
 from weft.controller.features.multicast import trees_of
 from weft.controller.features.program import featured_program
+from weft.experiments.bench import htsim
 from weft.topo.clos import leaf_spine
 from weft.topo.network import DEFAULT_RATE_BPS, Topology
 from weft.topo.worlds.simulated.fabric import Idle
@@ -41,19 +45,52 @@ LIMIT_NS = 60_000_000_000
 ATTEMPTS = 3
 """How often small networks are run; the quickest counts, since other processes can only add
 time."""
+HTSIM_HOSTS = 128
+"""The size at which htsim is measured."""
 ALLGATHER_RANKS = 1024
 ALLGATHER_SHARD_BYTES = 4096
 ALLGATHER_GROUPS = 16
 
 
-def measure(hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS) -> dict[str, Any]:
-    """Return the figures by number of hosts, and those of the Allgather."""
+def measure(
+    hosts: Collection[int] = HOSTS, ranks: int = ALLGATHER_RANKS, program: Path | None = None
+) -> dict[str, Any]:
+    """Return the figures by number of hosts, those of the Allgather, and those of htsim.
+
+    Args:
+        program: htsim's (`weft.experiments.bench.htsim.check`); None: it is not measured.
+    """
     carry(4, 1 << 14)  # what has to be compiled is
     networks = [
         min((carry(size) for _ in range(ATTEMPTS if size <= 128 else 1)), key=itemgetter("seconds"))
         for size in hosts
     ]
-    return {"permutation": networks, "allgather": allgather(ranks)}
+    beside = None if program is None else compared(program, networks)
+    return {"permutation": networks, "allgather": allgather(ranks), "htsim": beside}
+
+
+def compared(program: Path, networks: Collection[dict[str, Any]]) -> dict[str, Any]:
+    """Return the figures of htsim beside Weft's, with start-up and in processor time, on the
+    network of `HTSIM_HOSTS` hosts, or the largest that there is below."""
+    hosts = max((row["hosts"] for row in networks if row["hosts"] <= HTSIM_HOSTS), default=16)
+    network = clos(hosts)
+    leaves, spines = (len(network.switches_of(level)) for level in ("leaf", "spine"))
+    given = (
+        htsim.matrix(permutation(hosts, 1), MESSAGE_BYTES),
+        htsim.topology(leaves, spines, hosts // leaves, RATE_BPS, DELAY_NS),
+    )
+    theirs, ours = [], []
+    for _ in range(ATTEMPTS):
+        theirs.append(htsim.measure(program, *given, RATE_BPS))
+        before = time.process_time()
+        packets = carry(hosts)["data_packets"]
+        ours.append({"data_packets": packets, "processor_seconds": time.process_time() - before})
+    found: dict[str, Any] = {"hosts": hosts, "message_bytes": MESSAGE_BYTES}
+    for name, rows in (("htsim", theirs), ("weft", ours)):
+        best = min(rows, key=itemgetter("processor_seconds"))
+        rate = best["data_packets"] / max(best["processor_seconds"], 1e-6)
+        found[name] = {**best, "packets_per_s": rate}
+    return found
 
 
 @dataclass(eq=False)

@@ -8,6 +8,7 @@ import contextlib
 import gc
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Optional
 
@@ -24,6 +25,7 @@ from weft.base.command_line import (
 from weft.base.errors import InputError, MachineError, WeftError, refuse
 from weft.base.files import NO_WORKING_FOLDER, working_folder
 from weft.base.limits import shortage
+from weft.base.units import shown
 from weft.experiments.bench import benchmarks
 from weft.experiments.bench.benchmarks import NAMES
 from weft.experiments.commands import network as cli_network
@@ -342,6 +344,10 @@ def bench(
         Place,
         typer.Option(metavar="DIR", help="Write NAME.json, and plots where there are some, to it."),
     ] = None,
+    htsim: Annotated[
+        Place,
+        typer.Option(metavar="PATH", help="simulator: UEC's htsim_uec, to be measured beside it."),
+    ] = None,
 ) -> None:
     """Measure something on this machine; figures come with something to compare them to."""
     from weft.experiments.runs.busyness import watched
@@ -350,7 +356,17 @@ def bench(
     folder = output_folder(out)
     if folder is not None:
         benchmarks.check_writable(folder)
-    figures, busyness = watched(module.measure)
+    measure = module.measure
+    if htsim is not None:
+        refuse(
+            name != "simulator",
+            f"--htsim {shown(str(htsim))} means nothing for {name}: it is measured beside "
+            "simulator; leave it out",
+        )
+        from weft.experiments.bench.htsim import check
+
+        measure = partial(measure, program=check(Path(htsim)))
+    figures, busyness = watched(measure)
     figures["machine"] = busyness.to_dict()
     if as_json:
         print(json.dumps(figures, indent=1))
