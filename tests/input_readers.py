@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from weft.experiments.figures.kept import Kept
+from weft.experiments.network_results.document import NetworkResults
 from weft.experiments.results.results import Results
 from weft.experiments.scenario.options import load_toml
 from weft.experiments.workloads.chakra import has_collectives, read_traces
@@ -20,6 +21,7 @@ READERS: dict[str, Callable[[Path], object]] = {
     "trace.0.et": lambda path: read_traces(path, "ring"),
     "other.0.et": has_collectives,
     "results.json": Results.read,
+    "network.json": NetworkResults.read,
     "test.stf": read_test,
     "program.json": lambda path: load_program(path, [], {}),
     "switches.json": read_config,

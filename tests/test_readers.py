@@ -45,6 +45,7 @@ ELSEWHERE = {
     ("experiments/figures/command.py", "read_text"): "a page of this checkout",
     ("experiments/figures/plots.py", "read_text"): "a plot of this checkout",
     ("experiments/interface/pytest_plugin.py", "read_bytes"): HASHED,
+    ("experiments/network_results/page.py", "read_text"): OWN,
     ("experiments/report/page.py", "read_text"): OWN,
     ("experiments/runs/capacity.py", "read_text"): PROC,
     ("experiments/runs/identity.py", "read_bytes"): HASHED,

@@ -85,8 +85,8 @@ COMMANDS = (
         before=WITH_VETH, serves=True,
     ),
     Command(
-        ("up", *SMALL, "--pcap", "theirs/pcap"),
-        tuple(f"pcap/{ends}.pcap" for ends in ("h0-leaf0", "leaf0-h0", "leaf0-spine0")),
+        ("up", *SMALL, "--pcap", "theirs/pcap", "--out", "theirs/out"),
+        (*(f"pcap/{ends}.pcap" for ends in ("h0-leaf0", "leaf0-h0", "leaf0-spine0")), *RESULTS),
     ),
 )  # fmt: skip
 READ = {"run --workload", "up --script", "torch run --out"}
