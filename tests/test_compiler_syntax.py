@@ -194,3 +194,36 @@ def test_functions_of_one_name_differ_in_their_parameters(
     """Specification, section "Function declarations": calls tell them apart by number and names."""
     found = errors_of(tmp_path, declarations=f"bit<8> f(in bit<8> a) {{ return a; }} {other}")
     assert found == [] if right else "no call could tell them apart" in found[0]
+
+
+@pytest.mark.parametrize(
+    ("declarations", "message"),
+    [
+        ("bit<8> f(in bit<8> a) { return a; } const bit<8> f = 1;", "'f' is declared twice"),
+        ("const bit<8> f = 1; bit<8> f(in bit<8> a) { return a; }", "'f' is declared twice"),
+        (
+            "extern X { X(); bit<8> f(in bit<8> a); bit<16> f(in bit<16> a); }",
+            "'f' is declared twice in extern 'X' with parameters of the same names",
+        ),
+        ("extern X { X(bit<8> a); X(bit<16> a); }", "'X' is declared twice in extern 'X'"),
+    ],
+)
+def test_what_no_call_could_tell_apart_is_refused(
+    declarations: str, message: str, tmp_path: Path
+) -> None:
+    (found,) = errors_of(tmp_path, declarations=declarations)
+    assert found.startswith(message)
+
+
+def test_objects_of_a_control_that_is_applied_twice_by_its_type_have_one_name(
+    tmp_path: Path,
+) -> None:
+    sub = (
+        "control A(inout headers_t hdr) { counter(8, CounterType.bytes) c; apply { c.count(1); } }"
+    )
+    (found,) = errors_of(tmp_path, declarations=sub, ingress="A.apply(hdr); A.apply(hdr);")
+    assert found.startswith("two counters have the name 'I.A.c'") and "instances" in found
+    right = errors_of(
+        tmp_path, declarations=sub, locals="A() a; A() b;", ingress="a.apply(hdr); b.apply(hdr);"
+    )
+    assert right == []

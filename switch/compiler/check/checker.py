@@ -252,7 +252,16 @@ class Checker:
             scope, node, TypeEntry(ExternType(node.name, tuple(variables), node), node, variables)
         )
         self.calls.declare(node, [], [], VOID, variables)
+        seen: list[tuple[str, list[str]]] = []
         for method in node.methods:
+            which = method.name, [item.name for item in method.prototype.parameters]
+            self.reporter.error_if(
+                which in seen,
+                method.name_span,
+                f"'{method.name}' is declared twice in extern '{node.name}' with parameters of the "
+                "same names: no call could tell them apart",
+            )
+            seen.append(which)
             own, place = self.context.type_variables(method.prototype.type_parameters, inner)
             self._prototype(method, method.prototype, place, own)
             if method.is_constructor:

@@ -132,8 +132,14 @@ class CheckContext:
 
     def declare(self, scope: Scope, node: syntax.Declaration, symbol: Symbol | None = None) -> None:
         """Add a name to a scope; two declarations of it in one scope are an error."""
-        if (known := scope.symbols.get(node.name)) is not None and not isinstance(known, Overloads):
-            origin = known.declaration if isinstance(known, TypeEntry) else known
+        if (known := scope.symbols.get(node.name)) is not None:
+            origin = (
+                known.functions[0]
+                if isinstance(known, Overloads)
+                else known.declaration
+                if isinstance(known, TypeEntry)
+                else known
+            )
             place = f" (first at {origin.span.file}:{origin.span.line})" if origin else ""
             self.reporter.error(node.name_span, f"'{node.name}' is declared twice{place}")
         scope.symbols[node.name] = symbol if symbol is not None else node

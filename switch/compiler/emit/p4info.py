@@ -16,7 +16,7 @@ from weft.switch.compiler.annotations import (
     local_name,
     string_of,
 )
-from weft.switch.compiler.diagnostics import Reporter, Span
+from weft.switch.compiler.diagnostics import Reporter
 from weft.switch.compiler.emit.identifiers import Identifiers
 from weft.switch.compiler.emit.p4types import TypeInfo, type_name
 from weft.switch.compiler.types import Type
@@ -89,14 +89,16 @@ class InfoEmitter:
             **self.objects,
         }
         for kind, objects in kinds.items():
-            spans: dict[str, Span] = {}
+            named: dict[str, ir.Object] = {}
             for item in objects:
-                first = spans.setdefault(item.name, item.span)
+                first = named.setdefault(item.name, item)
+                same = first.span == item.span if kind == "action" else first is item
                 self.reporter.error_if(
-                    first != item.span,
+                    not same,
                     item.span,
                     f"two {kind.replace('_', ' ')}s have the name '{item.name}' (the first at "
-                    f"line {first.line}); @name must tell apart",
+                    f"line {first.span.line}); @name must tell apart, or instances of a control "
+                    "that is applied twice",
                 )
 
     def _visible_actions(self) -> list[ir.LoweredAction]:
