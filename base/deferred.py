@@ -15,11 +15,15 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
+from weft.base.limits import check_address_space
+
 PLAIN = False
 """Whether kernels run as plain Python."""
 with suppress(ValueError):  # numba takes what is no number for 0, too
     PLAIN = bool(int(os.environ.get("NUMBA_DISABLE_JIT", "0")))
 
+COMPILING_BYTES = 1536 << 20
+"""The address space of a process that compiles. LLVM aborts the process where it gets no more."""
 _lock = threading.RLock()
 _waiting: list["Deferred"] = []
 _at_waking: list[Callable[[], object]] = []
@@ -86,7 +90,10 @@ def at_waking(do: Callable[[], object]) -> None:
 
 
 def wake() -> None:
-    """Import numba, make all that is deferred, and let it take its place in all modules."""
+    """Import numba, make all that is deferred, and let it take its place in all modules.
+
+    Raises MachineError if this process may not have the address space that compiling takes.
+    """
     global _awake, _waking
     with _lock:
         if _awake or _waking:
@@ -127,6 +134,8 @@ def _import_numba() -> None:
     two, where nobody multiplies matrices. That scipy is there says as much: compiled code that does
     multiply matrices looks again, and imports it then.
     """
+    if not PLAIN:
+        check_address_space(COMPILING_BYTES, "compiling machine code, which is kept for later,")
     import_module("numba")
     if PLAIN or "numba.np.arraymath" in sys.modules or find_spec("scipy") is None:
         return

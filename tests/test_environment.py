@@ -9,11 +9,14 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from google.rpc import code_pb2
 from tests.cli_support import ENVIRONMENT, WEFT
 from tests.emulated_support import needs_machine
 
-from weft.base import files, limits
+from weft.base import deferred, files, limits
 from weft.base.errors import InputError, MachineError
+from weft.switch.compiler import driver
+from weft.switch.p4runtime.refusals import as_refusal
 
 SMALL = ("run", "allgather", "--topology", "single", "--hosts-per-leaf", "2", "--size", "4KiB")
 SIMULATED = (*SMALL, "--world", "simulated")
@@ -122,6 +125,36 @@ def test_a_folder_that_was_deleted_is_known_and_another_one_stands_in_for_it(
     assert files.working_folder() == ""
 
 
+def test_nothing_is_compiled_where_llvm_would_abort_the_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    limited(monkeypatch, 1 << 30, resource.RLIM_INFINITY)
+    monkeypatch.setattr(deferred, "PLAIN", False)
+    with pytest.raises(
+        MachineError, match=r"compiling machine code.* takes up to 1\.5 GiB .*1 GiB a"
+    ):
+        deferred._import_numba()
+
+
+@pytest.mark.parametrize("error", [RuntimeError("can't start new thread"), MemoryError("no room")])
+def test_a_program_is_not_blamed_for_what_the_machine_lacks(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def fail(_function: object) -> None:
+        raise error
+
+    monkeypatch.setattr(driver, "run_deep", fail)
+    (tmp_path / "any.p4").write_text("header h { }")
+    with pytest.raises(MachineError, match=r"no more threads|no more memory"):
+        driver.compile_program(tmp_path / "any.p4")
+
+
+def test_a_switch_without_memory_refuses_by_the_right_code() -> None:
+    for error in (MemoryError("no room"), MachineError("compiling takes more")):
+        assert as_refusal(error).code == code_pb2.RESOURCE_EXHAUSTED
+    assert as_refusal(ValueError("a bug")).code == code_pb2.INTERNAL
+
+
 @pytest.mark.system
 def test_in_a_deleted_folder_whole_paths_work_and_others_are_refused(tmp_path: Path) -> None:
     deleted = f"mkdir {tmp_path}/gone; cd {tmp_path}/gone; rmdir {tmp_path}/gone"
@@ -136,7 +169,9 @@ def test_in_a_deleted_folder_whole_paths_work_and_others_are_refused(tmp_path: P
 
 @pytest.mark.system
 @pytest.mark.parametrize(
-    "before", ["ulimit -v 300000", "ulimit -v 400000", "ulimit -n 6"], ids=lambda one: one
+    "before",
+    ["ulimit -v 300000", "ulimit -v 400000", "ulimit -v 500000", "ulimit -n 6"],
+    ids=lambda one: one,
 )
 def test_a_simulated_run_that_gets_too_little_says_what_in_a_line(
     before: str, tmp_path: Path
@@ -144,6 +179,14 @@ def test_a_simulated_run_that_gets_too_little_says_what_in_a_line(
     done = weft(*SIMULATED, "--out", str(tmp_path / "out"), before=before)
     assert done.returncode in (1, 2)
     assert done.stderr.strip().splitlines()[-1].startswith("weft: ")
+
+
+@pytest.mark.system
+def test_a_simulated_run_that_has_to_compile_says_that_it_gets_too_little(tmp_path: Path) -> None:
+    cache, out = str(tmp_path / "cache"), str(tmp_path / "out")
+    done = weft(*SIMULATED, "--out", out, before="ulimit -v 1000000", WEFT_CACHE=cache)
+    assert done.returncode == 2, done.stderr
+    assert "compiling machine code, which is kept for later, takes up to 1.5 GiB" in done.stderr
 
 
 @pytest.mark.system

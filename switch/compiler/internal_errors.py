@@ -12,6 +12,7 @@ from pathlib import Path
 from types import FrameType
 
 from weft.base.errors import WeftError
+from weft.base.limits import shortage
 from weft.switch.compiler.diagnostics import NOWHERE, InternalError, Reporter, Span
 
 DEBUG = "WEFT_P4C_DEBUG"
@@ -29,6 +30,9 @@ def telling_where(reporter: Reporter, source: Path) -> Iterator[None]:
     except WeftError:
         raise
     except Exception as error:
+        lacking = None if isinstance(error, RecursionError) else shortage(error)
+        if lacking is not None:
+            raise lacking from error
         if os.environ.get(DEBUG):
             traceback.print_exception(error)
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][::-1]
@@ -39,7 +43,7 @@ def telling_where(reporter: Reporter, source: Path) -> Iterator[None]:
 
 
 def _message(error: Exception) -> str:
-    if isinstance(error, (RecursionError, MemoryError)):
+    if isinstance(error, RecursionError):
         return "the program is nested too deeply, or too large, here"
     said = " ".join(f": {error}".split()) if str(error) else ""
     return (

@@ -6,7 +6,8 @@ from itertools import islice
 
 from google.rpc import code_pb2
 
-from weft.base.errors import WeftError
+from weft.base.errors import MachineError, WeftError
+from weft.base.limits import shortage
 from weft.switch.engine import control
 
 MOST_MESSAGE = 2000
@@ -53,6 +54,7 @@ _CODES: tuple[tuple[type[WeftError], int], ...] = (
     (control.StillInUse, code_pb2.FAILED_PRECONDITION),
     (control.NotPermitted, code_pb2.PERMISSION_DENIED),
     (control.ProgramError, code_pb2.INVALID_ARGUMENT),
+    (MachineError, code_pb2.RESOURCE_EXHAUSTED),
 )
 
 
@@ -63,6 +65,8 @@ def as_refusal(error: Exception) -> Refusal:
     for kind, code in _CODES:
         if isinstance(error, kind):
             return Refusal(code, str(error))
+    if lacking := shortage(error):
+        return Refusal(code_pb2.RESOURCE_EXHAUSTED, str(lacking))
     return Refusal(code_pb2.INTERNAL, f"{type(error).__name__}: {error}")
 
 
