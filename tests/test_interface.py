@@ -462,7 +462,11 @@ def test_threads_that_use_a_network_at_once_are_told_and_may_take_turns() -> Non
         told: list[BaseException] = []
 
         def use() -> None:
-            for act in (lambda: net.advance(0.1), net.allgather, lambda: net["h0"].sniff(0.1)):
+            link = net.link("h0", "leaf0")
+            for act in (
+                lambda: net.advance(0.1), net.allgather, lambda: net["h0"].sniff(0.1),
+                lambda: net["h0"].send(bytes(60)), link.fail, link.restore,
+            ):  # fmt: skip
                 try:
                     act()
                 except InputError as error:
@@ -476,10 +480,10 @@ def test_threads_that_use_a_network_at_once_are_told_and_may_take_turns() -> Non
         with net.alone("a collective"):
             in_a_thread()
             net.advance(0.1)  # the thread that is at it may
-        assert len(told) == 3
+        assert len(told) == 6 and not net.down
         assert all("another thread uses this network just now" in str(each) for each in told)
         in_a_thread()
-        assert len(told) == 3
+        assert len(told) == 6
 
 
 # In the emulated world alone.
@@ -538,6 +542,22 @@ class TestEmulated:
             with pytest.raises(RunError, match="h1: 'yes' printed more than 64 MiB, and was inter"):
                 net.mininet["h1"].cmd("yes")
             assert net.mininet["h1"].cmd("echo still here").strip() == "still here"
+
+    def test_a_collective_does_not_begin_while_a_thread_sniffs(self) -> None:
+        with left_as_it_was(), weft.up(weft.single(2)) as net:
+            h0, h1 = net.hosts
+            heard: list[Any] = []
+            sniffs = threading.Thread(target=lambda: heard.extend(h1.sniff(300, 1)))
+            sniffs.start()
+            while not vars(net.backend)["_frame_users"]:
+                time.sleep(0.01)
+            with pytest.raises(InputError, match="another thread sends or sniffs frames"):
+                net.allgather(size="4KiB")
+            while sniffs.is_alive():  # hosts may have a frame of their own
+                h0.run("ping -c 1 -W 5", h1.ip)
+                sniffs.join(0.1)
+            assert len(heard) == 1
+            assert net.allgather(size="4KiB").verified
 
     def test_a_host_whose_shell_has_died_says_so_and_the_network_ends_as_usual(self) -> None:
         with left_as_it_was(), weft.up(weft.single(2)) as net:

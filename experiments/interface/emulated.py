@@ -5,14 +5,15 @@ import itertools
 import select
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from weft.agents.drivers.launcher import Launcher
-from weft.base.errors import InputError
+from weft.base.errors import InputError, refuse
 from weft.controller import Controller
 from weft.experiments.interface.commands import Running, started
 from weft.experiments.interface.standing import Standing
@@ -62,6 +63,9 @@ class EmulatedNet:
         self._receivers: list[socket.socket] = []
         self._senders: list[socket.socket] = []
         self._launcher: Launcher | None = None
+        self._at_frames = threading.Lock()
+        self._frame_users = 0
+        """How many threads send or receive frames just now."""
         self._stack = ExitStack()
         self.epochs: Iterator[int] = itertools.count(1)
 
@@ -106,7 +110,7 @@ class EmulatedNet:
 
     def take_down(self) -> None:
         """Take everything down."""
-        self.hush()
+        self._hush()
         self._stack.close()
 
     def blaming_the_dead(self) -> AbstractContextManager[None]:
@@ -140,6 +144,10 @@ class EmulatedNet:
 
     def listen(self) -> None:
         """Hear, from now on, what comes to hosts."""
+        with self._at_frames:
+            self._listen()
+
+    def _listen(self) -> None:
         if self._receivers:
             return
         for host, each in self.world.topology.stations:
@@ -157,35 +165,57 @@ class EmulatedNet:
             in_namespace(self.world.host_pid(host.rank), partial(run_batch, "ip", lines))
 
     def hush(self) -> None:
-        """Hear nothing more."""
+        """Hear nothing more. Raises InputError while a thread sends or sniffs."""
+        with self._at_frames:
+            refuse(
+                self._frame_users,
+                "another thread sends or sniffs frames at a host just now: let it come to its end "
+                "before a collective begins",
+            )
+            self._hush()
+
+    def _hush(self) -> None:
         for each in self._receivers + self._senders:
             each.close()
         self._receivers, self._senders = [], []
 
+    @contextmanager
+    def _frames(self) -> Iterator[None]:
+        """Keep the hosts' packet sockets open within the block."""
+        with self._at_frames:
+            self._listen()
+            self._frame_users += 1
+        try:
+            yield
+        finally:
+            with self._at_frames:
+                self._frame_users -= 1
+
     def send(self, station: int, frame: bytes) -> None:
         """Send a frame from an interface of a host."""
-        self.listen()
-        sender = self._senders[station]
-        while True:
-            try:
-                sender.send(frame)
-                return
-            except OSError as error:
-                if error.errno not in FULL:
-                    raise
-                time.sleep(FULL_S)  # the link carries no more
+        with self._frames():
+            sender = self._senders[station]
+            while True:
+                try:
+                    sender.send(frame)
+                    return
+                except OSError as error:
+                    if error.errno not in FULL:
+                        raise
+                    time.sleep(FULL_S)  # the link carries no more
 
     def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
         """Return frames that come to an interface of a host, each with its time in s."""
-        self.listen()
-        receiver = self._receivers[station]
         found: list[tuple[float, bytes]] = []
         end = time.monotonic() + timeout_s
-        while not count or len(found) < count:
-            left = end - time.monotonic()
-            if not select.select([receiver], [], [], max(left, 0))[0]:
-                break
-            found.append((time.time(), _receive(receiver)))
+        with self._frames():
+            receiver = self._receivers[station]
+            while not count or len(found) < count:
+                left = end - time.monotonic()
+                if not select.select([receiver], [], [], max(left, 0))[0]:
+                    break
+                with suppress(BlockingIOError):  # another thread took it
+                    found.append((time.time(), _receive(receiver)))
         return found
 
     def start_trace(self, switch: str, packets: int) -> None:
@@ -225,8 +255,10 @@ class EmulatedNet:
 
 def _receive(receiver: socket.socket) -> bytes:
     """Return the next frame of a packet socket, with the VLAN tag that the kernel took out of
-    it."""
-    frame, told, _, _ = receiver.recvmsg(1 << 16, socket.CMSG_SPACE(_AUXDATA.size))
+    it. Raises BlockingIOError if there is none."""
+    frame, told, _, _ = receiver.recvmsg(
+        1 << 16, socket.CMSG_SPACE(_AUXDATA.size), socket.MSG_DONTWAIT
+    )
     for level, kind, data in told:
         if (level, kind) == (SOL_PACKET, PACKET_AUXDATA):
             status, _, _, _, _, tag, protocol = _AUXDATA.unpack(data[: _AUXDATA.size])

@@ -295,8 +295,8 @@ class Net:
             self._in_use.release()
 
     def in_turn(self, doing: str) -> AbstractContextManager[None]:
-        """Do the same in the simulated world, whose time stands still meanwhile; hosts and links of
-        the emulated one are the kernel's, which takes what comes."""
+        """Do the same in the simulated world, whose time stands still meanwhile; frames and
+        rates of the emulated one are the kernel's and the switches', which take what comes."""
         return self.alone(doing) if self.world == "simulated" else nullcontext()
 
     @property
@@ -410,9 +410,10 @@ class Net:
         """Let a link fail or come back, and lead all routes, trees and pinned paths around those
         that have failed, as far as there are others. What the script has written stays."""
         link = self.topology.direction(node, neighbour).link.name
-        with self.in_turn("set_link"):
+        # While something else plans, it is that which leads its traffic around the link.
+        turn = nullcontext() if self._planned_by is not None else self.alone("set_link")
+        with turn, self.planning:
             self.backend.set_link(node, neighbour, up)
-        with self.planning:
             (self._down.discard if up else self._down.add)(link)
             if self.standing.controlled and {node, neighbour} <= set(self._names):
                 self.backend.take_over(self.controller)
@@ -815,8 +816,9 @@ class LinkHandle:
             f"link {self.name}: a host sends at the rate of its interface; links between switches "
             "can be slowed",
         )
-        for source, target in (self.ends, self.ends[::-1]):
-            self._net.backend.set_rate(source, target, rate_bps)
+        with self._net.in_turn("set_rate"):
+            for source, target in (self.ends, self.ends[::-1]):
+                self._net.backend.set_rate(source, target, rate_bps)
 
     @property
     def counted_by(self) -> dict[str, str]:
