@@ -17,6 +17,7 @@ WEFT = [sys.executable, "-m", "weft"]
 ENVIRONMENT = {
     **os.environ, "PYTHONPATH": os.pathsep.join([str(CHECKOUT / "src"), str(CHECKOUT)])
 }  # fmt: skip
+ENVIRONMENT.pop("DISPLAY", None)  # no test opens windows
 
 
 def start(*command: str, cwd: Path, **files: Any) -> subprocess.CompletedProcess[str]:

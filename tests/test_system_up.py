@@ -443,6 +443,9 @@ FAILING = (
     ("noecho h1 false", "noecho h1 false: status 1"),
     ("tables leaf9", "leaf9"),
     ("xterm h9", "xterm h9: node 'h9' not in network"),
+    ("xterm h0", "xterm h0: there is no display for a window (DISPLAY is not set)"),
+    ("gterm h1", "gterm h1: there is no display for a window (DISPLAY is not set)"),
+    ("x h0 xclock", "x h0 xclock: there is no display for a window (DISPLAY is not set)"),
     ("source nothing.txt", "No such file"),
     ("link h0 leaf0 up down", "link ONE OTHER up|down"),
 )

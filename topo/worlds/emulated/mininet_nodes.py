@@ -10,6 +10,7 @@ import logging
 import os
 import select
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -253,6 +254,9 @@ REFUSED = {
 }
 """Mininet's commands that are refused at this prompt, each with the reason."""
 
+WINDOWS = {"xterm": "xterm", "gterm": "gnome-terminal"}
+"""The programs of Mininet's commands that open terminal windows."""
+
 
 def check_command(node: str, command: str) -> None:
     """Raise InputError for a command that is no whole one for a shell: the shell would wait for its
@@ -477,6 +481,32 @@ class CommandLine(CLI):
         result = eval(line, vars(sys.modules[CLI.__module__]), self.getLocals())
         if result:
             print(result if isinstance(result, str) else repr(result), file=self.stdout)
+
+    def do_xterm(self, line: str, term: str = "xterm") -> None:
+        """xterm NODE...: a terminal window at each node."""
+        self._check_window(f"{term} {line}", WINDOWS[term], line.split())
+        super().do_xterm(line, term)
+
+    def do_x(self, line: str) -> None:
+        """x NODE [COMMAND]: a program with windows on a node."""
+        words = line.split()
+        self._check_window(f"x {line}", words[1] if len(words) > 1 else None, words[:1])
+        super().do_x(line)
+
+    def _check_window(self, line: str, program: str | None, nodes: list[str]) -> None:
+        """Raise InputError if no window can be opened; nodes that there are not are Mininet's to
+        complain of."""
+        if not nodes or not all(name in self.mn for name in nodes):
+            return
+        refuse(
+            not os.environ.get("DISPLAY"),
+            f"{line}: there is no display for a window (DISPLAY is not set): type what is to be "
+            f"run behind the node's name, as {nodes[0]} ip addr",
+        )
+        refuse(
+            program is not None and shutil.which(program) is None,
+            f"{line}: {program} is not installed",
+        )
 
     def do_px(self, line: str) -> None:
         """Execute a Python statement; names of nodes stand for the nodes: px print(h1.cmd('ls'))"""
