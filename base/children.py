@@ -8,11 +8,15 @@ from collections.abc import Sequence
 
 from weft.base.cache import PACKAGE
 from weft.base.errors import RunError
-from weft.base.outputs import Late, TooMuch, communicate
+from weft.base.outputs import Unfinished, communicate, kill
 
 DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 """The prefix of a command that is to die with its parent: PR_SET_PDEATHSIG, which execution
 keeps."""
+
+TOOL_LIMIT_S = 60.0
+"""How long a command may take that somebody waits for, unless said otherwise: one that is stopped
+would never end."""
 
 _START = (
     "import sys; sys.path[:] = filter(None, sys.path); "
@@ -68,10 +72,11 @@ def run_tool(
     """Run a command to its end and return its status and what it printed.
 
     It reads ``input``, or nothing. Raises RunError, with what it is (by default the command's name)
-    and its process id, if a signal ended it or it prints more than is kept (`base.outputs`);
-    subprocess.TimeoutExpired if it takes longer than ``timeout_s``. In either case it is killed.
+    and its process id, if a signal ended it, and if it takes longer than ``timeout_s``
+    (`TOOL_LIMIT_S`) or prints more than is kept (`base.outputs`); then it is killed.
     """
-    with subprocess.Popen(
+    name = what or command[0]
+    process = subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL if input is None else subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -79,17 +84,16 @@ def run_tool(
         text=True,
         errors="replace",
         env=environment,
-    ) as process:
-        try:
-            said, complained = communicate(process, input, timeout_s)
-        except BaseException as error:
-            process.kill()
-            if isinstance(error, Late):
-                raise subprocess.TimeoutExpired(command, timeout_s or 0) from None
-            if isinstance(error, TooMuch):
-                raise RunError(f"{what or command[0]} (pid {process.pid}) {error}") from None
-            raise
-    check_not_killed(what or command[0], process.pid, process.returncode)
+    )
+    try:
+        said, complained = communicate(process, input, timeout_s or TOOL_LIMIT_S)
+    except Unfinished as limit:
+        kill(process)
+        raise RunError(f"{name} (pid {process.pid}) {limit}, and was killed; try again") from None
+    except BaseException:
+        kill(process)
+        raise
+    check_not_killed(name, process.pid, process.returncode)
     return subprocess.CompletedProcess(command, process.returncode, said, complained)
 
 

@@ -8,13 +8,16 @@ import subprocess
 import time
 from contextlib import suppress
 from io import TextIOWrapper
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from weft.base.units import format_size
 
 MOST_OUTPUT_BYTES = 64 << 20
 """What is kept of the output of a process, both its streams together, unless said otherwise."""
 PIECE_BYTES = 1 << 16
+KILLED_S = 10.0
+"""How long a process may take to end once it has been killed. One that waits for the kernel itself
+may take for ever."""
 
 
 class Unfinished(Exception):
@@ -90,14 +93,23 @@ def communicate(
     return text(process.stdout), text(process.stderr)
 
 
+def killed(process: "subprocess.Popen[Any]") -> int:
+    """Kill a process, wait for its end, and return its status. One that does not end even then is
+    left to the kernel."""
+    process.kill()
+    try:
+        return process.wait(KILLED_S)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGKILL
+
+
 def kill(process: "subprocess.Popen[str]") -> None:
     """Kill a process, and with it all that it has started if it leads a group of its own; nobody
     reads what they print any more."""
     with suppress(ProcessLookupError):
         if process.returncode is None and os.getpgid(process.pid) == process.pid:
             os.killpg(process.pid, signal.SIGKILL)
-        process.kill()
-    process.wait()
+        killed(process)
     for stream in (process.stdin, process.stdout, process.stderr):
         if stream is not None:
             with suppress(BrokenPipeError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.emulated_support import needs_machine
 
+from weft.base import children
 from weft.base.children import how_it_ended, last_words, run_tool
 from weft.base.errors import InputError, MachineError, RunError
 from weft.experiments.bench import compiler as bench_compiler
@@ -53,17 +53,17 @@ def _tc_batch() -> None:
     run_batch("tc", ["qdisc add dev a root pfifo", "qdisc add dev b root pfifo"])
 
 
-@pytest.mark.parametrize(
-    ("name", "work"),
-    [
-        ("ip", lambda: run_batch("ip", ["link set dev lo up"])),
-        ("tc", _tc_batch),
-        ("tc", lambda: queue_drops()),
-        ("bash", lambda: check_command("h0", "ls")),
-        ("simple_switch_grpc", lambda: options_of_its_build("simple_switch_grpc")),
-        ("p4c", lambda: bench_compiler._run("p4c")),
-    ],
-)
+TOOLS_AT_WORK: list[tuple[str, Callable[[], object]]] = [
+    ("ip", lambda: run_batch("ip", ["link set dev lo up"])),
+    ("tc", _tc_batch),
+    ("tc", lambda: queue_drops()),
+    ("bash", lambda: check_command("h0", "ls")),
+    ("simple_switch_grpc", lambda: options_of_its_build("simple_switch_grpc")),
+    ("p4c", lambda: bench_compiler._run("p4c")),
+]
+
+
+@pytest.mark.parametrize(("name", "work"), TOOLS_AT_WORK)
 def test_a_helper_that_is_killed_is_named_with_its_process_id_and_the_signal(
     name: str, work: Callable[[], None], stand_in: StandIn
 ) -> None:
@@ -72,6 +72,17 @@ def test_a_helper_that_is_killed_is_named_with_its_process_id_and_the_signal(
     with pytest.raises(RunError, match=words) as told:
         work()
     assert told.value.exit_status == 1
+
+
+@pytest.mark.parametrize(("name", "work"), TOOLS_AT_WORK)
+def test_a_helper_that_stands_still_is_killed_and_named(
+    name: str, work: Callable[[], None], stand_in: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options_of_its_build.cache_clear()
+    stand_in(name, "kill -STOP $$")
+    monkeypatch.setattr(children, "TOOL_LIMIT_S", 0.5)
+    with pytest.raises(RunError, match=rf"^{name} \(pid \d+\) took longer than .* and was killed"):
+        work()
 
 
 @needs_machine
@@ -114,7 +125,7 @@ def test_the_line_that_a_batch_failed_at_is_shown(stand_in: StandIn) -> None:
 
 def test_a_command_that_takes_too_long_is_killed(stand_in: StandIn, tmp_path: Path) -> None:
     stand_in("slow", f"echo $$ > {tmp_path}/pid; mkfifo {tmp_path}/x; read x < {tmp_path}/x")
-    with pytest.raises(subprocess.TimeoutExpired):
+    with pytest.raises(RunError, match=r"slow \(pid \d+\) took longer than 5 s, and was killed"):
         run_tool(["slow"], timeout_s=5.0)
     with pytest.raises(ProcessLookupError):
         os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -81,5 +81,7 @@ def test_a_process_without_a_group_of_its_own_takes_nobody_along() -> None:
 
 
 def test_a_tool_that_floods_is_killed_and_named() -> None:
-    with pytest.raises(RunError, match=r"^yes \(pid \d+\) printed more than 64 MiB$"):
+    with pytest.raises(
+        RunError, match=r"^yes \(pid \d+\) printed more than 64 MiB, and was killed; try again$"
+    ):
         run_tool(["yes"])

@@ -45,6 +45,7 @@ from weft.base.children import how_it_ended, python_command, python_path
 from weft.base.effort import Effort
 from weft.base.errors import MachineError, RunError, refuse
 from weft.base.garbage import uncollected
+from weft.base.outputs import killed
 from weft.base.private_files import open_private
 
 WARM_LIMIT_S = 600.0
@@ -237,8 +238,7 @@ class Launcher:
         try:
             self._process.wait(5.0)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            killed(self._process)
 
     def __enter__(self) -> "Launcher":
         return self

@@ -43,7 +43,7 @@ from weft.agents.transport.endpoint import PATH_MTUS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.progress_needs import MODES, OWN, PAPER, needs_of
-from weft.experiments.bench.timing import quickest_ns
+from weft.experiments.bench.timing import BENCHMARK_LIMIT_S, quickest_ns
 from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, libc, run_batch
 
 if TYPE_CHECKING:
@@ -284,6 +284,7 @@ def _in_namespace(
     wanted = json.dumps({"sizes": list(sizes), "workers": list(workers)})
     done = run_tool(
         [*DIE_WITH_PARENT, *python_command(__name__, wanted)],
+        timeout_s=BENCHMARK_LIMIT_S,
         environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
         what="the benchmark over sockets",
     )

@@ -19,6 +19,7 @@ from weft.base.cache import CHECKOUT
 from weft.base.children import run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.benchmarks import table_lines
+from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
 from weft.experiments.interface.net import up
 from weft.experiments.training.results import TorchRun
 from weft.topo.clos import leaf_spine
@@ -87,7 +88,9 @@ def _options(way: str) -> Any:
 
 def _alone(size: list[str]) -> list[float]:
     """Return the losses of one process."""
-    done = run_tool([sys.executable, str(SCRIPT), "--parallel", "none", *size])
+    done = run_tool(
+        [sys.executable, str(SCRIPT), "--parallel", "none", *size], timeout_s=BENCHMARK_LIMIT_S
+    )
     if done.returncode:
         raise MachineError(
             f"{SCRIPT.name} in one process ended with status {done.returncode}: "

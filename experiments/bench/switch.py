@@ -21,6 +21,7 @@ import msgspec
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.benchmarks import table_lines
+from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
 
 SIZES = (128, 1400, 4096)
 """Frame bytes."""
@@ -98,6 +99,7 @@ def measure(
                 *(*DIE_WITH_PARENT, "unshare", "--net", "--mount"),
                 *python_command("weft.experiments.bench.switch_rows", json.dumps(wanted)),
             ],
+            timeout_s=BENCHMARK_LIMIT_S,
             environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
             what="the benchmark",
         )

@@ -32,11 +32,13 @@ from weft.base.children import (
     run_tool,
 )
 from weft.base.errors import MachineError, RunError, WeftError
+from weft.base.outputs import killed
 from weft.controller.client import LoadableProgram, Session
 from weft.controller.entities import Action, Entity, PlannedMember, PlannedMulticast, entry
 from weft.controller.plan import Update
 from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
+from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
 from weft.switch.compiler import ProgramFiles, compile_cached
 from weft.switch.engine.control import Exact, Lpm, MemberTarget
 from weft.switch.engine.memory import rows
@@ -334,7 +336,9 @@ class Bench:
         """Add the built-in switch with fabric.p4 to what is measured."""
         run_batch("ip", rig("b", FANOUT))
         prepared = run_tool(
-            python_command("weft.switch.realtime", "--prepare"), what="what prepares the switch"
+            python_command("weft.switch.realtime", "--prepare"),
+            timeout_s=BENCHMARK_LIMIT_S,
+            what="what prepares the switch",
         )
         if prepared.returncode:
             raise RunError(f"the switch cannot be prepared: {last_words(prepared)}")
@@ -460,7 +464,7 @@ class Bench:
         for device in self.devices:
             device.process.send_signal(signal.SIGKILL)
         for device in self.devices:
-            device.process.wait()
+            killed(device.process)
 
 
 def _says_ready(process: subprocess.Popen[str]) -> bool:

@@ -6,6 +6,9 @@ import time
 import timeit
 from collections.abc import Callable
 
+BENCHMARK_LIMIT_S = 3600.0
+"""How long a process may take that measures something."""
+
 
 def quickest_ns(work: Callable[[], object], attempts: int) -> float:
     """Return the quickest of so many attempts, after one that does not count: what has to be loaded

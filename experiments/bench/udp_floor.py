@@ -18,6 +18,7 @@ from weft.agents.drivers.progress_engine import Messages, force_buffer
 from weft.agents.drivers.udp import SOCKET_OPTIONS
 from weft.base.children import DIE_WITH_PARENT, last_words, python_command, python_path, run_tool
 from weft.base.errors import MachineError, RunError, refuse
+from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
 from weft.topo.worlds.emulated.namespaces import CLONE_NEWNET, check_call, in_namespace, libc
 
 PACKETS = 40_000
@@ -45,6 +46,7 @@ def measured_apart(module: str, what: str) -> dict[int, float]:
     network. Raises ``MachineError`` and ``RunError``, which names ``what`` was measured."""
     done = run_tool(
         [*DIE_WITH_PARENT, *python_command(module)],
+        timeout_s=BENCHMARK_LIMIT_S,
         environment={**os.environ, "PYTHONPATH": python_path(os.environ.get("PYTHONPATH"))},
         what=what,
     )

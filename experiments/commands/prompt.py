@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from weft.base.children import check_not_killed, how_it_ended
 from weft.base.errors import InputError, RunError, refuse
-from weft.base.outputs import Unfinished, communicate, kill
+from weft.base.outputs import Unfinished, communicate, kill, killed
 from weft.controller.inspection import Inspector
 from weft.experiments.commands.completion import candidates, examples, link_example
 from weft.experiments.commands.load import load
@@ -240,8 +240,7 @@ class Prompt(CommandLine):
             kill(sender)
             raise InputError(f"iperf from {words[0]} to {words[1]} {limit}") from None
         finally:
-            listener.kill()
-            listener.wait()
+            killed(listener)
         check_not_killed(f"iperf at {words[0]}", sender.pid, sender.returncode)
         rates = re.findall(r"[\d.]+ \S*bits/sec", text)
         self._say(f"{words[0]} to {words[1]}: {rates[-1] if rates else text.strip()}")

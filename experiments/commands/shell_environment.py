@@ -8,18 +8,19 @@ pip, the first ``weft shell`` makes it, in the cache.
 import contextlib
 import hashlib
 import os
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 from typing import NoReturn
 
 from weft.base.cache import PACKAGE, cache_dir
+from weft.base.children import run_tool
 from weft.base.errors import MachineError
 from weft.controller.client import DEADLINE_S, RemoteClient
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 PINS = PACKAGE / "requirements" / "shell.txt"
+INSTALL_LIMIT_S = 1800.0
 """The packages in it, pinned."""
 
 
@@ -49,7 +50,7 @@ def shell_python() -> Path:
 
 
 def _run(*command: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run_tool(command, timeout_s=INSTALL_LIMIT_S)
     if done.returncode != 0:
         said = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
         errors = [line.removeprefix("ERROR: ") for line in said if line.startswith("ERROR: ")]

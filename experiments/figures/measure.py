@@ -2,7 +2,6 @@
 
 import datetime
 import os
-import subprocess
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -11,6 +10,7 @@ from multiprocessing import get_context
 from pathlib import Path
 
 from weft.base.cache import CHECKOUT
+from weft.base.children import run_tool
 from weft.base.errors import InputError, RunError, refuse
 from weft.experiments.figures.kept import AlgorithmRow, Kept, options_of, rows_of
 from weft.experiments.results.results import Run
@@ -252,10 +252,7 @@ def commit_of(checkout: Path) -> str:
     """
     git = ["git", "-C", str(checkout)]
     try:
-        told = subprocess.run(
-            [*git, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"],
-            capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        told = run_tool([*git, "describe", "--always", "--dirty=+", "--abbrev=10", "--exclude=*"])
     except OSError:
         return "unknown"
     return told.stdout.strip() or "unknown"

@@ -14,6 +14,7 @@ import msgspec
 
 from weft.base.children import how_it_ended, python_command
 from weft.base.errors import MachineError, RunError, refuse
+from weft.base.outputs import killed
 from weft.pytorch.fork_server import MOST_BYTES, News, Request, send
 from weft.topo.worlds.emulated.runs import RunRecord
 
@@ -108,8 +109,7 @@ class ForkServer:
         try:
             self._process.wait(ENDED_S)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+            killed(self._process)
 
     def _take(self) -> None:
         while select.select([self._socket], [], [], 0)[0]:

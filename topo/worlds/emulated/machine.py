@@ -7,7 +7,6 @@ import platform
 import re
 import shutil
 import socket
-import subprocess
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
@@ -163,7 +162,7 @@ def _version(tool: Tool) -> str | None:
         return None
     try:
         done = run_tool([path, tool.version_option], timeout_s=20)
-    except (OSError, subprocess.TimeoutExpired):
+    except OSError:
         return None
     except RunError as error:
         return f"({error})"

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import msgspec
 
-from weft.base import documents
+from weft.base import children, documents
 from weft.base.children import last_words, run_tool
 from weft.base.errors import MachineError
 
@@ -140,15 +140,23 @@ def read_counters(pid: int) -> dict[str, dict[str, int]]:
     }
 
 
+LINE_LIMIT_S = 0.1
+"""How long a line of a batch may take: to move an interface the kernel waits for all processors."""
+
+
 def run_batch(tool: str, lines: Sequence[str]) -> None:
     """Hand lines to ``ip -batch`` or ``tc -batch``; do nothing if there are none.
 
     Raises MachineError, which shows the line that failed and what the tool said of it, and RunError
-    if the tool was killed.
+    if the tool was killed, or has not come to its end in time.
     """
     if not lines:
         return
-    done = run_tool([tool, "-batch", "-"], input="\n".join(lines) + "\n")
+    done = run_tool(
+        [tool, "-batch", "-"],
+        input="\n".join(lines) + "\n",
+        timeout_s=children.TOOL_LIMIT_S + LINE_LIMIT_S * len(lines),
+    )
     if done.returncode != 0:
         number = _FAILED_LINE.search(done.stderr)
         what = f"{tool} {lines[int(number.group(1)) - 1]}" if number else f"{tool} -batch"

@@ -9,6 +9,7 @@ SIGKILL of the runner. The process ids that Popen tells are still those of the m
 
 import contextlib
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ from weft.base.children import DIE_WITH_PARENT, check_not_killed, how_it_ended
 from weft.base.effort import start_time
 from weft.base.errors import MachineError, RunError
 from weft.base.garbage import uncollected
+from weft.base.outputs import killed
 from weft.topo.worlds.emulated.namespaces import check_call, libc
 
 _CLONE_NEWPID = 0x20000000
@@ -31,6 +33,7 @@ _INIT = ("unshare", "--mount-proc", "bash", "-c", f"{_NO_NAME_SERVER}; echo read
 name server; it reaps, as bash does, processes that have lost their parent; and it ends with its
 standard input."""
 
+READY_DEADLINE_S = 60.0
 END_DEADLINE_S = 60.0
 STATUS_DEADLINE_S = 5.0
 
@@ -68,6 +71,13 @@ class PidNamespace:
         except OSError as error:
             raise MachineError(f"the kernel makes no PID namespace here: {error}") from error
         assert init.stdout is not None and init.stderr is not None
+        is_heard, _, _ = select.select([init.stdout], [], [], READY_DEADLINE_S)
+        if not is_heard:
+            killed(init)
+            raise RunError(
+                f"the init of the run's PID namespace (pid {init.pid}) was not ready after "
+                f"{READY_DEADLINE_S:g} s, and was killed; try again"
+            )
         if init.stdout.readline() != b"ready\n":
             _, said = init.communicate()
             check_not_killed("the init of the run's PID namespace", init.pid, init.returncode)

@@ -16,6 +16,7 @@ from weft.base import files
 from weft.base.children import DIE_WITH_PARENT, how_it_ended
 from weft.base.effort import Effort, processor_s
 from weft.base.errors import RunError
+from weft.base.outputs import killed
 from weft.base.private_files import open_private
 from weft.topo.worlds.emulated.runs import RunRecord
 
@@ -107,7 +108,8 @@ class RunProcess:
                 continue
             chunk = os.read(stdout.fileno(), TAIL_BYTES)
             if not chunk:
-                self.popen.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    self.popen.wait(STOP_DEADLINE_S)
                 raise RunError(f"{self.describe_end()} before it was ready{self.tail()}")
             *lines, begun = (begun[-TAIL_BYTES:] + chunk).split(b"\n")
 
@@ -164,8 +166,7 @@ class RunProcess:
         try:
             return self.popen.wait(deadline_s)
         except subprocess.TimeoutExpired:
-            self.popen.kill()
-            return self.popen.wait()
+            return killed(self.popen)
 
     def cpu_seconds(self) -> float:
         """Return the user and system time that the process has used so far; 0 if it has ended."""
