@@ -321,6 +321,30 @@ def test_dasks_tls_is_passed_through(tmp_path: Path, start: Callable[..., Cluste
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "Run 6 points" in done.stderr
+    assert "warning" not in done.stderr
+
+
+def test_a_scheduler_without_tls_is_warned_of_at_each_run(
+    tmp_path: Path, start: Callable[..., Cluster]
+) -> None:
+    cluster = start()
+    cluster.worker("--no-nanny")
+    (tmp_path / "sizes.toml").write_text(SWEEP)
+
+    def said(on: str) -> str:
+        command = [*WEFT, "run", "sizes.toml", "--on", on, "--out", f"out-{on[:8]}"]
+        done = subprocess.run(
+            command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False,
+            timeout=300,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        return done.stderr
+
+    (line,) = [line for line in said(cluster.on).splitlines() if "warning" in line]
+    assert line.startswith(f"weft: warning: --on {cluster.on}: connections to it are not encrypted")
+    assert "runs code on its workers with their rights, and on this machine with yours" in line
+    assert "set distributed.comm.tls in Dask's configuration" in line
+    assert "warning" not in said("dask:local:1")  # which has certificates of its own
 
 
 def test_ctrl_c_leaves_what_has_arrived_and_no_process(tmp_path: Path) -> None:

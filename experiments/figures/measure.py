@@ -238,10 +238,7 @@ def is_current(source: str, checkout: Path = CHECKOUT) -> bool:
     commit = source.removeprefix("commit ").partition(",")[0]
     if not commit.isalnum():  # files differed from the commit
         return False
-    told = subprocess.run(
-        ["git", "-C", str(checkout), "diff", "--quiet", commit, "--", *CODE],
-        capture_output=True, check=False,
-    )  # fmt: skip
+    told = run_tool(["git", "-C", str(checkout), "diff", "--quiet", commit, "--", *CODE])
     return told.returncode == 0
 
 
