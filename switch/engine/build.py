@@ -14,6 +14,7 @@ from typing import Any
 
 from weft.base.cache import cache_dir
 from weft.base.deferred import wake
+from weft.base.errors import MachineError
 from weft.base.files import write_whole
 from weft.base.machine_code import address_of, place_of
 from weft.switch.engine.control import ProgramError
@@ -124,6 +125,8 @@ def build_traced(
 def _load(program: Program, path: Path, plain: bool) -> Pipeline:
     try:
         return _build_plain(program, path) if plain else _build_compiled(program, path)
+    except MachineError:
+        raise
     except Exception as error:  # numba and LLVM raise of all kinds
         raise ProgramError(f"the program cannot be compiled ({path}): {error}") from error
 
