@@ -6,8 +6,9 @@ import os
 import shutil
 import struct
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ from weft.switch.engine.dataplane import Dataplane, Queue
 from weft.switch.engine.state import SwitchControl
 
 PORTS = 5
+CONFIGURED_S = 60.0
+"""How long simple_switch_CLI may take to configure the switch."""
 
 Sent = dict[int, list[bytes]]
 """Frames by egress port."""
 
 SCRIPT = """
 ip link set lo up
-simple_switch --use-files 2 {interfaces} --thrift-port 19090 \
+simple_switch --use-files 0 {interfaces} --thrift-port 19090 \
     --notifications-addr ipc://events.ipc program.json > bmv2.log 2>&1 &
 switch=$!
 echo $switch > pid
@@ -58,14 +61,26 @@ def compile_with_p4c(source: Path) -> str:
     return output.read_text()
 
 
-def write_pcap(path: Path, frames: Sequence[bytes]) -> None:
-    """A capture file of frames 1 ms apart. BMv2 takes no notice of the time: it reads a file as
-    fast as it can, so queues fill."""
-    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    for position, frame in enumerate(frames):
-        stamp = (position // 1000, position % 1000 * 1000)
+PCAP_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+
+
+def pcap_records(frames: Iterable[tuple[int, bytes]]) -> bytes:
+    """What a capture file has behind its header, of frames with the milliseconds at which they
+    come. BMv2 takes no notice of the time: it reads a file as fast as it can, so queues fill."""
+    data = b""
+    for milliseconds, frame in frames:
+        stamp = (milliseconds // 1000, milliseconds % 1000 * 1000)
         data += struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame
-    path.write_bytes(data)
+    return data
+
+
+def feed(pipe: int, configured: Path, records: bytes) -> None:
+    """Write the frames of a capture file to a pipe once the switch is configured, and close it."""
+    deadline = time.monotonic() + CONFIGURED_S
+    while not configured.exists() and time.monotonic() < deadline:
+        time.sleep(0.02)  # between two looks
+    with os.fdopen(pipe, "wb") as file:
+        file.write(records)
 
 
 def read_pcap(path: Path) -> list[bytes]:
@@ -118,13 +133,38 @@ def weft(
 def bmv2(
     folder: Path, program: str, frames: Sequence[bytes], count: int, commands: str = ""
 ) -> Sent:
+    """What simple_switch sends on each port for frames that come in at port 1 (`run_bmv2`)."""
+    return run_bmv2(folder, program, {1: list(enumerate(frames))}, count, commands)
+
+
+def run_bmv2(
+    folder: Path,
+    program: str,
+    arrivals: Mapping[int, Sequence[tuple[int, bytes]]],
+    count: int,
+    commands: str = "",
+    ports: Sequence[int] = range(1, PORTS + 1),
+    limit_s: float = 60.0,
+) -> Sent:
     """What simple_switch sends on each port; ends when ``count`` frames are out and no more come,
-    or after 60 s. ``commands`` are for simple_switch_CLI."""
+    or after ``limit_s`` seconds.
+
+    ``arrivals`` are frames by port, with the milliseconds at which they come; they come once the
+    switch is configured. ``commands`` are for simple_switch_CLI.
+    """
     (folder / "program.json").write_text(program)
     (folder / "commands").write_text(f"set_queue_depth 10000\n{commands}\n")
-    interfaces = " ".join(f"-i {port}@p{port}" for port in range(1, PORTS + 1))
-    for port in range(1, PORTS + 1):
-        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
+    interfaces = " ".join(f"-i {port}@p{port}" for port in ports)
+    for port in ports:
+        path = folder / f"p{port}_in.pcap"
+        if port not in arrivals:
+            path.write_bytes(PCAP_HEADER)
+            continue
+        os.mkfifo(path)
+        pipe = os.open(path, os.O_RDWR)  # so that opening waits for nobody
+        os.write(pipe, PCAP_HEADER)
+        feeding = (pipe, folder / "configured", pcap_records(arrivals[port]))
+        threading.Thread(target=feed, args=feeding, daemon=True).start()
     process = subprocess.Popen(
         ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
         cwd=folder,
@@ -132,10 +172,10 @@ def bmv2(
     )
 
     def sent() -> Sent:
-        return {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
+        return {port: read_pcap(folder / f"p{port}_out.pcap") for port in ports}
 
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + limit_s
         before: Sent = {}
         while time.monotonic() < deadline:
             now = sent()

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import random
-import struct
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -26,7 +24,7 @@ from tests.aggregation_support import (
     packet_of,
     program,
 )
-from tests.bmv2_support import read_pcap
+from tests.bmv2_support import run_bmv2
 from tests.compiler_support import bmv2, p4c
 
 from weft.switch.compiler import compile_program
@@ -95,21 +93,6 @@ def test_p4info_with_aggregation_is_p4cs(values: int, tmp_path: Path) -> None:
     assert text_format.Parse(with_p4c(values, tmp_path)[1], p4info_pb2.P4Info()) == ours
 
 
-SCRIPT = """
-ip link set lo up
-simple_switch --use-files 3 {interfaces} --thrift-port 19091 program.json > bmv2.log 2>&1 &
-switch=$!
-for i in $(seq 50); do
-    echo help | simple_switch_CLI --thrift-port 19091 > /dev/null 2>&1 && break
-    sleep 0.1
-done
-simple_switch_CLI --thrift-port 19091 < entries > cli.log 2>&1
-read finished
-kill $switch
-wait $switch
-"""
-
-
 def entries(place: Place) -> str:
     """The entries of a switch as simple_switch_CLI takes them."""
     job = hex(JOB_ADDRESS)
@@ -129,43 +112,6 @@ def entries(place: Place) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_pcap(path: Path, frames: list[tuple[int, bytes]]) -> None:
-    """Frames with the milliseconds at which they come in."""
-    data = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
-    for milliseconds, frame in frames:
-        stamp = (milliseconds // 1000, milliseconds % 1000 * 1000)
-        data += struct.pack("<IIII", *stamp, len(frame), len(frame)) + frame
-    path.write_bytes(data)
-
-
-def run_bmv2(
-    folder: Path, bmv2_json: str, place: Place, arrivals: list[tuple[int, bytes]], count: int
-) -> dict[int, list[bytes]]:
-    """What simple_switch sends on each port; waits for ``count`` frames or 300 s."""
-    (folder / "program.json").write_text(bmv2_json)
-    (folder / "entries").write_text(entries(place))
-    interfaces = " ".join(f"-i {port}@p{port}" for port in range(1, PORTS + 1))
-    for port in range(1, PORTS + 1):
-        here = [(10 * at, frame) for at, (where, frame) in enumerate(arrivals) if where == port]
-        write_pcap(folder / f"p{port}_in.pcap", here)
-    process = subprocess.Popen(
-        ["unshare", "-n", "bash", "-c", SCRIPT.format(interfaces=interfaces)],
-        cwd=folder,
-        stdin=subprocess.PIPE,
-    )
-
-    def sent() -> dict[int, list[bytes]]:
-        return {port: read_pcap(folder / f"p{port}_out.pcap") for port in range(1, PORTS + 1)}
-
-    try:
-        deadline = time.monotonic() + 300
-        while time.monotonic() < deadline and sum(map(len, sent().values())) < count:
-            time.sleep(0.1)  # between two looks at the files
-    finally:
-        process.communicate(b"\n", timeout=120)
-    return sent()
-
-
 @pytest.mark.skipif(
     bmv2() is None or os.geteuid() != 0,
     reason="BMv2's simple_switch is not on the PATH, or no root for a network namespace of its own",
@@ -183,6 +129,17 @@ def test_bmv2_adds_as_the_built_in_switch_does(place: Place, compiler: str, tmp_
             packet_of(made)
     count = sum(map(len, expected.values()))
     text = program(values) if compiler == "weft" else with_p4c(values, tmp_path)[0]
-    found = run_bmv2(tmp_path, text, place, arrivals, count)
+    found = run_bmv2(
+        tmp_path,
+        text,
+        {
+            port: [(10 * at, frame) for at, (where, frame) in enumerate(arrivals) if where == port]
+            for port in expected
+        },
+        count,
+        entries(place),
+        range(1, PORTS + 1),
+        limit_s=300,
+    )
     for port in expected:
         assert sorted(found[port]) == sorted(expected[port]), f"port {port}"

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests import fabric
-from tests.bmv2_support import read_pcap, write_pcap
+from tests.bmv2_support import run_bmv2
 from tests.fabric import fabric_plan
 from tests.path_networks import ACKNOWLEDGE, Network, own_program, roce
 
@@ -38,20 +36,6 @@ pytestmark = [
 
 TOPOLOGY = leaf_spine(3, 4, 2)
 PORTS = range(1, 7)
-
-SCRIPT = """
-ip link set lo up
-simple_switch --use-files 3 {interfaces} --thrift-port 19090 {program} > bmv2.log 2>&1 &
-switch=$!
-for i in $(seq 50); do
-    echo help | simple_switch_CLI --thrift-port 19090 > /dev/null 2>&1 && break
-    sleep 0.1
-done
-simple_switch_CLI --thrift-port 19090 < commands > cli.log 2>&1
-read finished
-kill $switch
-wait $switch
-"""
 
 
 def commands(entities: Sequence[Entity]) -> list[str]:
@@ -108,25 +92,12 @@ def on_bmv2(
     folder: Path, entities: Sequence[Entity], frames: list[bytes]
 ) -> dict[int, list[bytes]]:
     """What BMv2 sends on each port when frames come in at port 1; waits for all, or 2 minutes."""
-    (folder / "commands").write_text("\n".join(["set_queue_depth 10000", *commands(entities)]))
-    for port in PORTS:
-        write_pcap(folder / f"p{port}_in.pcap", frames if port == 1 else [])
-    interfaces = " ".join(f"-i {port}@p{port}" for port in PORTS)
-    script = SCRIPT.format(interfaces=interfaces, program=own_program().json)
-    process = subprocess.Popen(
-        ["unshare", "-n", "bash", "-c", script], cwd=folder, stdin=subprocess.PIPE
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while time.monotonic() < deadline:
-            sent = {port: read_pcap(folder / f"p{port}_out.pcap") for port in PORTS}
-            if sum(map(len, sent.values())) >= len(frames):
-                break
-            time.sleep(0.1)  # between two looks at the files
-    finally:
-        process.communicate(b"\n", timeout=120)
+    sent = run_bmv2(
+        folder, own_program().json.read_text(), {1: list(enumerate(frames))}, len(frames),
+        "\n".join(commands(entities)), PORTS, limit_s=120,
+    )  # fmt: skip
     assert "Error" not in (folder / "cli.log").read_text()
-    return {port: read_pcap(folder / f"p{port}_out.pcap") for port in PORTS}
+    return sent
 
 
 @pytest.mark.parametrize("paths", ["pinned", "spray-round-robin", "spray-random"])
