@@ -4,10 +4,10 @@ them: what is written is read again, and packets see it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.handles_support import KIND, SOURCE, frame, marks
 from tests.system_support import WORLDS
 
 import weft
@@ -18,32 +18,11 @@ from weft.controller.handles.cells import Rates
 from weft.controller.handles.replication import CloneSession, Replica
 from weft.switch.engine.control import Exact, Ternary
 
-SOURCE = Path(__file__).parent / "programs" / "handles.p4"
-KIND = 0x88B5
-
 
 @pytest.fixture(scope="module", params=WORLDS)
 def net(request: pytest.FixtureRequest) -> Iterator[weft.Net]:
     with weft.up(weft.single(3), world=request.param, program=SOURCE) as net:
         yield net
-
-
-def frame(target: int, *, source: int = 7) -> bytes:
-    head = target.to_bytes(6, "big") + source.to_bytes(6, "big") + KIND.to_bytes(2, "big")
-    return head + bytes(60 - len(head))
-
-
-def marks(
-    net: weft.Net, target: int, host: int, *, count: int = 1
-) -> list[tuple[int, int, int, int]]:
-    """Send a frame from h0, and return (rid, colour, parsed, length) of each of ``count`` copies
-    that come to a host; of 0, what comes within a while."""
-    for each in net.hosts:
-        each.sniff(timeout=0)
-    net.hosts[0].send(frame(target))
-    heard = net.hosts[host].sniff(timeout=5 if count else 0.2, count=count)
-    mine = [one for one in map(bytes, heard) if one[:6] == target.to_bytes(6, "big")]
-    return [(int.from_bytes(one[14:16], "big"), one[16], one[17], len(one)) for one in sorted(mine)]
 
 
 def test_replicas_have_the_rids_that_a_script_gives_them(net: weft.Net) -> None:

@@ -9,6 +9,8 @@ from weft.topo.network import Topology
 
 SwitchKind = Literal["weft", "bmv2"]
 SWITCH_KINDS: tuple[SwitchKind, ...] = get_args(SwitchKind)
+BMV2_MAX_GROUP = 32767
+"""The last number of a multicast group on BMv2; the numbers above are those of clone sessions."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,36 @@ CAPABILITIES: tuple[Capability, ...] = (
         ("weft",),
         "BMv2 keeps none that P4Runtime shows: drops are read from tbf.",
     ),
+    Capability(
+        "packet trace",
+        ("weft",),
+        "BMv2 tells nobody the steps of a packet.",
+    ),
+    Capability(
+        "way past queueing disciplines",
+        ("weft",),
+        "BMv2's links are shaped by tbf, which is one.",
+    ),
+    Capability(
+        "registers over P4Runtime",
+        ("weft",),
+        "BMv2 neither reads nor writes them there.",
+    ),
+    Capability(
+        "value sets over P4Runtime",
+        ("weft",),
+        "BMv2 neither reads nor writes them there.",
+    ),
+    Capability(
+        "clone session that cuts packets",
+        ("weft",),
+        "BMv2 takes no packet_length over P4Runtime; truncate() of a program cuts its packets.",
+    ),
+    Capability(
+        f"multicast group above {BMV2_MAX_GROUP}",
+        ("weft",),
+        "BMv2 takes these numbers for clone sessions.",
+    ),
 )
 """The one place that says what runs on which switch."""
 _KNOWN = {capability.name: capability for capability in CAPABILITIES}
@@ -81,13 +113,14 @@ def has(kind: str, capability: str) -> bool:
     return kind in _KNOWN[capability].kinds
 
 
-def require(kind: SwitchKind, capabilities: Iterable[str]) -> None:
-    """Raise InputError if a scenario needs something that this kind of switch does not have."""
+def require(kind: SwitchKind, capabilities: Iterable[str], where: str = "") -> None:
+    """Raise InputError if a scenario, or what ``where`` names, needs something that this kind of
+    switch does not have."""
     for capability in (_KNOWN[name] for name in capabilities):
         refuse(
             kind not in capability.kinds,
-            f"no {capability.name} with --switch {kind}: {capability.otherwise} "
-            f"Use --switch {capability.kinds[0]}.",
+            f"{where}{': ' if where else ''}no {capability.name} with --switch {kind}: "
+            f"{capability.otherwise} Use --switch {capability.kinds[0]}.",
         )
 
 

@@ -20,10 +20,11 @@ from weft.controller.program_names import ProgramNames
 from weft.switch.engine.control import Exact
 from weft.topo.network import Direction, Switch, Topology
 from weft.topo.reach import Reach
+from weft.topo.switch_kinds import BMV2_MAX_GROUP
 
 GROUP_BASE_ADDRESS = 239 << 24
-LAST_GROUP = 32767
-"""The last number of a multicast group; on BMv2 the numbers above are taken, for clone sessions."""
+LAST_GROUP = BMV2_MAX_GROUP
+"""The last number of a multicast group, on either kind of switch."""
 
 
 def max_groups(names: ProgramNames) -> int:

@@ -13,6 +13,7 @@ from weft.controller.handles.values import read_value
 from weft.controller.plan import Update
 from weft.switch.engine.control import MemberTarget
 from weft.switch.messages import p4runtime_pb2
+from weft.topo.switch_kinds import SwitchKind, require
 
 SCRIPT = "the script"
 """The owner of what is written by handles, as errors name it."""
@@ -37,13 +38,19 @@ class SwitchAccess:
     the switch refuses.
     """
 
-    def __init__(self, controller: Controller, switch: str) -> None:
+    def __init__(self, controller: Controller, switch: str, kind: SwitchKind) -> None:
         self.name = switch
         """The switch's name."""
+        self._kind = kind
         self._controller = controller
         self.members: dict[tuple[object, ...], PlannedMember] = {}
         """The members that were made for entries of tables with an action profile, by the entry's
         key."""
+
+    def require(self, capability: str, where: str) -> None:
+        """Raise InputError, which names what is handled, if switches of this kind lack a
+        `weft.topo.switch_kinds.Capability`."""
+        require(self._kind, [capability], f"{self.name}, {where}")
 
     @property
     def session(self) -> Session:

@@ -36,6 +36,9 @@ class _Cells:
         """Return how many cells there are."""
         return int(self._info.size)
 
+    def _check(self) -> None:
+        """Raise InputError if switches of this kind do not show such cells."""
+
     def _index(self, index: int) -> int:
         if isinstance(index, bool) or not isinstance(index, int) or not 0 <= index < len(self):
             raise IndexError(
@@ -44,6 +47,7 @@ class _Cells:
         return index
 
     def _read(self, index: int | None = None) -> list[Any]:
+        self._check()
         query: dict[str, Any] = {self._id: self._info.preamble.id}
         if index is not None:
             query["index"] = {"index": self._index(index)}
@@ -51,6 +55,7 @@ class _Cells:
         return [getattr(each, self._kind) for each in read]
 
     def _write(self, index: int, **values: Any) -> None:
+        self._check()
         cell = {
             self._id: self._info.preamble.id, "index": {"index": self._index(index)}, **values,
         }  # fmt: skip
@@ -82,6 +87,9 @@ class RegisterHandle(_Cells):
     in P4Runtime."""
 
     _kind = "register_entry"
+
+    def _check(self) -> None:
+        self._switch.require("registers over P4Runtime", f"register {self.name}")
 
     def __getitem__(self, index: int) -> int:
         (cell,) = self._read(index)

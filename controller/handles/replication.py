@@ -11,6 +11,7 @@ from weft.controller.entities import REPLICA_INSTANCE, PlannedMulticast
 from weft.controller.handles.access import SwitchAccess
 from weft.controller.plan import Update
 from weft.switch.messages import p4runtime_pb2
+from weft.topo.switch_kinds import BMV2_MAX_GROUP
 
 MAX_GROUP = 65535
 MAX_SESSION = 32767
@@ -48,8 +49,8 @@ class GroupsHandle:
         self._switch = switch
 
     def insert(self, group: int, ports: Replicas) -> None:
-        """Make a group (1 to 65535) that copies a packet to each of some ports: ``[1, 2]``, or
-        ``[(1, 5), (2, 6)]`` where the program looks at the copies' egress_rid."""
+        """Make a group (1 to 65535; on BMv2 to 32767) that copies a packet to each of some ports:
+        ``[1, 2]``, or ``[(1, 5), (2, 6)]`` where the program looks at the copies' egress_rid."""
         self._switch.write(Update("insert", self._group(group, ports)))
 
     def modify(self, group: int, ports: Replicas) -> None:
@@ -76,6 +77,8 @@ class GroupsHandle:
 
     def _group(self, group: int, ports: Replicas) -> PlannedMulticast:
         what = _numbered(self._switch, "group", group, MAX_GROUP)
+        if group > BMV2_MAX_GROUP:
+            self._switch.require(f"multicast group above {BMV2_MAX_GROUP}", f"group {group}")
         replicas = _replicas(what, ports)
         rids = tuple(each.rid for each in replicas)
         alike = all(rid == REPLICA_INSTANCE for rid in rids)
@@ -93,7 +96,8 @@ class ClonesHandle:
 
         Args:
             ports: as for multicast groups (`GroupsHandle.insert`); the CPU port is one of them.
-            packet_length: to how many bytes the switch cuts the clones; 0 leaves them whole.
+            packet_length: to how many bytes the switch cuts the clones; 0 leaves them whole, and
+                BMv2 always does.
         """
         self._send("insert", session, ports, packet_length)
 
@@ -122,6 +126,11 @@ class ClonesHandle:
             not 0 <= length < 1 << 31,
             f"{what}: packet_length {length}: a number of bytes from 1, or 0 for whole packets",
         )
+        if length:
+            self._switch.require(
+                "clone session that cuts packets",
+                f"clone session {session}, packet_length {length}",
+            )
         replicas: list[Mapping[str, int]] = [
             {"egress_port": each.port, "instance": each.rid} for each in _replicas(what, ports)
         ]

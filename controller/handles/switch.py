@@ -24,6 +24,7 @@ from weft.controller.handles.replication import ClonesHandle, GroupsHandle
 from weft.controller.handles.table import TableHandle
 from weft.controller.handles.value_sets import ValueSetHandle
 from weft.controller.handles.values import Value
+from weft.topo.switch_kinds import SwitchKind
 
 if TYPE_CHECKING:
     from scapy.packet import Packet
@@ -36,11 +37,18 @@ class SwitchHandle:
     sense, and SwitchError where the switch refuses.
     """
 
-    def __init__(self, controller: Controller, switch: str, wait: Wait = time.sleep) -> None:
-        """``wait`` lets so many seconds pass, in the time of the switch's world."""
+    def __init__(
+        self,
+        controller: Controller,
+        switch: str,
+        wait: Wait = time.sleep,
+        kind: SwitchKind = "weft",
+    ) -> None:
+        """``wait`` lets so many seconds pass, in the time of the switch's world; ``kind`` is what
+        the switch is, whose shortcomings errors then name."""
         self.name = switch
         """The switch's name."""
-        self._access = SwitchAccess(controller, switch)
+        self._access = SwitchAccess(controller, switch, kind)
         self._notices = SwitchNotices(self._access, wait)
 
     @property

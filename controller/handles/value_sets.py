@@ -42,6 +42,7 @@ class ValueSetHandle:
 
     def read(self) -> list[Matched]:
         """Return what each member matches, by fields; those that match anything are left out."""
+        self._check()
         query = {"value_set_id": self._info.preamble.id}
         found = self._switch.read(value_set_entry=query)
         return [
@@ -95,7 +96,12 @@ class ValueSetHandle:
         }
         return {name: key for name, key in keys.items() if key is not None}
 
+    def _check(self) -> None:
+        """Raise InputError if switches of this kind do not show value sets."""
+        self._switch.require("value sets over P4Runtime", f"value set {self.name}")
+
     def _write(self, members: list[Matched]) -> None:
+        self._check()
         fields = {field.name: field for field in self._info.match}
         entry = p4runtime_pb2.ValueSetEntry(value_set_id=self._info.preamble.id)
         for member in members:

@@ -21,6 +21,7 @@ from weft.experiments.commands.load import load
 from weft.experiments.interface.net import Net
 from weft.experiments.runs.folder import REPORT
 from weft.switch.engine.trace_text import packets_text
+from weft.topo.switch_kinds import require
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.testbeds import RunningTestbed
@@ -136,6 +137,7 @@ class Prompt(CommandLine):
                 "node (see nodes)"
             )
         world = self._world
+        require(world.switch_kind, ["packet trace"])
         self._say(f"making the traced form of the program of {name} (once for each program) ...")
         world.start_trace(name, packets)
         if rest:

@@ -35,7 +35,7 @@ from weft.switch.engine.trace_text import packets_text
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
 from weft.topo.own import Network, with_programs
-from weft.topo.switch_kinds import SwitchKind
+from weft.topo.switch_kinds import SwitchKind, check_kind, require
 
 if TYPE_CHECKING:
     from typing import TextIO
@@ -216,6 +216,8 @@ class Net:
         self.backend: Backend
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
+            if bypass_qdisc:
+                require(check_kind(scenario.switch), ["way past queueing disciplines"])
             check_hosts(len(self.topology.hosts))
             with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
                 from weft.experiments.interface.emulated import EmulatedNet
@@ -379,7 +381,9 @@ class Net:
         """Return a switch by its name."""
         self.topology.switch(name)
         if name not in self._switches:
-            self._switches[name] = SwitchHandle(self.controller, name, self.backend.wait)
+            self._switches[name] = SwitchHandle(
+                self.controller, name, self.backend.wait, check_kind(self._scenario.switch)
+            )
         return self._switches[name]
 
     @property
