@@ -216,7 +216,7 @@ class Net:
         self.backend: Backend
         """What does in the network's world what is asked for here."""
         if scenario.world == "emulated":
-            if bypass_qdisc:
+            if standing.bypass_qdisc:
                 require(check_kind(scenario.switch), ["way past queueing disciplines"])
             check_hosts(len(self.topology.hosts))
             with signals_held():  # a Ctrl-C would be lost at the wrong moment of an import
