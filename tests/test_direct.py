@@ -11,6 +11,7 @@ from tests.lanes_support import every_pair
 
 from weft.agents.collectives.algorithms.direct import Exchange
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.turns import Turns
 from weft.agents.collectives.unicast import Write
 from weft.experiments.runs.runner import run
 from weft.experiments.scenario.scenario import Scenario
@@ -53,6 +54,55 @@ def test_those_who_write_to_one_begin_with_one_window(lanes: int) -> None:
         group.complete(Request(0, "many-to-one", "direct", 32_768, lanes=lanes))
     resent = [agent.endpoint.statistics.retransmitted_packets for agent in group.agents]
     assert resent == [0] * 16
+
+
+@pytest.mark.parametrize(("ranks", "lanes"), [(96, 1), (24, 8)])
+def test_more_writers_than_a_window_has_packets_take_turns(ranks: int, lanes: int) -> None:
+    """A packet of each, or one for each lane, would be more than the queue holds."""
+    group = Group(
+        ranks, path_mtu=4096, rate_bps=10**8, queue_bytes=300_000, lanes=every_pair(ranks, lanes)
+    )
+    group.complete(Request(0, "many-to-one", "direct", 4096 * lanes, lanes=lanes))
+    resent = [agent.endpoint.statistics.retransmitted_packets for agent in group.agents]
+    assert resent[1:] == [0] * (ranks - 1)
+
+
+@given(
+    paths=st.dictionaries(st.integers(0, 300), st.integers(1, 16), max_size=80),
+    limit=st.integers(0, 64),
+    data=st.data(),
+)
+def test_each_writer_has_one_turn_and_those_at_once_fit_the_limit(
+    paths: dict[int, int], limit: int, data: st.DataObject
+) -> None:
+    turns = Turns(paths, limit)
+    writing: set[int] = set()
+    ended: set[int] = set()
+    while turns.waiting or writing:
+        begun = turns.take(ended.__contains__)
+        assert len(set(begun)) == len(begun) and not (writing | ended) & set(begun)
+        writing = (writing | set(begun)) - ended
+        assert writing
+        used = sum(paths[writer] for writer in writing)
+        assert limit == 0 or used <= limit or len(writing) == 1
+        gone = data.draw(st.sets(st.sampled_from(sorted(writing)), min_size=1))
+        ended |= gone
+        writing -= gone
+    assert ended == set(paths)
+    assert turns.take(ended.__contains__) == []
+
+
+@pytest.mark.parametrize("paths", ["ethereal", "ecmp-4"])
+def test_63_write_to_one_within_a_twentieth_of_the_bound(paths: str) -> None:
+    (ran,) = run(
+        Scenario(
+            "many-to-one", world="simulated", leaves=8, spines=8, hosts_per_leaf=8,
+            size_bytes=65_536, paths=paths,
+        )
+    ).runs  # fmt: skip
+    assert ran.verified and ran.completion_ns is not None
+    assert ran.completion_ns < 1.05 * ran.bound_ns
+    assert ran.retransmitted_packets == 0
 
 
 @pytest.mark.parametrize(

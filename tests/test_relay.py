@@ -67,6 +67,7 @@ def bounced(
     *,
     opened: bool = True,
     operation: int = 3,
+    tells_peers: bool = False,
 ) -> Bounced:
     data = pattern(count * BLOCK_BYTES)
     regions = pair.a.register(data.copy()), pair.b.register(np.zeros_like(data))
@@ -88,7 +89,7 @@ def bounced(
     ):
         relay = Relay(
             endpoint, operation, going(count, begin), [own], {PEER: Lanes(ends)},
-            {PEER: ends[0]}, limits,
+            {PEER: ends[0]}, limits, tells_peers=tells_peers,
         )  # fmt: skip
         relay.permit(PEER, there.address, there.rkey)
         if opened:
@@ -255,6 +256,20 @@ def test_each_of_two_relays_that_end_together_is_told_of(monkeypatch: pytest.Mon
     pair.settle()
     assert all(relay.finished for run in runs for relay in run.relays)
     assert ends.count(at.EVENT_RELAY_DONE) == 4
+
+
+def test_a_relay_tells_of_each_peer_whose_blocks_are_all_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair()
+    run = bounced(pair, 3, tells_peers=True)
+    told: list[int] = []
+    for endpoint in (pair.a, pair.b):
+        watch(endpoint, told, monkeypatch)
+    assert not any(relay.has_all_of(PEER) for relay in run.relays)
+    pair.settle()
+    assert all(relay.finished and relay.has_all_of(PEER) for relay in run.relays)
+    assert told.count(at.EVENT_RELAY_DONE) == 4
 
 
 def test_rows_outside_their_memory_are_misuse() -> None:

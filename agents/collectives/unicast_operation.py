@@ -21,6 +21,7 @@ from weft.agents.collectives.operation import (
     WrittenBytes,
 )
 from weft.agents.collectives.requests import Request
+from weft.agents.collectives.turns import Turns
 from weft.agents.collectives.unicast import Bytes, Pattern, TablePattern, Write
 from weft.agents.transport.relay import Relay, RelayLimits
 from weft.agents.transport.types import MemoryRegion
@@ -39,8 +40,8 @@ MAX_POSTED_IN_ROUNDS_NS = 10_000_000
 """The same limits for algorithms in which each round has another partner."""
 
 TO_ONE = "many-to-one"
-"""The collective in which all write to one rank from the beginning on. No queue holds the windows
-of all, and go-back-N repeats all that is behind a loss: so together they begin with one."""
+"""The collective in which all write to one rank. No queue holds the windows of all, and a packet of
+each may be too many: so that rank lets them write in turn (`Turns`)."""
 
 AnyPattern = TypeVar("AnyPattern", bound=Pattern)
 
@@ -82,9 +83,14 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
         self._expected = sum(pattern.expected.values())
         self._ready: dict[int, tuple[int, int]] = {}
         """Address and key of the peers' memory."""
+        self._turns = Turns({writer: 0 for writer in pattern.expected}, 0)
         if request.collective == TO_ONE:
+            packets = communicator.endpoint.maximum_window
+            lanes = {peer: len(communicator.pairs_of(peer)) for peer in peers}
+            self._turns = Turns({writer: lanes[writer] for writer in pattern.expected}, packets)
             for peer in pattern.targets:
-                communicator.share_window(peer, communicator.size - 1)
+                at_once = max(1, packets // lanes[peer])
+                communicator.share_window(peer, min(at_once, communicator.size - 1))
         rate_bps = communicator.endpoint.rate_bps
         block = request.block_bytes or BLOCK_BYTES
         most = MAX_POSTED_IN_ROUNDS_BYTES if in_rounds else MAX_POSTED_BYTES
@@ -97,13 +103,10 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
         )
 
     def start(self, now_ns: int) -> None:
-        """Tell every peer that writes to this rank where it may write."""
+        """Tell the peers that write to this rank, those whose turn it is, where they may write."""
         self._clock.enter("barrier", now_ns)
         self._begin()
-        for peer in self._pattern.expected:
-            region = self._regions[self._pattern.window(peer)]
-            ready = Control(Kind.READY, self._number, address=region.address, rkey=region.rkey)
-            self._posts.send(peer, ready)
+        self._permit()
         self._proceed(now_ns)
 
     def control(self, peer: int, message: Control, now_ns: int) -> None:
@@ -116,6 +119,8 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
 
     def advance(self, now_ns: int) -> None:
         """Post the writes for which there is room, and end when nothing is outstanding."""
+        if self._turns.waiting:
+            self._permit()
         self._go_on()  # others' may have made room
         if self._clock.phase == "data" and not (self._busy or self._posts.outstanding):
             self._clock.enter("done", now_ns)
@@ -141,6 +146,12 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
             )
         return self._posts.describe()
 
+    def _permit(self) -> None:
+        for peer in self._turns.take(self._has_all_of):
+            region = self._regions[self._pattern.window(peer)]
+            ready = Control(Kind.READY, self._number, address=region.address, rkey=region.rkey)
+            self._posts.send(peer, ready)
+
     def _proceed(self, now_ns: int) -> None:
         if self._clock.phase == "barrier" and len(self._ready) == len(self._pattern.targets):
             self._clock.enter("data", now_ns)
@@ -158,6 +169,10 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
 
     def _missing(self) -> Mapping[int, int]:
         """Return how many blocks are still to come, by the rank that writes them."""
+        raise NotImplementedError
+
+    def _has_all_of(self, peer: int) -> bool:
+        """Return whether all blocks of a peer that writes to this rank have arrived."""
         raise NotImplementedError
 
     def _begin(self) -> None:
@@ -217,6 +232,9 @@ class SteppedOperation(UnicastOperation[Pattern]):
     def _missing(self) -> Mapping[int, int]:
         return {peer: left for peer, left in self._left.items() if left}
 
+    def _has_all_of(self, peer: int) -> bool:
+        return not self._left[peer]
+
     def _open(self) -> None:
         self._go_on()
 
@@ -253,6 +271,7 @@ class RelayedOperation(UnicastOperation[TablePattern]):
             {peer: communicator.lanes_to(peer) for peer in pattern.targets},
             {peer: communicator.queue_pairs[peer] for peer in peers},
             self._limits,
+            tells_peers=bool(self._turns.limit),
         )
 
     def written(self, peer: int, block: int, length_bytes: int, now_ns: int) -> None:
@@ -298,6 +317,9 @@ class RelayedOperation(UnicastOperation[TablePattern]):
 
     def _missing(self) -> Mapping[int, int]:
         return self._relay.missing_by_peer()
+
+    def _has_all_of(self, peer: int) -> bool:
+        return self._relay.has_all_of(peer)
 
     def _open(self) -> None:
         for peer, (address, rkey) in self._ready.items():

@@ -339,6 +339,8 @@ class RelayState(Record):
     """Whether all peers have said where they may be written to."""
     told: int
     """Whether there has been an event of its end."""
+    tells_peers: int
+    """Whether there is an event, too, each time that all blocks of a peer have arrived."""
     first_due: int
     """The rows of the first and the last block whose RDMA WRITEs are to be posted, or NOTHING; and
     how many of the first one's are."""
@@ -391,6 +393,8 @@ class RelayWrite(Record):
 class RelayPeer(Record):
     """A peer of a relay."""
 
+    missing: int
+    """How many of its blocks have not arrived."""
     home: int
     """The row of the queue pair to it; of several, the first."""
     lanes: int

@@ -87,6 +87,7 @@ class Relay:
         regions: the memories of the table.
         lanes: for each peer that is written to, how.
         homes: the first queue pair with each peer.
+        tells_peers: whether the user is told, too, each time that a peer's blocks are all there.
 
     Raises:
         TransportMisuse: a row of the table is outside its region.
@@ -101,6 +102,8 @@ class Relay:
         lanes: Mapping[int, Lanes],
         homes: Mapping[int, RcQueuePair],
         limits: RelayLimits,
+        *,
+        tells_peers: bool = False,
     ) -> None:
         self._endpoint = endpoint
         self._lanes = lanes
@@ -114,6 +117,8 @@ class Relay:
                 row["lanes"], row["lane_count"] = lanes[peer].address, len(lanes[peer].pairs)
         self._write_rows = self._rows_of(table.writes)
         self._block_rows = self._rows_of_blocks(table)
+        senders = np.searchsorted(self._peers, table.blocks[:, 1])
+        self._peer_rows["missing"] = np.bincount(senders, minlength=len(homes))
         self.state = at.RelayState.zeroed(
             operation=operation,
             blocks=self._block_rows.ctypes.data,
@@ -122,6 +127,7 @@ class Relay:
             peers=self._peer_rows.ctypes.data,
             first_due=at.NOTHING,
             missing=len(table.blocks),
+            tells_peers=int(tells_peers),
             most_open_writes=limits.open_writes,
             most_own_bytes=limits.own_bytes,
             most_bytes=limits.bytes,
@@ -191,6 +197,10 @@ class Relay:
         """Return whether the block of this number has arrived."""
         rows = self._block_rows
         return block < len(rows) - 1 and bool(rows["arrived"][block])
+
+    def has_all_of(self, peer: int) -> bool:
+        """Return whether all blocks of a peer have arrived."""
+        return not self._peer_rows["missing"][self._row_of_peer[peer]]
 
     def missing_by_peer(self) -> dict[int, int]:
         """Return how many blocks of each peer have not arrived, of those of which some have not."""

@@ -141,7 +141,12 @@ def take_block(
     if location == 0:
         return False
     relay = at.RelayState(location)
-    at.RelayBlock(relay.blocks, number).arrived = 1
+    block = at.RelayBlock(relay.blocks, number)
+    block.arrived = 1
+    peer = at.RelayPeer(relay.peers, block.peer)
+    peer.missing -= 1
+    if relay.tells_peers and peer.missing == 0:
+        add_event(endpoint, at.EVENT_RELAY_DONE, index)
     relay.missing -= 1
     relay.received_bytes += length
     let_go(relay, number)
