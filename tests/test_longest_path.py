@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from weft.agents.collectives.timing import operation_timeout_ns
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
 from weft.base.errors import InputError
 from weft.experiments.report.scenarios import command_line
 from weft.experiments.results.results import Run
 from weft.experiments.runs.emulated import network_key
-from weft.experiments.runs.inputs import transport_of
+from weft.experiments.runs.inputs import operation_of, transport_of
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.longest_path import (
     WINDOW_BYTES,
@@ -30,6 +31,7 @@ from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.fabric_program import fabric_program
+from weft.topo.faults import Fault
 
 MS = 1_000_000
 A, B = ipv4("10.0.0.1"), ipv4("10.0.0.2")
@@ -76,10 +78,68 @@ def test_timeouts_follow_rate_delay_and_queue(
     control = control_timeout_ns(path, emulated=emulated)
     idle_ns = 8 * delay_ns + 4 * (4174 + 62) * 8e9 / rate_bps
     margin_ns = 10 * MS + held_ns(path) if emulated else 0
-    assert data == pytest.approx(idle_ns + margin_ns + 24e9 * queue_bytes / rate_bps, abs=20)
-    assert bottleneck == pytest.approx(idle_ns + margin_ns + 8e9 * queue_bytes / rate_bps, abs=20)
+    most_ns = max(1e9, idle_ns + 8e9 * WINDOW_BYTES / rate_bps)
+    for timeout_ns, queues in ((data, 3), (bottleneck, 1)):
+        full_ns = idle_ns + queues * 8e9 * queue_bytes / rate_bps
+        assert timeout_ns == pytest.approx(margin_ns + min(full_ns, most_ns), abs=20)
     assert idle_ns - 20 <= control
     assert control < bottleneck
+
+
+@pytest.mark.parametrize(
+    ("rate_bps", "timeout_ns"), [(10**8, 127_184_640), (10**7, 10**9), (10**6, 2_232_704_000)]
+)
+def test_on_slow_links_full_queues_do_not_set_the_timeout(rate_bps: int, timeout_ns: int) -> None:
+    """RFC 6298's second does, or a window on the link."""
+    scenario = Scenario("alltoall", world="simulated", rate_bps=rate_bps)
+    assert scenario.retransmit_timeout_ns == timeout_ns
+
+
+@pytest.mark.parametrize(
+    ("options", "retries"),
+    [
+        ({}, 7),
+        ({"loss": 0.01}, 7),
+        ({"loss": 0.03}, 11),
+        ({"loss": 0.1}, 29),
+        ({"loss": 0.9}, 60),
+        ({"faults": ("leaf0-spine1:loss=0.1",)}, 10),
+        ({"faults": ("leaf0-spine1:loss=1",)}, 7),
+    ],
+    ids=str,
+)
+def test_how_often_a_sender_repeats_goes_by_losses(options: dict[str, Any], retries: int) -> None:
+    """A dead link is not a lossy one: peers behind it are gone as soon as ever."""
+    faults = tuple(Fault.parse(each) for each in options.get("faults", ()))
+    scenario = Scenario(world="simulated", **{**options, "faults": faults})
+    made = transport_of(scenario)
+    assert (made.retries, made.give_up_ns) == (retries, 2_000_000_000)
+
+
+@pytest.mark.parametrize("loss", [0.03, 0.1])
+@pytest.mark.parametrize(
+    ("collective", "algorithm"), [("alltoall", "direct"), ("allreduce", "switch")]
+)
+def test_slow_links_that_lose_packets_take_their_time(
+    collective: str, algorithm: str, loss: float
+) -> None:
+    """The time limit goes by rate and losses, and nobody who is there is given up."""
+    scenario = Scenario(
+        collective, algorithms=(algorithm,), world="simulated", leaves=2, spines=2,
+        hosts_per_leaf=4, size_bytes=65_536, rate_bps=10**6, loss=loss,
+    )  # fmt: skip
+    ran = simulated(scenario)
+    assert ran.verified, ran.error
+
+
+def test_the_time_limit_goes_by_losses() -> None:
+    sure = Scenario(world="simulated", rate_bps=10**6)
+    lossy = replace(sure, loss=0.03)
+    limits = [operation_of(each, "ring", 1).request.limit_ns(8, 10**6) for each in (sure, lossy)]
+    assert limits[0] == operation_timeout_ns(8, 8 * sure.size_bytes, 10**6)
+    assert limits[1] > 2 * limits[0]
+    asked = operation_of(replace(lossy, timeout_s=20.0), "ring", 1).request
+    assert asked.limit_ns(8, 10**6) == 20 * 10**9
 
 
 def test_at_100_gbit_the_first_timeout_is_a_matter_of_microseconds() -> None:

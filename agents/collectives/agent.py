@@ -208,7 +208,8 @@ class HostAgent(EndpointAgent):
         """Return a new operation with a time limit; it and those that run share the link."""
         size, rate_bps = self.communicator.size, self.endpoint.rate_bps or 10**9
         total_bytes = sum(request.shard_bytes(size))
-        data_ns = operation_timeout_ns(size, total_bytes, rate_bps) - TIMEOUT_BASE_NS
+        whole_ns = operation_timeout_ns(size, total_bytes, rate_bps, request.repeat_ns)
+        data_ns = whole_ns - TIMEOUT_BASE_NS
         limit_ns = now_ns + request.limit_ns(size, rate_bps)
         for other in self._running.values():
             other.limit_ns += data_ns

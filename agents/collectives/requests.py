@@ -165,6 +165,9 @@ class Request:
     timeout_ns: int = whole(0)
     """The time limit. 0 means `operation_timeout_ns`, and for flows the time that they wait in
     addition."""
+    repeat_ns: int = whole(0)
+    """How long losses hold up a KiB of data on average, as far as is known: that makes the default
+    time limit longer."""
     flows: FlowGraph | None = None
     """The flows of the collective flows, for which `counts` says nothing."""
     tensors: Tensors | None = None
@@ -279,7 +282,8 @@ class Request:
         if self.timeout_ns:
             return self.timeout_ns
         waits_ns = 0 if self.flows is None else self.flows.span_ns(0)
-        return waits_ns + operation_timeout_ns(size, sum(self.shard_bytes(size)), rate_bps)
+        total_bytes = sum(self.shard_bytes(size))
+        return waits_ns + operation_timeout_ns(size, total_bytes, rate_bps, self.repeat_ns)
 
     @property
     def ufunc(self) -> np.ufunc:

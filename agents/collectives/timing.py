@@ -24,15 +24,17 @@ def send_time_ns(size_bytes: int, rate_bps: int) -> int:
     return -(-size_bytes * 8_000_000_000 // rate_bps)
 
 
-def operation_timeout_ns(size: int, total_bytes: int, rate_bps: int) -> int:
+def operation_timeout_ns(size: int, total_bytes: int, rate_bps: int, repeat_ns: int = 0) -> int:
     """Return the default time limit of an operation, counted from its start on each rank.
 
-    10 s and 10 times what a link takes for all ranks' data. Past it every rank that has not
-    finished fails. A peer that does not answer is usually found earlier, by the retry limit of the
-    reliable transport.
+    10 s and 10 times what a link takes for all ranks' data. Where links lose packets, that is 10
+    times `repeat_ns` for each KiB of these data, too, and for 4 KiB of each rank, the messages by
+    which they meet. Past it every rank that has not finished fails. A peer that does not answer is
+    usually found earlier, by the retry limit of the reliable transport.
     """
     factor = TIMEOUT_FACTOR if size > 1 else 0
-    return TIMEOUT_BASE_NS + factor * send_time_ns(total_bytes, rate_bps)
+    repeated_ns = repeat_ns * (-(-total_bytes // 1024) + 4 * size)
+    return TIMEOUT_BASE_NS + factor * (send_time_ns(total_bytes, rate_bps) + repeated_ns)
 
 
 def chain_of(rank: int, size: int, chains: int) -> tuple[int, int]:

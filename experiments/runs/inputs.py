@@ -28,6 +28,7 @@ from weft.experiments.scenario.fsdp import AT_ONCE, WAITS, parts
 from weft.experiments.scenario.fsdp_models import FSDP
 from weft.experiments.scenario.kinds import kinds_of, scheme_in
 from weft.experiments.scenario.longest_path import WINDOW_BYTES, LongestPath, emulated_burst_ns
+from weft.experiments.scenario.losses import repetitions
 from weft.experiments.scenario.requests import request_of
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.theory.bounds import step_bound_bytes
@@ -244,6 +245,7 @@ def transport_of(scenario: Scenario) -> TransportOptions:
         "first_timeout_ns": scenario.retransmit_timeout_ns,
         "minimum_timeout_ns": scenario.retransmit_timeout_ns,
         "control_timeout_ns": scenario.control_timeout_ns,
+        "retries": repetitions(scenario),
         # A packet must not wait to be acknowledged for longer than what is sent takes.
         "acknowledge_interval_ns": min(1_000_000, path.of_link_ns(WINDOW_BYTES)),
         "burst_ns": burst_ns,

@@ -27,6 +27,8 @@ BURST_BYTES = range(16_384, 65_536)
 """How far ahead of its link a host of the emulated world sends, and the bytes that this is at least
 and at most: four of the largest packets, and what a NIC cuts into packets by itself. Datagrams may
 gather for half as long before a host receives them."""
+INITIAL_NS = 1_000_000_000
+"""The timeout before a round trip has been measured, and the least one, in RFC 6298 (2.1, 2.4)."""
 ROUNDS = 16
 """Over how many rounds DCTCP's estimate of marks is taken."""
 DEVIATIONS = 2
@@ -100,8 +102,13 @@ def retransmit_timeout_ns(path: LongestPath, *, marks: bool, emulated: bool) -> 
     tail of a block whose last packet is lost waits for the timeout. So only one full queue counts
     then, that of the link where most flows meet: an incast is not repeated, and a loss costs no
     more than it must. A packet that waits in long queues of two switches may be sent twice.
+
+    Where the link is so slow that full queues take seconds, RFC 6298's second is enough, or, if
+    that is longer, the round trip behind a window of one's own: longer ones are measured.
     """
     longest = path.full_round_trip_ns if marks else path.bottleneck_round_trip_ns
+    window_ns = path.idle_round_trip_ns + path.of_link_ns(WINDOW_BYTES)
+    longest = min(longest, max(INITIAL_NS, window_ns))
     return longest + (MACHINE_NS + held_ns(path) if emulated else 0)
 
 

@@ -10,6 +10,7 @@ from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import GRAPHS
 from weft.experiments.scenario.fsdp_models import parts_of
 from weft.experiments.scenario.kinds import kinds_of, own_values
+from weft.experiments.scenario.losses import repeat_ns_per_kib
 from weft.experiments.scenario.shards import shard_sizes_of
 
 
@@ -38,6 +39,7 @@ def request_of(asked: Asked, ranks: int, collective: str, algorithm: str, **more
         "cutoff": asked.cutoff,
         "own": own_values(asked, kinds_of(collective, algorithm)[0]),
         "timeout_ns": round((asked.timeout_s or 0) * 1e9),
+        "repeat_ns": repeat_ns_per_kib(asked),
     }
     return Request(0, collective, algorithm, **{**fields, **more})
 
