@@ -15,13 +15,15 @@ QUICK = tuple(name for name in BALANCES if name != "exact")
 
 
 @st.composite
-def alpa_specs(draw: st.DrawFn, dimensions: int) -> str:
+def alpa_specs(draw: st.DrawFn, dimensions: int, mesh: Mesh) -> str:
+    """Any sharding in Alpa's notation that cuts what it says it cuts."""
     letters = [""] * dimensions
     for axis in draw(st.permutations("01")):
         where = draw(st.integers(-1, dimensions - 1))
         if where >= 0:
             letters[where] += axis
-    return "".join(f"S{each}" if each else "R" for each in letters)
+    cut = [any(mesh.shape[int(axis)] > 1 for axis in each) for each in letters]
+    return "".join(f"S{each}" if is_cut else "R" for each, is_cut in zip(letters, cut, strict=True))
 
 
 @st.composite
@@ -36,7 +38,7 @@ def reshardings(draw: st.DrawFn, hosts: int = 5) -> tuple[Mesh, Mesh, list[Tenso
     tensors = []
     for _ in range(draw(st.integers(1, 2))):
         shape = tuple(draw(st.lists(st.integers(1, 9), min_size=1, max_size=3)))
-        one, other = (draw(alpa_specs(len(shape))) for _ in range(2))
+        one, other = (draw(alpa_specs(len(shape), mesh)) for mesh in meshes)
         dtype = draw(st.sampled_from(["uint8", "int16", "float32", "complex128", "bfloat16"]))
         tensors.append(Tensor(shape, dtype, one, other))
     return meshes[0], meshes[1], tensors

@@ -23,13 +23,14 @@ from weft.agents.collectives.requests import Request
 from weft.agents.collectives.workload import Workload
 from weft.base.errors import InputError
 from weft.experiments.resharding import carrier
-from weft.experiments.resharding.carrier import Carried, Carrier
+from weft.experiments.resharding.carrier import MOST_GROUPS, Carried, Carrier
 from weft.experiments.resharding.cases import case
-from weft.experiments.resharding.choice import MOST_GROUPS, groups_of, time_bytes
+from weft.experiments.resharding.choice import groups_of, time_ns
 from weft.experiments.resharding.meshes import Mesh
-from weft.experiments.resharding.names import STRATEGIES
+from weft.experiments.resharding.names import AUTO, STRATEGIES
 from weft.experiments.resharding.plan import Plan, Tensor, plan
 from weft.experiments.resharding.strategy import Flows
+from weft.experiments.resharding.timing import Links
 
 HOSTS = 5
 RATE_BPS = 1_000_000_000
@@ -356,14 +357,40 @@ def test_the_model_of_strategies() -> None:
     tensor = Tensor(one.shape, "int32", "RRR", "RRR")
     found = plan(Mesh((0,), 1), one.destination, [tensor])
     whole = tensor.size_bytes
+    rate_bps = 8_000_000_000  # a byte a nanosecond
+    like = Carrier(Flows(3, rate_bps, 1e9, whole // 64))
+    links = Links(rate_bps, 1, whole // 64, headers=False)
     times_t = {
-        name: time_bytes(found, STRATEGIES.get(name), whole // 64) / whole
+        name: time_ns(found, STRATEGIES.get(name), like, links) / whole
         for name in STRATEGIES.names()
     }
-    assert times_t == {
+    assert times_t == pytest.approx({
         "send-recv": 8, "send-recv+allgather": 2, "global-allgather": 1.5,
         "broadcast": 1 + 1 / 64, "multicast": 1,
-    }  # fmt: skip
+    }, rel=1e-4)  # fmt: skip
+    assert not like.flows.buffer_bytes[0], "it is asked how long it takes, and nothing is added"
+
+
+SMALL_SLICES: list[dict[str, Any]] = [
+    {"source": "2x4:S0RR", "destination": "2x4:RRS0", "shape": "64,8,8"},
+    {"source": "2x4:S0RR", "destination": "2x4:RRR", "shape": "64,8,4"},
+    {"source": "3x1:RS0R", "destination": "4x4:S1RR", "shape": "4,8,12"},
+    {"source": "4x2:RRS0", "destination": "3x4:RRR", "shape": "3,4,24", "delay_ns": 50_000},
+    {"source": "1x2:RRS1", "destination": "2x2:RRS1", "shape": "12,16,24"},
+    {"source": "1x1:RRR", "destination": "6x1:RRR", "shape": "4,4,4"},
+]
+
+
+@pytest.mark.parametrize("network", [{"topology": "single", "hosts_per_leaf": 8}, {}], ids=str)
+@pytest.mark.parametrize("asked", SMALL_SLICES, ids=lambda asked: asked["source"])
+def test_auto_is_the_best_where_slices_are_smaller_than_a_packet(
+    asked: dict[str, Any], network: dict[str, Any]
+) -> None:
+    strategies = (*STRATEGIES.names(), AUTO)
+    results = run(Scenario("reshard", world="simulated", strategies=strategies, **asked, **network))
+    assert results.verified
+    times = {each.algorithm: each.completion_ns or 0 for each in results.runs}
+    assert times[AUTO] <= 1.05 * min(times.values()), times
 
 
 def test_groups_are_counted() -> None:

@@ -31,7 +31,7 @@ from weft.experiments.resharding.jobs import Choice, Job, makespan, times
 from weft.experiments.resharding.meshes import Device, Mesh
 from weft.experiments.resharding.names import BALANCES
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
-from weft.experiments.resharding.specs import Spec, spec_of, spec_of_placements
+from weft.experiments.resharding.specs import Spec, check_text_cuts, spec_of, spec_of_placements
 from weft.experiments.resharding.unit_tasks import UnitTask
 
 
@@ -183,6 +183,37 @@ def test_shardings_that_make_no_sense_are_refused(text: str, words: str) -> None
     with pytest.raises(InputError, match=words) as caught:
         spec_of(text, MESH, (4, 4))
     assert len(str(caught.value)) < 500
+
+
+@pytest.mark.parametrize(
+    ("text", "mesh", "words"),
+    [
+        (
+            "S0RR", Mesh((0,), 2),
+            r"^sharding 'S0RR' cuts dimension 0 of the tensor over dimension 0 of the mesh 1x2, "
+            r"where there is one device, so that it would be replicated: cut it over 1, which has "
+            r"more, or not \(R\)$",
+        ),
+        ("RRS1", Mesh((0, 1), 1), "cuts dimension 2 .* over dimension 1 of the mesh 2x1"),
+        ("RS10R", Mesh((0,), 1), "over dimensions 1, 0 of the mesh 1x1, .* not at all, since the"),
+    ],
+)  # fmt: skip
+def test_a_cut_over_a_single_device_is_refused(text: str, mesh: Mesh, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        spec_of(text, mesh, (4, 4, 4))
+    # What is cut over both dimensions of a mesh is cut, and so is what is not said to be.
+    assert spec_of("RS01R", Mesh((0,), 2), (4, 4, 4)) == Spec(((), (0, 1), ()))
+    assert spec_of("RRR", mesh, (4, 4, 4)) == Spec(((), (), ()))
+
+
+def test_placements_of_a_program_may_name_a_dimension_of_one_device_and_those_by_hand_may_not() -> (
+    None
+):
+    mesh = Mesh((0,), 2)
+    assert spec_of("Shard(0),Replicate()", mesh, (4, 4)) == Spec(((0,), ()))
+    with pytest.raises(InputError, match=r"'Shard\(0\),Replicate\(\)' cuts dimension 0 .* 1x2"):
+        check_text_cuts("Shard(0),Replicate()", mesh, (4, 4))
+    check_text_cuts("Replicate(),Shard(0)", mesh, (4, 4))
 
 
 _WORDS = st.sampled_from(
@@ -463,9 +494,9 @@ def test_lists_and_numbers_of_numpy_are_as_good_as_tuples() -> None:
     same = Mesh((0, 1), 4, (8,), ("all",))
     assert mesh == same and hash(mesh) == hash(same)
     assert Mesh(range(2), 4) == Mesh((0, 1), 4)  # type: ignore[arg-type]
-    many: list[Any] = [[4, 4], np.float16, "S0R", "RR"]
+    many: list[Any] = [[4, 4], np.float16, "S1R", "RR"]
     tensor = Tensor(*many)
-    assert tensor == Tensor((4, 4), "float16", "S0R", "RR")
+    assert tensor == Tensor((4, 4), "float16", "S1R", "RR")
     assert Tensor((4,), np.dtype("int32"), "R", "R").dtype == "int32"  # type: ignore[arg-type]
     meshes = Mesh((0,), 2), Mesh((1,), 2)
     assert plan(*meshes, (tensor,)) == plan(*meshes, [tensor])

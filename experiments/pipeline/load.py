@@ -38,7 +38,8 @@ from weft.experiments.resharding.carrier import Carried, Carrier, usual_block_by
 from weft.experiments.resharding.choice import strategy_named
 from weft.experiments.resharding.meshes import Mesh
 from weft.experiments.resharding.plan import Plan, Tensor, plan
-from weft.experiments.resharding.strategy import Event, Flows
+from weft.experiments.resharding.strategy import Event, Flows, Strategy
+from weft.experiments.resharding.timing import Links
 
 BLOCKS = 16
 """The largest tensor is passed on in so many blocks, as far as these are small."""
@@ -140,8 +141,12 @@ class _Step:
         block_bytes = usual_block_bytes(options.block_bytes, largest, BLOCKS, options.mtu)
         flows = Flows(len(options.places), options.rate_bps, options.local_factor, block_bytes)
         self.carrier = Carrier(flows, lambda host: options.places[host])
+        self._links = Links(
+            options.rate_bps, options.mtu, block_bytes, options.delay_ns, options.places
+        )
         self.computing: list[tuple[int, Placed]] = []
         self._plans: dict[tuple[Boundary, bool], Plan] = {}
+        self._strategies: dict[tuple[Boundary, bool], Strategy] = {}
 
     def _scaled(self, boundary: Boundary, scale: Scale, model: Model) -> Boundary:
         if self._way == "signal":
@@ -163,10 +168,12 @@ class _Step:
                 ended[host] = done[host] = ((wait, DONE),)
             for boundary, backward, target in self._results(placed):
                 found = self._plan(boundary, backward)
-                strategy = strategy_named(
-                    self._strategy_name, found, self.carrier.flows.block_bytes
-                )
-                there, sent = self.carrier.add(found, strategy, done)
+                key = boundary, backward
+                if key not in self._strategies:
+                    self._strategies[key] = strategy_named(
+                        self._strategy_name, found, self.carrier, self._links
+                    )
+                there, sent = self.carrier.add(found, self._strategies[key], done)
                 for host, events in there.items():
                     inputs.setdefault(target, {}).setdefault(host, []).extend(events)
                 if self._way == "blocking":
@@ -194,7 +201,8 @@ class _Step:
                 self._meshes[virtual % self._schedule.stages]
                 for virtual in (boundary.source, boundary.destination)
             ]
-            spec = self._options.sharding or "S0" + "R" * (len(boundary.shape) - 1)
+            hosts = "S0" if ends[0].shape[0] > 1 else "R"  # all stages have meshes of one shape
+            spec = self._options.sharding or hosts + "R" * (len(boundary.shape) - 1)
             if self._way == "signal":
                 spec = "R" * len(boundary.shape)
             tensor = Tensor(boundary.shape, boundary.dtype, spec, spec)

@@ -19,6 +19,8 @@ class PipelineOptions:
     local_factor: float
     balance: str
     seed: int
+    delay_ns: int
+    """The propagation delay of each link."""
     model: str
     slowdown: float
     """How many times as long everything takes as on the paper's links."""

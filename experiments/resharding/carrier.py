@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from weft.agents.collectives.flow_graph import FlowGraph
 from weft.agents.collectives.tensors import Box, Piece, Tensors, TensorShape, Tile, size_of
 from weft.base.errors import refuse
-from weft.experiments.resharding.choice import MOST_GROUPS
 from weft.experiments.resharding.meshes import Device
 from weft.experiments.resharding.plan import Plan
 from weft.experiments.resharding.strategy import Event, Flows, Need, Strategy, Transfer
 from weft.experiments.resharding.unit_tasks import UnitTask, overlap
 
+MOST_GROUPS = 4096
+"""The most multicast groups that a switch's table holds (``multicast_route`` of p4/fabric.p4)."""
 LARGEST_BLOCK_BYTES = 64 * 1024
 
 Near = Callable[[int], tuple[object, ...]]
@@ -67,6 +68,12 @@ class Carrier:
         self._tensors: list[TensorShape] = []
         self._bound_bytes = 0
         self._tiles: list[list[Tile]] = [[] for _ in range(flows.hosts)]
+
+    def empty(self) -> "Carrier":
+        """Return another of the same hosts, links and blocks, which carries nothing yet."""
+        flows = self.flows
+        fresh = Flows(flows.hosts, flows.rate_bps, flows.local_factor, flows.block_bytes)
+        return Carrier(fresh, self._near)
 
     def add(
         self, plan: Plan, strategy: Strategy, after: Mapping[int, Sequence[Event]] | None = None

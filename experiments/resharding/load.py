@@ -14,7 +14,9 @@ from weft.experiments.resharding.meshes import Mesh
 from weft.experiments.resharding.names import strategy_and_balance
 from weft.experiments.resharding.options import ReshardingOptions
 from weft.experiments.resharding.plan import Plan, Resharding, Tensor, plan
+from weft.experiments.resharding.specs import check_text_cuts
 from weft.experiments.resharding.strategy import Flows
+from weft.experiments.resharding.timing import Links
 
 MOST_BYTES = 1 << 40
 """The largest tensor."""
@@ -89,6 +91,9 @@ def _own(options: ReshardingOptions) -> Resharding:
     dtypes = _dtypes(
         options.dtype, len(shapes), f"shape {shown(options.shape)} is of {len(shapes)}"
     )
+    for shape, one, other in zip(shapes, source_specs, specs, strict=True):
+        check_text_cuts(one, source, shape)
+        check_text_cuts(other, destination, shape)
     parts = zip(shapes, dtypes, source_specs, specs, strict=True)
     return Resharding(source, destination, tuple(Tensor(*each) for each in parts))
 
@@ -212,7 +217,10 @@ def carried(options: ReshardingOptions) -> Carried:
         "other meshes or shardings",
     )
     name, _ = strategy_and_balance(options.algorithm)
-    carrier.add(found, strategy_named(name, found, flows.block_bytes))
+    links = Links(
+        options.rate_bps, options.mtu, flows.block_bytes, options.delay_ns, options.places
+    )
+    carrier.add(found, strategy_named(name, found, carrier, links))
     return carrier.carried()
 
 

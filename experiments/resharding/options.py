@@ -19,6 +19,8 @@ class ReshardingOptions:
     """What a flow passes on at a time; 0: as is usual."""
     local_factor: float
     seed: int
+    delay_ns: int
+    """The propagation delay of each link."""
     case: int | None = None
     one_to_many: str = ""
     full: bool = False

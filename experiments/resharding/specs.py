@@ -3,6 +3,8 @@
 Two notations are read. Alpa's, for meshes of two dimensions, has a letter for each dimension of the
 tensor: ``R`` replicated, ``S0`` or ``S1`` cut over that dimension of the mesh, ``S01`` over both.
 PyTorch's DTensor has a placement for each dimension of the mesh: ``Shard(0)``, ``Replicate()``.
+A cut over dimensions of the mesh that have one device only would replicate, so in Alpa's notation
+it is refused.
 
 A dimension of n is cut into k tiles of ceil(n / k), as torch.chunk does; the last ones may be
 smaller, or empty. Where a dimension is cut over several dimensions of the mesh, each tile is cut
@@ -88,7 +90,35 @@ def _of_alpa(text: str, mesh: Mesh, shape: Sequence[int]) -> Spec:
                 f"sharding {shown(text)} is over axis {axis} of the mesh twice: once at most is "
                 "valid"
             )
-    return Spec(axes)
+    spec = Spec(axes)
+    _check_cuts(text, spec, mesh)
+    return spec
+
+
+def _check_cuts(text: str, spec: Spec, mesh: Mesh) -> None:
+    """Refuse a sharding that says of a dimension of the tensor that it is cut, over dimensions of
+    the mesh that have one device: all of it would be everywhere. Raises InputError."""
+    for dimension, axes in enumerate(spec.axes):
+        if axes and all(mesh.shape[axis] == 1 for axis in axes):
+            longer = [axis for axis, size in enumerate(mesh.shape) if size > 1]
+            over = (
+                f"over {' or '.join(map(str, longer))}, which has more, or not"
+                if longer
+                else ("not at all, since the mesh is one device")
+            )
+            words = "dimensions" if len(axes) > 1 else "dimension"
+            raise InputError(
+                f"sharding {shown(text)} cuts dimension {dimension} of the tensor over {words} "
+                f"{', '.join(map(str, axes))} of the mesh {mesh.describe()}, where there is one "
+                f"device, so that it would be replicated: cut it {over} (R)"
+            )
+
+
+def check_text_cuts(text: str, mesh: Mesh, shape: Sequence[int]) -> None:
+    """Refuse what somebody writes by hand, in either notation, and that does not cut what it says
+    it cuts. Placements of a program may: its mesh may have dimensions of one device, as torch's
+    have. Raises InputError, also as `spec_of` does."""
+    _check_cuts(text, spec_of(text, mesh, shape), mesh)
 
 
 def spec_of_placements(placements: Sequence[Any], mesh: Mesh, shape: Sequence[int]) -> Spec:

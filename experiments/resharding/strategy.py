@@ -157,19 +157,6 @@ class Strategy:
     multicasts = False
     """Whether it needs multicast groups of the switches."""
 
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """Return what leaves the sender's link for a slice of so many bytes."""
-        raise NotImplementedError
-
-    def passed_on_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
-        """Return what receivers send on by their links, by host."""
-        return {}
-
-    def time_bytes(self, size_bytes: int, needs: Sequence[Need], block_bytes: int) -> float:
-        """Return how long a slice takes by itself, in bytes that a link carries meanwhile
-        (MLSys 2023, arXiv 2211.05322, section 3.1)."""
-        return self.sent_bytes(size_bytes, needs)
-
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """Add the flows of one transfer."""
         raise NotImplementedError

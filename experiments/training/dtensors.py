@@ -19,6 +19,7 @@ from weft.experiments.resharding.meshes import Mesh
 from weft.experiments.resharding.names import strategies
 from weft.experiments.resharding.plan import Plan, Tensor, plan
 from weft.experiments.resharding.strategy import Flows
+from weft.experiments.resharding.timing import Links
 from weft.pytorch.process_group import WeftProcessGroup
 from weft.pytorch.tensors import bytes_of
 
@@ -109,7 +110,8 @@ def _brought(
         usual_block_bytes(0, largest, BLOCKS, settings.path_mtu),
     )  # fmt: skip
     carrier = Carrier(flows)
-    carrier.add(made, strategy_named(strategy, made, flows.block_bytes))
+    links = Links(settings.rate_bps, settings.path_mtu, flows.block_bytes)
+    carrier.add(made, strategy_named(strategy, made, carrier, links))
     carried = carrier.carried()
     data = np.empty(carried.graph.buffer_bytes(rank), np.uint8)
     result = np.empty(carried.graph.output_bytes(rank) or 0, np.uint8)

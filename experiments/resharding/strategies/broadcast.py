@@ -5,7 +5,7 @@ blocks)."""
 from collections.abc import Mapping, Sequence
 
 from weft.agents.collectives.flow_graph import DONE, RECEIVED, Place
-from weft.experiments.resharding.strategy import Brought, Event, Flows, Need, Strategy, Transfer
+from weft.experiments.resharding.strategy import Brought, Event, Flows, Strategy, Transfer
 
 
 class Broadcast(Strategy):
@@ -15,18 +15,6 @@ class Broadcast(Strategy):
     about = "a pipelined chain over the hosts"
     position = 0
     colours = ("#d55e00", "#f08c3c")
-
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """See `Strategy`."""
-        return size_bytes
-
-    def passed_on_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
-        """See `Strategy`."""
-        return {need.host: size_bytes for need in needs[:-1]}
-
-    def time_bytes(self, size_bytes: int, needs: Sequence[Need], block_bytes: int) -> float:
-        """See `Strategy`."""
-        return size_bytes + (len(needs) - 1) * min(size_bytes, block_bytes)
 
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""

@@ -24,23 +24,6 @@ class GlobalAllgather(Strategy):
     position = 4
     colours = ("#009e73", "#3fc79e")
 
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """See `Strategy`."""
-        return size_bytes
-
-    def passed_on_bytes(self, size_bytes: int, needs: Sequence[Need]) -> Mapping[int, int]:
-        """See `Strategy`."""
-        shares = [size for _, size in _shares(size_bytes, needs)]
-        return {
-            need.host: size_bytes - shares[(place + 1) % len(needs)]
-            for place, need in enumerate(needs)
-            if len(needs) > 1
-        }
-
-    def time_bytes(self, size_bytes: int, needs: Sequence[Need], block_bytes: int) -> float:
-        """See `Strategy`."""
-        return size_bytes * (2 - 1 / len(needs))
-
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""
         hosts = [need.host for need in transfer.needs]

@@ -2,11 +2,9 @@
 What is lost is read from the sender (`weft.agents.collectives.multicast_flows`). The paper, MLSys
 2023, arXiv 2211.05322, could not have it."""
 
-from collections.abc import Sequence
-
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.resharding.strategies.broadcast import Broadcast, shared
-from weft.experiments.resharding.strategy import Brought, Flows, Need, Strategy, Transfer
+from weft.experiments.resharding.strategy import Brought, Flows, Strategy, Transfer
 
 
 class Multicast(Strategy):
@@ -17,10 +15,6 @@ class Multicast(Strategy):
     position = 1
     colours = ("#0072b2", "#5aaae6")
     multicasts = True
-
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """See `Strategy`."""
-        return size_bytes
 
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""

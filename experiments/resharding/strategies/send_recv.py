@@ -1,14 +1,11 @@
 """Send/recv: the sender sends the slice to every device by itself, also to several devices of one
 host (MLSys 2023, arXiv 2211.05322, section 3.1: A x B x t for A hosts of B devices)."""
 
-from collections.abc import Sequence
-
 from weft.agents.collectives.flow_graph import DONE, RECEIVED
 from weft.experiments.resharding.strategy import (
     Brought,
     Event,
     Flows,
-    Need,
     Strategy,
     Transfer,
     parts,
@@ -22,10 +19,6 @@ class SendRecv(Strategy):
     about = "a copy for each device"
     position = 2
     colours = ("#e69f00", "#f3bd4a")
-
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """See `Strategy`."""
-        return size_bytes * sum(need.devices for need in needs)
 
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""
@@ -54,10 +47,6 @@ class SendRecvAllgather(Strategy):
     about = "a part for each device of a host, gathered inside the host"
     position = 3
     colours = ("#cc79a7", "#e09cc2")
-
-    def sent_bytes(self, size_bytes: int, needs: Sequence[Need]) -> int:
-        """See `Strategy`."""
-        return size_bytes * len(needs)
 
     def add(self, flows: Flows, transfer: Transfer) -> Brought:
         """See `Strategy`."""
