@@ -82,7 +82,11 @@ class RunningTestbed:
 
     def again(self) -> "RunningTestbed":
         """Return what is written of this testbed now: somebody else may have loaded a program."""
-        return documents.decoded(RunningTestbed, read_believed(RUNS / self.run_id / FILE), FILE)
+        try:
+            written = read_believed(RUNS / self.run_id / FILE)
+        except OSError:  # it is gone, and so is whoever could have loaded something
+            return self
+        return documents.decoded(RunningTestbed, written, FILE)
 
     def write(self, folder: Path) -> None:
         """Write this into the run's folder, whole or not at all."""
