@@ -300,7 +300,9 @@ def all_gather_coalesced(shapes, dtype):
         outs = [like(given) for _ in range(m.size)]
         work = dist.all_gather_coalesced(outs, given, group=m.group, async_op=bool(waits))
         told = finish(work, waits)
-        return [each for one in told or outs for each in one]
+        if told is not None:  # of one rank, Gloo's future has its list alone
+            outs = told if m.size > 1 else [told]
+        return [each for one in outs for each in one]
 
     return run
 
