@@ -175,6 +175,8 @@ class RemoteClient:
         self._requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._answers: queue.SimpleQueue[Any] = queue.SimpleQueue()
         """The arbitration updates that have come; None where the stream has ended."""
+        self._known: tuple[int, ElectionId] | None = None
+        """The last answer that was looked at."""
         self._notices: deque[Any] = deque(maxlen=MOST_NOTICES)
         """What else has come; the oldest goes if nobody takes it."""
 
@@ -199,13 +201,15 @@ class RemoteClient:
         next one above it. Raises SwitchError if another controller owns the switch or no answer
         comes.
         """
-        while not self._answers.empty():  # word of what was before: others came and went
-            if self._answers.get() is None:
-                self._answers.put(None)  # the stream has ended
-                break
-        self._wish()
+        while not self._answers.empty():  # others came and went
+            self._answer()
+        # BMv2 does not answer a client that wants what it has said already.
+        if self._known is None or self._known[0] == code_pb2.NOT_FOUND:
+            self._wish()
+            self._answer()
         while True:
-            code, holder = self._answer()
+            assert self._known is not None
+            code, holder = self._known
             own = self.election_id
             if code == code_pb2.OK:
                 if holder == own:
@@ -222,6 +226,7 @@ class RemoteClient:
                     )
                 self.election_id = next_election_id(holder)
                 self._wish()
+            self._answer()
 
     def vacant_election_id(self) -> ElectionId:
         """Return the least election id by which a client would own the switch now, whoever owns
@@ -256,8 +261,10 @@ class RemoteClient:
             why = f"no answer to the arbitration within {self._deadline_s:g} s"
             if self._stream.done():
                 why = f"the switch ended the stream: {_status(self._stream)}"
+                self._answers.put(None)  # no more comes
             raise SwitchError(f"{self._where}: {why}")
-        return answer.status.code, (answer.election_id.high, answer.election_id.low)
+        self._known = answer.status.code, (answer.election_id.high, answer.election_id.low)
+        return self._known
 
     def tell(self, request: Any) -> None:
         """Send a message on the stream."""
@@ -314,20 +321,23 @@ class Session:
 
     def connect(self, *, over: bool = False) -> None:
         """Wait until the switch listens, and become the primary; with ``over`` in place of another
-        one that is there."""
-        with self._attempt(f"connect within {self._deadline_s:g} s"):
-            try:
-                # A request without effect: gRPC retries the connection until the deadline.
-                self.client.stub.Capabilities(
-                    p4runtime_pb2.CapabilitiesRequest(),
-                    wait_for_ready=True,
-                    timeout=self._deadline_s,
-                )
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # as before version 1.1
-                    raise
-        with self._attempt("become the primary"):
-            self.client.become_primary(over=over)
+        one that is there. A session that cannot is closed."""
+        with contextlib.ExitStack() as if_it_fails:
+            if_it_fails.callback(self.close)
+            with self._attempt(f"connect within {self._deadline_s:g} s"):
+                try:
+                    # A request without effect: gRPC retries the connection until the deadline.
+                    self.client.stub.Capabilities(
+                        p4runtime_pb2.CapabilitiesRequest(),
+                        wait_for_ready=True,
+                        timeout=self._deadline_s,
+                    )
+                except grpc.RpcError as error:
+                    if error.code() != grpc.StatusCode.UNIMPLEMENTED:  # as before version 1.1
+                        raise
+            with self._attempt("become the primary"):
+                self.client.become_primary(over=over)
+            if_it_fails.pop_all()
 
     def take_over(self) -> None:
         """Become the primary, whoever is so now."""
