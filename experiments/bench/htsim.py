@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from weft.base.errors import InputError, RunError, refuse
+from weft.base.errors import InputError, RunError
 from weft.base.units import shown
 
 TIMEOUT_S = 600
@@ -26,11 +26,12 @@ MOST_SHOWN = 200
 def check(binary: Path) -> Path:
     """Return a program's absolute path. Raises InputError unless it is a file that can be run."""
     found = binary.resolve()
-    refuse(
-        not (found.is_file() and os.access(found, os.X_OK)),
-        f"--htsim {shown(str(binary))}: there is no program of this name that can be run; name the "
-        "htsim_uec that you have built (sim/datacenter/htsim_uec of ultraethernet/uet-htsim)",
-    )
+    if not (found.is_file() and os.access(found, os.X_OK)):
+        raise InputError(
+            f"--htsim {shown(str(binary))}: there is no program of this name that can be run; name "
+            "the htsim_uec that you have built (sim/datacenter/htsim_uec of "
+            "ultraethernet/uet-htsim)"
+        )
     return found
 
 

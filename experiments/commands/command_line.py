@@ -358,11 +358,11 @@ def bench(
         benchmarks.check_writable(folder)
     measure = module.measure
     if htsim is not None:
-        refuse(
-            name != "simulator",
-            f"--htsim {shown(str(htsim))} means nothing for {name}: it is measured beside "
-            "simulator; leave it out",
-        )
+        if name != "simulator":
+            raise InputError(
+                f"--htsim {shown(str(htsim))} means nothing for {name}: it is measured beside "
+                "simulator; leave it out"
+            )
         from weft.experiments.bench.htsim import check
 
         measure = partial(measure, program=check(Path(htsim)))
