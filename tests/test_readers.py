@@ -73,6 +73,7 @@ ELSEWHERE = {
     ("topo/worlds/emulated/processes.py", "open"): IN_THE_RUN,
     ("topo/worlds/emulated/runs.py", "open"): IN_THE_RUN + ", and what is believed of it",
     ("topo/worlds/emulated/runs.py", "read_text"): PROC,
+    ("topo/worlds/emulated/switch_processes.py", "open"): IN_THE_RUN,
 }  # fmt: skip
 """Who else reads something, by file and what it calls, and why it may."""
 

@@ -44,6 +44,8 @@ ELSEWHERE = {
     ("experiments/commands/shell_environment.py", "TemporaryDirectory"): IN_THE_CACHE,
     ("experiments/commands/shell_environment.py", "rename"): IN_THE_CACHE,
     ("experiments/engines/dask.py", "TemporaryDirectory"): IN_TMP,
+    ("experiments/bench/htsim.py", "TemporaryDirectory"): IN_TMP,
+    ("experiments/bench/htsim.py", "write_text"): IN_TMP,
     ("experiments/bench/switch.py", "TemporaryDirectory"): IN_TMP,
     ("experiments/bench/compiler.py", "TemporaryDirectory"): IN_TMP,
     ("experiments/bench/switch_rows.py", "open"): IN_TMP,
