@@ -15,7 +15,7 @@ import msgspec
 
 from weft.base.errors import InputError
 from weft.base.files import read_text, told_as_input
-from weft.base.units import shown
+from weft.base.units import listed, shown
 
 T = TypeVar("T")
 
@@ -185,7 +185,11 @@ def _said(message: str, document: object, place: str) -> str:
             return f"{_inside(_inside(place, inside), found['field'])} {problem}".removeprefix(".")
     if found := _WRONG.fullmatch(message):
         steps = [name or index for name, index in _STEP.findall(found["place"] or "")]
-        words = _WORDS.get(found["expected"].removesuffix(" | null").split(" | ")[-1])
+        kinds = found["expected"].removesuffix(" | null").split(" | ")
+        if "float" in kinds and "int" in kinds:
+            kinds.remove("int")
+        known = [_WORDS[kind] for kind in kinds if kind in _WORDS]
+        words = listed(known, "or") if len(known) == len(kinds) else ""
         for where, value in _values_at(document, steps, place):
             if words and _NAMES.get(type(value), type(value).__name__) == found["got"]:
                 return f"{where or 'it'} is {shown(value)}, not {words}"

@@ -31,15 +31,14 @@ from weft.experiments.theory.bounds import completion_bound_ns
 from weft.topo.drawing import draw_svg
 from weft.topo.interfaces import host_side
 from weft.topo.network import Topology, format_ipv4
+from weft.topo.network_document import PROMPT_WORDS, NetworkDocument
 from weft.topo.own import (
-    PROMPT_WORDS,
-    NetworkDocument,
     topology_from,
-    topology_of,
     with_ordinary_hosts,
     with_programs,
 )
 from weft.topo.reach import Reach
+from weft.topo.wiring import topology_of
 
 SOURCE = Path(__file__).parent / "programs" / "handles.p4"
 
@@ -289,8 +288,20 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({**GOOD, "link": []}, "link"),
     (links({"ends": ["w", "z"]}), "links[3].ends: there is no node 'z'"),
     (links({"ends": ["w", "w"]}), "links[3].ends: 'w' is linked to itself"),
-    (links({"ends": ["a", "b"]}), "'a' and 'b' are both hosts: put a switch between"),
-    (links({"ends": ["y", "w"]}), "links[3] (y-w): its ends are linked by links[2] (w-y) already"),
+    (links({"ends": ["a", "b"], "delay": "1ms"}),
+     "links[3] (a-b): a delay of 1 ms is kept by a switch, and both ends are hosts"),
+    (links({"ends": ["a", "b"], "loss": "1%"}),
+     "links[3] (a-b): a loss of 0.01 is a switch's to keep, and both ends are hosts"),
+    (links({"ends": ["w", "y"], "loss": "110%"}), ".loss '110%' is not a probability"),
+    ({**GOOD, "defaults": {"loss": -0.1}}, "defaults.loss -0.1 is not a probability"),
+    (links({"ends": ["a", "b"], "ip": "10.9.0.1/30"}),
+     "links[3] (a-b).ip '10.9.0.1/30': both ends are hosts, so say whose it is"),
+    (links({"ends": ["a", "b"], "ip": {"a": "10.9.0.1/30"}}),
+     "links[3] (a-b).ip says nothing of b: give both hosts an address"),
+    (links({"ends": ["a", "b"], "ip": {"y": "10.9.0.1/30"}}),
+     "links[3] (a-b).ip: 'y' is no host of this link"),
+    (links({"ends": ["a", "b"], "ip": {"a": "10.9.0.1/30", "b": "10.9.0.1/30"}}),
+     "ip 10.9.0.1: links[3] (a-b) of a has that address already"),
     (links({"ends": ["a", "y"], "rate": "10Mbitt"}), "links[3] (a-y).rate '10Mbitt'"),
     (links({"ends": ["a", "y"], "rate": 0}), "links[3] (a-y): link rate 0"),
     (links({"ends": ["a", "y"], "delay": "soon"}), "links[3] (a-y).delay 'soon'"),
@@ -302,10 +313,27 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     (of_host(ip="127.0.0.1/8"), "is no address of a host"),
     (of_host(ip="10.0.0.0/24"), "is the address of a whole subnet"),
     (of_host(ip="10.0.0.1/32"), "a prefix length is 8 to 31"),
-    ({**GOOD, "links": [{"ends": ["a", "w"], "ip": "10.9.0.0/31"},
-                        {"ends": ["b", "w"], "ip": "10.9.0.1/31"}]},
-     "its subnet 10.9.0.0/31 has no free address for a gateway"),
-    (links({"ends": ["a", "y"], "ports": {"y": 0}}), "the fabric's program has no port 0"),
+    (of_host(ip=[]), "links[0] (a-w).ip is empty: leave it out, or write 'none'"),
+    (of_host(ip=["none", "10.0.0.1/24"]), "'none' is no IPv4 address and prefix length"),
+    (of_host(ip=["10.0.0.1/24", "10.0.1.1/24"]), "has 2 addresses of IPv4"),
+    (of_host(ip="2001:db8::1"), "has no prefix length: write it like 2001:db8::7/64"),
+    (of_host(ip="2001:db8::g/64"), "is no IPv6 address and prefix length"),
+    (of_host(ip="2001:db8::1/128"), "a prefix length of IPv6 is 8 to 127"),
+    (of_host(ip="2001:db8::1/200"), "is no IPv6 address and prefix length"),
+    (of_host(ip="2001:db8::/64"), "is the address of all routers of the subnet 2001:db8::/64"),
+    (of_host(ip="fe80::1/64"), "is a link-local address, which every interface"),
+    (of_host(ip="ff02::1/64"), "is no address of a host"),
+    (of_host(ip="::1/64"), "is no address of a host"),
+    (of_host(ip="::ffff:10.0.0.1/96"), "is no address of a host"),
+    (of_host(ip="2001:db8::1/64", gateway="2001:db8:1::1"),
+     "is neither in the subnet 2001:db8::/64 nor a link-local address"),
+    (of_host(ip="2001:db8::1/64", gateway="10.0.0.254"), "has no IPv4 address, by which"),
+    (of_host(ip="10.0.0.1/24", gateway="2001:db8::1"), "has no IPv6 address, by which"),
+    (of_host(ip="2001:db8::1/64", gateway="2001:db8::1"), "links[0] (a-w) has that address"),
+    (of_host(ip="2001:db8::1/64", gateway="ff02::1"), "is no address of a gateway"),
+    ({**GOOD, "links": [{"ends": ["a", "w"], "ip": "fd00::1/64"},
+                        {"ends": ["b", "w"], "ip": "fd00::1/64"}, GOOD["links"][2]]},
+     "links[1] (b-w).ip fd00::1: links[0] (a-w) has that address already"),
     (of_host(ip="10.254.3.1/24"), "is for packets that switches send"),
     (of_host(mac="02:00:00:00:00"), "is no MAC address"),
     (of_host(mac="01:00:00:00:00:01"), "a host's is no group address"),
@@ -350,8 +378,8 @@ def test_files_that_are_none_are_refused(tmp_path: Path) -> None:
     ("graph", "words"),
     [
         (7, "graph 7: give a networkx.Graph"),
-        (networkx.DiGraph([("a", "b")]), "not a directed or a multiple one"),
-        (networkx.MultiGraph([("a", "b")]), "not a directed or a multiple one"),
+        (networkx.DiGraph([("a", "b")]), "not a directed one"),
+        (networkx.MultiDiGraph([("a", "b")]), "not a directed one"),
         (networkx.path_graph(2), "switches are missing"),
     ],
 )
@@ -371,8 +399,10 @@ def test_arguments_of_other_types_are_refused_by_name() -> None:
         "network file 3 is no path": lambda: weft.read_network(3),  # type: ignore[arg-type]
     }
     links: dict[str, dict[str, Any]] = {
-        "ip is 5, not text": {"ip": 5}, "mac is 5, not text": {"mac": 5},
-        "gateway is 5, not text": {"gateway": 5}, "ports is [1], not": {"ports": [1]},
+        "ip is 5, not text, an object or a list": {"ip": 5},
+        "mac is 5, not text or an object": {"mac": 5},
+        "gateway is 5, not text, an object or a list": {"gateway": 5},
+        "ports is [1], not": {"ports": [1]},
         "ports.s is 'w', not a whole number": {"ports": {"s": "w"}},
     }  # fmt: skip
     for words, options in links.items():
@@ -403,7 +433,14 @@ def test_kinds_of_nodes_are_checked() -> None:
 
 
 NAMES = st.sampled_from(["a", "b", "w", "y", "", "a-b", "é", "a>b"])
-TEXTS = st.one_of(NAMES, st.sampled_from(["1Mbit", "10.0.0.1/24", "0", "-1", "02:00:00:00:00:01"]))
+TEXTS = st.one_of(
+    NAMES,
+    st.sampled_from(
+        ["1Mbit", "10.0.0.1/24", "0", "-1", "02:00:00:00:00:01", "none", "fd00::1/64", "fd00::1",
+         "fe80::1", "10.0.0.254"]
+    ),
+)  # fmt: skip
+OF_HOSTS = st.one_of(TEXTS, st.lists(TEXTS, max_size=2), st.dictionaries(NAMES, TEXTS, max_size=2))
 
 
 @settings(deadline=None, max_examples=300)
@@ -422,9 +459,10 @@ TEXTS = st.one_of(NAMES, st.sampled_from(["1Mbit", "10.0.0.1/24", "0", "-1", "02
                         "rate": st.one_of(TEXTS, st.integers(-1, 10**12)),
                         "delay": st.one_of(TEXTS, st.integers(-1, 10**12)),
                         "queue": st.one_of(TEXTS, st.integers(-1, 10**12)),
-                        "ip": TEXTS,
-                        "mac": TEXTS,
-                        "gateway": TEXTS,
+                        "loss": st.one_of(TEXTS, st.floats()),
+                        "ip": OF_HOSTS,
+                        "mac": st.one_of(TEXTS, st.dictionaries(NAMES, TEXTS, max_size=2)),
+                        "gateway": OF_HOSTS,
                         "ports": st.dictionaries(NAMES, st.integers(-1, 600), max_size=2),
                     },
                 ),

@@ -37,6 +37,10 @@ LEGEND_HEIGHT, LEGEND_WIDTH = 64.0, 240.0
 LEGEND_STEPS = 24
 END_SPACING = 13.0
 """The spacing of the links that end side by side at a switch, if there is room."""
+HOST_LINK_SAG = 22.0
+"""How far links between hosts hang below the hosts."""
+NUMBER_DISTANCE = 16.0
+"""How far the number of a port stands from its end of the link."""
 LANE = 2.6
 """Half the distance between the two directions of a link."""
 
@@ -80,9 +84,21 @@ class _Line:
     width: float
     label: str
     """What is shown of the node to somebody who points at it."""
+    sag: float = 0.0
+    """How far the middle hangs below a straight line, twice over, so that it passes nodes by."""
+
+
+@dataclass(frozen=True)
+class _Number:
+    """Place the number of a port."""
+
+    x: float
+    y: float
+    text: int
 
 
 _Ends = dict[tuple[str, str], tuple[float, float]]
+"""Where each link meets each node, by the ends of the direction that leaves there."""
 
 
 def draw_svg(
@@ -109,11 +125,14 @@ def draw_svg(
     height = bottom + (LEGEND_HEIGHT if loads is not None else 0.0) + MARGIN / 2
     legend = None
     if loads is None:
-        lines = [_plain_link(each, ends) for each in topology.directions if each.upward]
+        lines = [_plain_link(each, ends, _sag(topology, each)) for each in topology.directions[::2]]
     else:
         largest = max(loads.values(), default=0.0)
         ordered = sorted(topology.directions, key=lambda each: loads.get(each.ends, 0.0))
-        lines = [_lane(each, ends, loads.get(each.ends), largest, unit) for each in ordered]
+        lines = [
+            _lane(each, ends, loads.get(each.ends), largest, unit, _sag(topology, each))
+            for each in ordered
+        ]
         legend = _legend(bottom + 12.0, largest, unit)
     return _template().render(
         width=f"{width:.0f}",
@@ -121,6 +140,7 @@ def draw_svg(
         left=MARGIN,
         caption=caption,
         lines=lines,
+        numbers=[_number(each, ends) for each in topology.directions if each.link.parallel],
         legend=legend,
         nodes=[_node(topology, name, spot) for name, spot in spots.items()],
     )
@@ -148,8 +168,9 @@ def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
     for switch in topology.switches:
         layers.setdefault(switch.level, []).append(switch.name)
     below: dict[str, list[Host]] = {name: [] for name in topology.nodes}
+    homes = _homes(topology, layers[1][0])
     for host in topology.hosts:
-        below[host.leaf].append(host)
+        below[homes[host.name]].append(host)
     spans = [max(spacing * len(below[leaf]), LEAST_SWITCH_SPACING) for leaf in layers[1]]
     width = sum(spans) + LEAF_GAP * (len(spans) - 1)
     inner = max([width, *(LEAST_SWITCH_SPACING * len(names) for names in layers.values())])
@@ -177,7 +198,25 @@ def _lay_out(topology: Topology) -> tuple[dict[str, _Spot], float, float]:
             x = MARGIN + inner * (position + 0.5) / len(names)
             y = leaf_y - step * (level - 1) - rise(x, level)
             spots[name] = _Spot(x, y, *SWITCH_HALVES)
-    return spots, MARGIN + inner, host_y + 18.0
+    room = HOST_LINK_SAG if any(topology.between_hosts(link) for link in topology.links) else 0.0
+    return spots, MARGIN + inner, host_y + 18.0 + room
+
+
+def _homes(topology: Topology, otherwise: str) -> dict[str, str]:
+    """Return, by host, the switch below which it stands: the first one that it is linked to, or
+    that of a host that it is linked to."""
+    found = {
+        host.name: next(each.switch for each in host.interfaces if each.switch)
+        for host in topology.hosts
+        if any(each.switch for each in host.interfaces)
+    }
+    waiting = [*found]
+    for name in waiting:
+        for other in topology.neighbours(name):
+            if isinstance(topology.nodes[other], Host) and other not in found:
+                found[other] = found[name]
+                waiting.append(other)
+    return {host.name: found.get(host.name, otherwise) for host in topology.hosts}
 
 
 def _bulge(topology: Topology, names: Sequence[str]) -> float:
@@ -187,48 +226,76 @@ def _bulge(topology: Topology, names: Sequence[str]) -> float:
 
 
 def _link_ends(topology: Topology, spots: Mapping[str, _Spot]) -> _Ends:
-    """Return where each link meets each node, by (node, neighbour): the links stand side by side,
-    in the neighbours' order; those within a layer are at the sides."""
+    """Return where each link meets each node: the links stand side by side, in the order of the
+    neighbours, and of ports; those within a layer are at the sides, those between hosts below."""
     ends: _Ends = {}
     for name, spot in spots.items():
         level = topology.nodes[name].level
-        neighbours = topology.neighbours(name)
-        for other in neighbours:
-            if topology.nodes[other].level == level:
-                side = spot.half_width if spots[other].x > spot.x else -spot.half_width
-                ends[name, other] = (spot.x + side, spot.y)
+        outward = topology.outward(name)
+        levels = [topology.nodes[each.destination.node].level for each in outward]
+        for each, other in zip(outward, levels, strict=True):
+            if other == level == 0:
+                ends[each.ends] = (spot.x, spot.y + spot.half_height)
+            elif other == level:
+                right = spots[each.destination.node].x > spot.x
+                ends[each.ends] = (spot.x + (1 if right else -1) * spot.half_width, spot.y)
         for upward in (True, False):
-            there = sorted(
-                (
-                    other
-                    for other in neighbours
-                    if topology.nodes[other].level != level
-                    and (topology.nodes[other].level > level) == upward
-                ),
-                key=lambda neighbour: spots[neighbour].x,
-            )
+            there = [
+                each
+                for each, other in zip(outward, levels, strict=True)
+                if other != level and (other > level) == upward
+            ]
+            there.sort(key=lambda each: (spots[each.destination.node].x, _rank(topology, each)))
             spacing = min(END_SPACING, 2 * (spot.half_width - 5.0) / max(1, len(there)))
             y = spot.y - spot.half_height if upward else spot.y + spot.half_height
-            for position, neighbour in enumerate(there):
-                x = spot.x + (position - (len(there) - 1) / 2) * spacing
-                ends[name, neighbour] = (x, y)
+            for position, each in enumerate(there):
+                ends[each.ends] = (spot.x + (position - (len(there) - 1) / 2) * spacing, y)
     return ends
 
 
-def _plain_link(direction: Direction, ends: _Ends) -> _Line:
-    source, target = direction.ends
+def _rank(topology: Topology, direction: Direction) -> int:
+    """Return the place of a link among those of its two nodes; both see the same order."""
+    if not direction.link.parallel:
+        return 0
+    nodes = set(direction.nodes)
+    beside = [each.link for each in topology.outward(min(nodes)) if set(each.nodes) == nodes]
+    return beside.index(direction.link)
+
+
+def _sag(topology: Topology, direction: Direction) -> float:
+    """Return how far a link hangs below a straight line: one between hosts, and one of several
+    within a layer."""
+    one, other = (topology.nodes[name].level for name in direction.nodes)
+    if one != other:
+        return 0.0
+    rank = _rank(topology, direction)
+    if one == 0:
+        return 2 * HOST_LINK_SAG * (1 + rank / 2)
+    return 2 * END_SPACING * ((rank + 1) // 2) * (-1 if rank % 2 else 1)
+
+
+def _number(direction: Direction, ends: _Ends) -> _Number:
+    """Return the number of the port that a direction leaves, which stands beside its link."""
+    (x1, y1), (x2, y2) = ends[direction.ends], ends[direction.ends[::-1]]
+    length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
+    part = min(NUMBER_DISTANCE / length, 0.3)
+    return _Number(x1 + (x2 - x1) * part + 4.0, y1 + (y2 - y1) * part, direction.source.number)
+
+
+def _plain_link(direction: Direction, ends: _Ends, sag: float) -> _Line:
     link = direction.link
     label = f"{link.name}: {_quantity(link.rate_bps, 'bit/s')}"
     if link.delay_ns:
         label += f", {link.delay_ns} ns"
-    return _Line(*ends[source, target], *ends[target, source], QUIET, 1.4, label)
+    if link.loss:
+        label += f", loses {100 * link.loss:.3g} %"
+    return _Line(*ends[direction.ends], *ends[direction.ends[::-1]], QUIET, 1.4, label, sag)
 
 
 def _lane(
-    direction: Direction, ends: _Ends, load: float | None, largest: float, unit: str
+    direction: Direction, ends: _Ends, load: float | None, largest: float, unit: str, sag: float
 ) -> _Line:
-    source, target = direction.ends
-    (x1, y1), (x2, y2) = ends[source, target], ends[target, source]
+    (x1, y1), (x2, y2) = ends[direction.ends], ends[direction.ends[::-1]]
     length = ((x2 - x1) ** 2 + (y2 - y1) ** 2) ** 0.5 or 1.0
     aside_x, aside_y = -(y2 - y1) / length * LANE, (x2 - x1) / length * LANE
     share = load / largest if load and largest > 0 else 0.0
@@ -241,6 +308,7 @@ def _lane(
         _colour(share) if load is not None else UNLOADED,
         _width(share),
         f"{direction.name}: {told}",
+        sag,
     )
 
 
@@ -248,10 +316,15 @@ def _node(topology: Topology, name: str, spot: _Spot) -> dict[str, Any]:
     node = topology.node(name)
     told = {"name": name, "spot": spot}
     if isinstance(node, Host):
-        return {**told, "round": 4, "fill": "#ffffff", "told": node.ip}
+        return {**told, "round": 4, "fill": "#ffffff", "told": _addresses(node)}
     program = f", {Path(node.program).name}" if node.program else ""
     words = f"device {node.device_id}{program}"
     return {**told, "round": 7, "fill": _fill(node), "told": words}
+
+
+def _addresses(host: Host) -> str:
+    """Return the addresses of a host's interfaces."""
+    return "; ".join(each.addresses for each in host.interfaces)
 
 
 def _fill(switch: Switch) -> str:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from weft.base.cache import PACKAGE
 from weft.base.errors import InputError, MachineError, refuse
+from weft.topo.network import Switch, Topology
 
 AGGREGATION_VALUES = 256
 """How many numbers of 32 bits an aggregation packet of the built-in switch carries."""
@@ -42,3 +43,41 @@ def fabric_macros(values: int = AGGREGATION_VALUES) -> dict[str, str]:
             f"{', '.join(map(str, _VALUES[:-1]))} or {_VALUES[-1]}"
         )
     return {"AGGREGATION_VALUES": str(values)}
+
+
+def check_carried(topology: Topology) -> None:
+    """Raise InputError, which names the link, unless the fabric's program can do for the switches
+    that run it: it forwards IPv4 alone, by gateways, and knows no port 0."""
+    for direction in topology.directions:
+        switch = topology.nodes[direction.source.node]
+        if not isinstance(switch, Switch) or switch.program:
+            continue
+        what = (
+            f"{topology.name}: link {direction.link.name}: {switch.name} runs the fabric's program"
+        )
+        instead = f"give {switch.name} a program of its own (programs, or --program)"
+        refuse(
+            direction.source.number == 0,
+            f"{what}, which has no port 0: choose another port, or {instead}",
+        )
+        host = topology.nodes[direction.destination.node]
+        interface = topology.interface_at(direction.destination)
+        if interface is None:
+            continue
+        name = f"{host.name} has"
+        refuse(
+            not interface.address,
+            f"{what}, which forwards IPv4, and {name} {interface.addresses} there: give it an "
+            f"address of IPv4, or {instead}",
+        )
+        refuse(
+            interface.ipv6 is not None,
+            f"{what}, which forwards IPv4 alone, and {name} {interface.ip6} there: leave that out, "
+            f"or {instead}",
+        )
+        refuse(
+            interface.gateway is None,
+            f"{what}, by which hosts send to a gateway, and the subnet of {interface.ip}/"
+            f"{interface.prefix_bits} has no free address for one: give ip a shorter prefix, or "
+            f"{instead}",
+        )

@@ -17,6 +17,7 @@ from weft.topo.network import (
     Port,
     Topology,
     format_ipv4,
+    format_ipv6,
     format_mac,
 )
 
@@ -64,6 +65,17 @@ SYSCTLS = (
 )
 """Set in each namespace of a run before it has links: no IPv6 chatter, sources not second-guessed,
 as many multicast groups as there are chains, their joins announced once."""
+IPV6_SYSCTLS = (
+    ("disable_ipv6", "0"),
+    ("accept_dad", "0"),
+    ("dad_transmits", "0"),
+    ("accept_ra", "0"),
+    ("router_solicitations", "0"),
+    ("keep_addr_on_down", "1"),
+)
+"""Set at interfaces that have an IPv6 address: of what the kernel sends by itself, what a network
+whose addresses are given has no use for is left out: duplicate address detection and router
+solicitations. Reports of multicast groups (MLD) and neighbour discovery stay."""
 
 
 def check_path_mtu(path_mtu: int) -> None:
@@ -129,44 +141,90 @@ def switch_side_links(
     lines = ["link set dev lo up"]
     queues = f"mtu {link_mtu} numtxqueues 1 numrxqueues 1"
     for link in (each for each in topology.links if not is_patched(each, topology, links)):
-        a = interface_name(link.a, topology)
-        b = interface_name(link.b, topology)
-        interface = topology.interface_at(link.a)
-        peer = (
-            f"{a} address {format_mac(interface.mac)} netns {host_pids[link.a.node]}"
-            if interface
-            else a
+        a, b = (
+            _veth_end(end, interface_name(end, topology), topology, host_pids)
+            for end in (link.a, link.b)
         )
-        ends_here = [b] if interface else [a, b]
+        lines.append(f"link add name {b} {queues} type veth peer name {a} {queues}")
         lines += [
-            f"link add name {b} {queues} type veth peer name {peer} {queues}",
-            *(f"link set dev {end} up" for end in ends_here),
+            f"link set dev {interface_name(end, topology)} up"
+            for end in (link.a, link.b)
+            if topology.interface_at(end) is None
         ]
     return lines
+
+
+def _veth_end(end: Port, name: str, topology: Topology, host_pids: dict[str, int]) -> str:
+    """Return how ``ip link add`` is told of one end: a host's is in its namespace at once."""
+    interface = topology.interface_at(end)
+    if interface is None:
+        return name
+    return f"{name} address {format_mac(interface.mac)} netns {host_pids[end.node]}"
+
+
+def ipv6_sysctls(host: Host, topology: Topology) -> list[tuple[str, str]]:
+    """Return the parameters of a host's namespace that turn IPv6 on where it has an address."""
+    names = [
+        interface_name(Port(host.name, each.number), topology)
+        for each in host.interfaces
+        if each.ipv6 is not None
+    ]
+    return [
+        (f"net/ipv6/conf/{name}/{parameter}", value)
+        for name in (["lo", *names] if names else [])
+        for parameter, value in IPV6_SYSCTLS
+    ]
 
 
 def host_side(host: Host, topology: Topology) -> list[str]:
     """Return lines for ``ip -batch`` in a host's namespace that set its addresses, its neighbours
     and its routes.
 
-    The default route is that of the first interface that has a gateway. What is sent from the
-    address of another one goes by that one's gateway.
+    The default route, of IPv4 and of IPv6, is that of the first interface that has a gateway. What
+    is sent from the address of another one goes by that one's gateway (`ipv6_rules`).
     """
     lines = ["link set dev lo up"]
-    routed = False
+    routed: set[str] = set()
     for each in host.interfaces:
         name = interface_name(Port(host.name, each.number), topology)
         lines += _interface_side(each, name, topology)
-        if each.gateway is None:
-            continue
-        route = f"default via {format_ipv4(each.gateway)} dev {name} src {each.ip}"
-        if routed:
-            table = FIRST_TABLE + each.number
-            lines += [f"route add {route} table {table}", f"rule add from {each.ip} lookup {table}"]
-        else:
-            lines.append(f"route add {route}")
-        routed = True
+        for kind, gateway, address in _gateways(each):
+            route = f"default via {gateway} dev {name} src {address}"
+            if kind in routed:
+                table = FIRST_TABLE + each.number
+                lines.append(f"route add {route} table {table}")
+                if kind == "IPv4":
+                    lines.append(f"rule add from {address} lookup {table}")
+            else:
+                lines.append(f"route add {route}")
+            routed.add(kind)
     return lines
+
+
+def ipv6_rules(host: Host) -> list[str]:
+    """Return lines for ``ip -6 -batch``, for ``ip`` takes those of one kind alone: what is sent
+    from the IPv6 address of an interface goes by its gateway, if the default route is another."""
+    gateways = [each for each in host.interfaces if each.ipv6 is not None and each.ipv6.gateway]
+    return [f"rule add from {each.ip6} lookup {FIRST_TABLE + each.number}" for each in gateways[1:]]
+
+
+def host_side_again(host: Host, number: int, topology: Topology) -> list[str]:
+    """Return lines for ``ip -batch`` that bring back what a host's interface has lost by having
+    been down: its routes."""
+    name = interface_name(Port(host.name, number), topology)
+    return [
+        line.replace(" add ", " replace ", 1)
+        for line in host_side(host, topology)
+        if f" dev {name} " in f"{line} " and line.startswith(("address", "neighbour", "route"))
+    ]
+
+
+def _gateways(each: Interface) -> Iterator[tuple[str, str, str]]:
+    """Yield, of IPv4 and of IPv6, by which address an interface sends to others, and its own."""
+    if each.gateway is not None:
+        yield "IPv4", format_ipv4(each.gateway), each.ip
+    if each.ipv6 is not None and each.ipv6.gateway is not None:
+        yield "IPv6", format_ipv6(each.ipv6.gateway), each.ip6
 
 
 def _interface_side(each: Interface, name: str, topology: Topology) -> list[str]:
@@ -180,7 +238,10 @@ def _interface_side(each: Interface, name: str, topology: Topology) -> list[str]
     address = f"address add {each.ip}/{each.prefix_bits} dev {name}"
     up = f"link set dev {name} up"
     if each.gateway is None or (each.on_link and not topology.clos):
-        return [address, up]
+        lines = [address] if each.address else []
+        if each.ipv6 is not None:
+            lines.append(f"address add {each.ip6}/{each.ipv6.prefix_bits} dev {name} nodad")
+        return [*lines, up]
     gateway = format_ipv4(each.gateway)
     switch_mac = format_mac(topology.switch(each.switch).mac)
     neighbour = f"neighbour add {gateway} lladdr {switch_mac} dev {name} nud permanent"

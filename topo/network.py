@@ -2,8 +2,9 @@
 
 Nothing here opens a socket or knows which world will bring the network up. A link is named by its
 two ends, the one nearer to the hosts first (``h0-leaf0``, ``leaf0-spine1``); one direction of it by
-where it goes (``leaf0>spine1``). Ports of a switch count from 1, those of a host likewise, one for
-each of its interfaces.
+where it goes (``leaf0>spine1``). Where two nodes have several links, ports are part of the names:
+``s1:1-s2:1`` and ``s1:2-s2:2``, ``s1:2>s2:2``. Every link may be called so. Ports of a switch count
+from 1, those of a host likewise, one for each of its interfaces.
 
 A network is a Clos of one of Weft's own shapes (`weft.topo.clos`), or any graph
 (`weft.topo.own`). In a Clos nodes are named by tier and index (``h3``, ``leaf0``, ``spine1``,
@@ -17,9 +18,10 @@ switch.
 
 import difflib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from ipaddress import IPv4Interface, IPv6Address, IPv6Interface
 from typing import Literal, get_args
 
 from weft.base.arguments import whole
@@ -73,9 +75,27 @@ def format_ipv4(address: int) -> str:
     return ".".join(str(byte) for byte in address.to_bytes(4, "big"))
 
 
+def format_ipv6(address: int) -> str:
+    """Return an IPv6 address, given as an integer, as text."""
+    return str(IPv6Address(address))
+
+
 def format_mac(mac: int) -> str:
     """Return a MAC address, given as an integer, as colon-separated text."""
     return mac.to_bytes(6, "big").hex(":")
+
+
+@dataclass(frozen=True)
+class Ipv6:
+    """Hold an IPv6 address as an integer, and by which address packets for others go, if there is
+    one."""
+
+    address: int
+    prefix_bits: int
+    gateway: int | None = None
+
+    def __str__(self) -> str:
+        return format_ipv6(self.address)
 
 
 @dataclass(frozen=True)
@@ -84,10 +104,10 @@ class Interface:
 
     number: int
     address: int
-    """IPv4 address as an integer, most significant byte first on the wire."""
+    """IPv4 address as an integer, most significant byte first on the wire; 0 if it has none."""
     mac: int
     switch: str
-    """The switch that it is linked to."""
+    """The switch that it is linked to; empty if that is another host."""
     gateway: int | None
     """The address by which packets for others go; its MAC address is the switch's. None: there is
     no such address, and the host reaches its own subnet alone."""
@@ -97,11 +117,32 @@ class Interface:
     """Whether the host finds the others of its subnet by ARP, as the hosts of a switch with a
     program of its own do. Otherwise every packet goes to the gateway, and nothing is left to
     ARP."""
+    ipv6: Ipv6 | None = None
 
     @property
     def ip(self) -> str:
-        """Return the IPv4 address as dotted text."""
-        return format_ipv4(self.address)
+        """Return the IPv4 address as dotted text, or nothing if it has none."""
+        return format_ipv4(self.address) if self.address else ""
+
+    @property
+    def ip6(self) -> str:
+        """Return the IPv6 address as text, or nothing if it has none."""
+        return str(self.ipv6) if self.ipv6 else ""
+
+    @property
+    def with_subnets(self) -> list[IPv4Interface | IPv6Interface]:
+        """Return its addresses with their subnets."""
+        found: list[IPv4Interface | IPv6Interface] = []
+        if self.address:
+            found.append(IPv4Interface((self.address, self.prefix_bits)))
+        if self.ipv6:
+            found.append(IPv6Interface((self.ipv6.address, self.ipv6.prefix_bits)))
+        return found
+
+    @property
+    def addresses(self) -> str:
+        """Return all its addresses, for people."""
+        return ", ".join(filter(None, (self.ip, self.ip6))) or "no address"
 
 
 @dataclass(frozen=True)
@@ -116,7 +157,7 @@ class Host:
 
     @property
     def address(self) -> int:
-        """Return the IPv4 address of the first interface, as an integer."""
+        """Return the IPv4 address of the first interface, as an integer; 0 if it has none."""
         return self.interfaces[0].address
 
     @property
@@ -126,7 +167,8 @@ class Host:
 
     @property
     def leaf(self) -> str:
-        """Return the name of the switch that the first interface is linked to."""
+        """Return the name of the switch that the first interface is linked to; nothing if that is
+        another host."""
         return self.interfaces[0].switch
 
     @property
@@ -136,7 +178,7 @@ class Host:
 
     @property
     def ip(self) -> str:
-        """Return the IPv4 address of the first interface as dotted text."""
+        """Return the IPv4 address of the first interface as dotted text, or nothing."""
         return self.interfaces[0].ip
 
 
@@ -172,6 +214,13 @@ class Port:
     node: str
     number: int
 
+    def __str__(self) -> str:
+        return f"{self.node}:{self.number}"
+
+    def is_called(self, name: str) -> bool:
+        """Return whether a text names it: its node, or node and number, as ``s1:2``."""
+        return name == self.node or name == str(self)
+
 
 @dataclass(frozen=True)
 class Link:
@@ -185,11 +234,29 @@ class Link:
     rate_bps: int
     delay_ns: int
     queue_bytes: int
+    parallel: bool = False
+    """Whether its nodes have other links with each other, so that it is named by its ports."""
+    loss: float = 0.0
+    """The probability by which it loses a packet, in either direction."""
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Return the names of its ends: nodes, or ports if it is parallel to others."""
+        return self.name_of(self.a), self.name_of(self.b)
+
+    def name_of(self, end: Port) -> str:
+        """Return the name of one of its ends."""
+        return str(end) if self.parallel else end.node
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """Return its two nodes."""
+        return self.a.node, self.b.node
 
     @property
     def name(self) -> str:
         """Return the name of the link, for example ``leaf0-spine1``."""
-        return f"{self.a.node}-{self.b.node}"
+        return "-".join(self.ends)
 
 
 @dataclass(frozen=True)
@@ -205,11 +272,17 @@ class Direction:
     @property
     def name(self) -> str:
         """Return the name of the direction, for example ``leaf0>spine1``."""
-        return f"{self.source.node}>{self.destination.node}"
+        return ">".join(self.ends)
 
     @property
     def ends(self) -> tuple[str, str]:
-        """Return the names of its nodes, (from, to), which are the key of figures by direction."""
+        """Return the names of its ends, (from, to), which are the key of figures by direction:
+        nodes, or ports of links that are parallel to others."""
+        return self.link.name_of(self.source), self.link.name_of(self.destination)
+
+    @property
+    def nodes(self) -> tuple[str, str]:
+        """Return its nodes, (from, to)."""
         return self.source.node, self.destination.node
 
     @property
@@ -265,9 +338,12 @@ class Topology:
         directions: list[Direction] = []
         for link in self.links:
             host = self.nodes[link.a.node].level == 0
+            down: LinkTier = "host_down" if host else "fabric_down"
+            if self.between_hosts(link):
+                down = "host_up"  # a host sends
             directions += (
                 Direction(link, link.a, link.b, "host_up" if host else "fabric_up"),
-                Direction(link, link.b, link.a, "host_down" if host else "fabric_down"),
+                Direction(link, link.b, link.a, down),
             )
         return tuple(directions)
 
@@ -287,7 +363,7 @@ class Topology:
 
     @cached_property
     def _links_turned(self) -> dict[str, Link]:
-        return {f"{link.b.node}-{link.a.node}": link for link in self.links}
+        return {"-".join(link.ends[::-1]): link for link in self.links}
 
     @cached_property
     def _directions_by_ends(self) -> dict[tuple[str, str], Direction]:
@@ -340,7 +416,7 @@ class Topology:
     @cached_property
     def edge(self) -> tuple[Switch, ...]:
         """Return the switches that hosts are linked to, by device id: the leaves of a Clos."""
-        names = {each.switch for host in self.hosts for each in host.interfaces}
+        names = {each.switch for _, each in self.stations}
         return tuple(switch for switch in self.switches if switch.name in names)
 
     @cached_property
@@ -362,14 +438,30 @@ class Topology:
             (host.name, each.number): number for number, (host, each) in enumerate(self.stations)
         }
 
+    def between_hosts(self, link: Link) -> bool:
+        """Return whether a link joins two hosts, without a switch."""
+        return self.nodes[link.b.node].level == 0
+
+    def far_mac(self, host: str, interface: Interface) -> int:
+        """Return the MAC address of what a host's interface is linked to, as an integer."""
+        far = self.outward(host)[interface.number - 1].destination
+        found = self.interface_at(far)
+        return self.switch(far.node).mac if found is None else found.mac
+
     @cached_property
     def subnets(self) -> dict[str, tuple[Subnet, ...]]:
         """Return, by name of an edge switch, the subnets by which others reach its interfaces.
 
-        A subnet that other switches' interfaces share is told apart by single addresses.
+        A subnet that other switches' interfaces share is told apart by single addresses. These are
+        subnets of IPv4; interfaces without such an address are in none.
         """
+        reached = [
+            (number, each)
+            for number, (_, each) in enumerate(self.stations)
+            if each.address and each.switch
+        ]
         shared: dict[tuple[int, int], set[str]] = {}
-        for _, each in self.stations:
+        for _, each in reached:
             shared.setdefault(_network_of(each), set()).add(each.switch)
         whole = {
             network
@@ -378,14 +470,14 @@ class Topology:
             and not any(other != network and _overlap(other, network) for other in shared)
         }
         found: dict[str, dict[tuple[int, int], list[tuple[int, int]]]] = {}
-        for number, (_, each) in enumerate(self.stations):
+        for number, each in reached:
             network = _network_of(each)
             key = network if network in whole else (each.address, 32)
             found.setdefault(each.switch, {}).setdefault(key, []).append((number, each.address))
         return {
             switch.name: tuple(
                 Subnet(address, bits, tuple(members))
-                for (address, bits), members in found[switch.name].items()
+                for (address, bits), members in found.get(switch.name, {}).items()
             )
             for switch in self.edge
         }
@@ -396,42 +488,72 @@ class Topology:
         return self._outward[node]
 
     def neighbours(self, node: str) -> tuple[str, ...]:
-        """Return the names of a node's neighbours, by port number."""
-        return tuple(direction.destination.node for direction in self.outward(node))
+        """Return the names of a node's neighbours, each once, by port number."""
+        found = (direction.destination.node for direction in self.outward(node))
+        return tuple(dict.fromkeys(found))
+
+    def _called(self, source: str, destination: str) -> tuple[Direction, ...]:
+        """Return the directions that may be meant by the names of two ends."""
+        exact = self._directions_by_ends.get((source, destination))
+        if exact is not None:
+            return (exact,)
+        return tuple(
+            each
+            for each in self._outward.get(source.partition(":")[0], ())
+            if each.source.is_called(source) and each.destination.is_called(destination)
+        )
 
     def direction(self, source: str, destination: str) -> Direction:
-        """Return the direction from a node to its neighbour; raise InputError if they are not
-        neighbours."""
-        found = self._directions_by_ends.get((source, destination))
-        if found is None:
-            self.node(destination)
-            linked = _some(self.neighbours(source))
+        """Return the direction from a node to its neighbour, each of which may be given with its
+        port (``s1:2``); raise InputError if they are not neighbours, or have several links."""
+        found = self._called(source, destination)
+        if not found:
+            for name in (source, destination):
+                self.node(name.partition(":")[0])
             raise InputError(
-                f"no link from {source} to {destination}: {source} is linked to {linked}"
+                f"no link from {source} to {destination}: {source} is linked to "
+                f"{_some(self._linked_to(source))}"
             )
-        return found
+        if len(found) > 1:
+            raise _several(f"from {source} to {destination}", found)
+        return found[0]
+
+    def _linked_to(self, name: str) -> list[str]:
+        outward = self.outward(name.partition(":")[0])
+        return [each.ends[1] for each in outward if each.source.is_called(name)] or [
+            each.ends[1] for each in outward
+        ]
 
     def link(self, name: str) -> Link:
-        """Return the link of that name (``leaf0-spine1``, ends in either order); raise InputError
-        if there is none."""
+        """Return the link of that name (``leaf0-spine1``, ends in either order, each of which may
+        have its port: ``s1:2-s2:2``); raise InputError if there is none, or if several have it."""
         found = self._links_by_name.get(name) or self._links_turned.get(name)
-        if found is None:
+        if found is not None:
+            return found
+        dashes = [place for place, letter in enumerate(name) if letter == "-"]
+        called = [
+            each for place in dashes for each in self._called(name[:place], name[place + 1 :])
+        ]
+        if not called:
             raise InputError(_unknown("link", name, self._links_by_name))
-        return found
+        if len(called) > 1:
+            raise _several(f"called {name}", called)
+        return called[0].link
 
     def select(self, text: str) -> tuple[Direction, ...]:
         """Return the directions that a text names: both of a link for ``leaf0-spine1``, or one for
-        ``leaf0>spine1``."""
-        source, arrow, destination = text.partition(">")
+        ``leaf0>spine1``; raise InputError as `link` and `direction` do."""
+        source, arrow, destination = (part.strip() for part in text.partition(">"))
         if not arrow:
-            link = self.link(text)
-            ends = link.a.node, link.b.node
+            ends = self.link(text).ends
             return self._directions_by_ends[ends], self._directions_by_ends[ends[::-1]]
-        found = self._directions_by_ends.get((source.strip(), destination.strip()))
-        if found is None:
+        found = self._called(source, destination)
+        if not found:
             names = [direction.name for direction in self.directions]
             raise InputError(_unknown("direction of a link", text, names))
-        return (found,)
+        if len(found) > 1:
+            raise _several(f"called {text}", found)
+        return found
 
     def directions_of(self, tier: LinkTier) -> tuple[Direction, ...]:
         """Return all directions of a tier of links."""
@@ -526,6 +648,13 @@ def _some(names: Iterable[str], limit: int = 8) -> str:
     known = list(names)
     more = f" and {len(known) - limit} more" if len(known) > limit else ""
     return ", ".join(known[:limit]) + more
+
+
+def _several(what: str, found: Sequence[Direction]) -> InputError:
+    return InputError(
+        f"{len(found)} links {what}: {_some(each.link.name for each in found)}; name one by its "
+        f"ports, like {found[0].ends[0]} and {found[0].ends[1]}"
+    )
 
 
 def _unknown(kind: str, name: object, known: Iterable[str]) -> str:

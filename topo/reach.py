@@ -117,16 +117,12 @@ class Reach:
         found: list[tuple[str, str]] = []
         frontier = {source}
         while frontier != {destination}:
-            onward = {
-                (here, self.live_at[here, port].destination.node)
-                for here in frontier
-                for port in ports.get(here, ())
-            }
+            onward = [self.live_at[here, port] for here in frontier for port in ports.get(here, ())]
             if not onward:
                 return []
             if len(onward) == 1:
-                found += onward
-            frontier = {there for _, there in onward}
+                found.append(onward[0].ends)
+            frontier = {each.destination.node for each in onward}
         return found
 
     def centres(self, switches: Sequence[str]) -> list[Switch]:

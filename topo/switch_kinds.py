@@ -31,6 +31,11 @@ CAPABILITIES: tuple[Capability, ...] = (
         "BMv2 has no delay line, and tbf, which shapes its links, adds none.",
     ),
     Capability(
+        "loss of links",
+        ("weft",),
+        "BMv2 loses nothing on purpose; where it runs the fabric's program, --loss and --fault do.",
+    ),
+    Capability(
         "queue depth in the switch",
         ("weft",),
         "BMv2's links are shaped by tbf behind it, so its own queues stay empty: enq_qdepth, "
@@ -129,3 +134,5 @@ def check_topology(kind: SwitchKind, topology: Topology) -> None:
     have."""
     if any(link.delay_ns for link in topology.links):
         require(kind, ["propagation delay"])
+    if any(link.loss for link in topology.links):
+        require(kind, ["loss of links"])

@@ -51,11 +51,22 @@ def losses(
     """Return the probability of loss of each direction, by its ends; it is ``loss`` where no fault
     says otherwise.
 
-    Directions without loss are left out. Raises InputError for an unknown link.
+    Directions without loss are left out, and links between hosts, on which no switch could lose
+    anything. Raises InputError for an unknown link, or a fault of a link between hosts.
     """
-    found = {direction.ends: loss for direction in topology.directions}
+    found = {
+        direction.ends: loss
+        for direction in topology.directions
+        if not topology.between_hosts(direction.link)
+    }
     for fault in faults:
-        found |= {direction.ends: fault.loss for direction in topology.select(fault.link)}
+        chosen = topology.select(fault.link)
+        refuse(
+            topology.between_hosts(chosen[0].link),
+            f"fault '{fault}': switches lose packets, and both ends of {chosen[0].link.name} are "
+            "hosts: put a switch between",
+        )
+        found |= {direction.ends: fault.loss for direction in chosen}
     return {ends: probability for ends, probability in found.items() if probability}
 
 

@@ -136,14 +136,15 @@ def roots_of(reach: Reach, members: Sequence[str]) -> list[Switch]:
     )
     links = [host_link(reach.topology, member) for member in members]
     for link in links:
-        if link not in reach.live[link.source.node]:
+        if link not in reach.live.get(link.source.node, ()):  # there may be another host
             return []
     return reach.centres([link.source.node for link in links])
 
 
 def host_link(topology: Topology, host: str) -> Direction:
     """Return the direction into a host's first interface. Raises InputError for an unknown host."""
-    return topology.direction(topology.host(host).leaf, host)
+    uplink = topology.outward(topology.host(host).name)[0]
+    return topology.direction(*uplink.ends[::-1])
 
 
 def _tree_ports(reach: Reach, root: str, members: Sequence[str]) -> dict[str, tuple[int, ...]]:

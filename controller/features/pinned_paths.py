@@ -161,7 +161,7 @@ def _choices(
         if direction.link.name in down:
             return []
         if direction.upward:
-            here, there = (topology.node(name) for name in direction.ends)
+            here, there = (topology.node(name) for name in direction.nodes)
             action = Action.of(
                 names.name("pin"),
                 port=direction.source.number,

@@ -18,9 +18,7 @@ def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
     if command in BARE:
         return []
     if command == "link":
-        if len(before) == 1 and before[0] in topology.nodes:
-            return [*topology.neighbours(before[0])]
-        return [[*topology.nodes], [], ["up", "down"]][len(before)] if len(before) < 3 else []
+        return _ends_and_state(topology, before)
     if command in ("tables", "counters", "trace") and not before:
         return switches
     if command in ("tables", "counters"):
@@ -34,14 +32,27 @@ def candidates(topology: Topology, words: Sequence[str]) -> list[str]:
     return [*topology.nodes]
 
 
+def _ends_and_state(topology: Topology, before: Sequence[str]) -> list[str]:
+    """Return what may stand behind the words of a ``link ONE OTHER up|down``: nodes, and ports of
+    those that have several links with another."""
+    if not before:
+        ends = (each.ends[0] for each in topology.directions)
+        return [*dict.fromkeys([*topology.nodes, *ends])]
+    if len(before) == 1:
+        name = before[0].partition(":")[0]
+        outward = topology.outward(name) if name in topology.nodes else ()
+        return [
+            *dict.fromkeys(each.ends[1] for each in outward if each.source.is_called(before[0]))
+        ]
+    return ["up", "down"] if len(before) == 2 else []
+
+
 def link_example(topology: Topology) -> str:
     """Return the two ends of a link, of one between switches if there is such, as ``link`` takes
     them."""
     hosts = {host.name for host in topology.hosts}
-    links = sorted(
-        topology.links, key=lambda link: not hosts.isdisjoint((link.a.node, link.b.node))
-    )
-    return f"{links[0].a.node} {links[0].b.node}"
+    links = sorted(topology.links, key=lambda link: not hosts.isdisjoint(link.nodes))
+    return " ".join(links[0].ends)
 
 
 def examples(topology: Topology) -> str:

@@ -38,7 +38,14 @@ from weft.experiments.theory.static_workloads import graph_steps, most_sent, sta
 from weft.experiments.workloads.gpt import MODELS
 from weft.experiments.workloads.load import FILES, algorithms_for, notes_on
 from weft.experiments.workloads.workload import WorkloadOptions, described_workloads
-from weft.topo.faults import Fault, Outage, fault_kinds, lasting_lines, slow_rates_bps
+from weft.topo.faults import (
+    Fault,
+    Outage,
+    fault_kinds,
+    lasting_lines,
+    slow_rates_bps,
+    split_line,
+)
 
 OWN = ("algorithm", "paths", "fault", "unit")
 """Options that mean something else here than in a run."""
@@ -206,7 +213,7 @@ def _with_faults(
     failed: list[str] = []
     outages: list[Outage] = []
     for line in lines:
-        link, _, action = line.partition(":")
+        link, action = split_line(line)
         if not action.strip() or getattr(fault_kinds().get(action.strip()), "is_plain", False):
             failed.append(link.strip())
         else:

@@ -24,6 +24,7 @@ from weft.switch.engine.trace_text import packets_text
 from weft.topo.switch_kinds import require
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace
+from weft.topo.worlds.emulated.node_addresses import address_for, known_addresses, present_addresses
 from weft.topo.worlds.emulated.testbeds import RunningTestbed
 from weft.topo.worlds.emulated.world import EmulatedWorld
 
@@ -65,7 +66,8 @@ class Prompt(CommandLine):
         return {name.removeprefix("do_") for name in dir(cls) if name.startswith("do_")}
 
     def do_link(self, line: str) -> None:
-        """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again."""
+        """link ONE OTHER up|down: pull the cable between two nodes, or plug it in again. Of several
+        cables between the two, name one by its ports, as links lists them: link s1:1 s2:1 down."""
         words = shlex.split(line)
         _check(
             len(words) == 3 and words[2] in ("up", "down"),
@@ -79,14 +81,15 @@ class Prompt(CommandLine):
     def _said_of_link(self, one: str, other: str, state: str) -> str:
         """Return what to say of a link that has gone up or down."""
         switches = {switch.name for switch in self._net.topology.switches}
-        said = f"{self._net.link(one, other).name} is {state}"
+        link = self._net.topology.direction(one, other).link
+        said = f"{link.name} is {state}"
         self._net.notice_loads()
         strange = self._net.strange
         if not self._running.controlled:
             return f"{said}; there is no controller, so nothing else changes"
         if strange == switches:
             return f"{said}; routes are those of the program that was loaded"
-        if not {one, other} <= switches:
+        if not set(link.nodes) <= switches:
             return f"{said}; a host has no other way"
         said += f"; routes lead {'over it again' if state == 'up' else 'around it'}"
         if strange:
@@ -221,13 +224,17 @@ class Prompt(CommandLine):
         )
         refuse(shutil.which("iperf") is None, "iperf is not installed: apt-get install iperf")
         client, server = (self.mn[name] for name in words)
-        listener = server.popen(["iperf", "-s", "-p", str(IPERF_PORT)])
+        address = address_for(known_addresses(client), present_addresses(server))
+        if address is None:
+            raise InputError(f"iperf {words[0]} {words[1]}: {words[1]} has no address")
+        kind = ["-V"] if ":" in address else []
+        listener = server.popen(["iperf", "-s", *kind, "-p", str(IPERF_PORT)])
         try:
             _wait_until(lambda: listener.poll() is not None or _listens(server.pid, IPERF_PORT))
             if (status := listener.poll()) is not None:
                 who = f"iperf at {words[1]} (pid {listener.pid})"
                 raise RunError(f"{who} {how_it_ended(status)} and listens no more")
-            place = (server.IP(), IPERF_PORT)
+            place = (address, IPERF_PORT)
             try:
                 in_namespace(client.pid, partial(_connect, place))
             except OSError as error:
@@ -235,7 +242,7 @@ class Prompt(CommandLine):
                     f"iperf from {words[0]} to {words[1]}: no connection to {place[0]} within "
                     f"{CONNECT_S:g} s: {error}; see whether {words[0]} ping {words[1]} answers"
                 ) from None
-            arguments = ["iperf", "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", server.IP()]
+            arguments = ["iperf", *kind, "-p", str(IPERF_PORT), "-t", str(IPERF_S), "-c", address]
             sender = client.popen(arguments, text=True)
             text, _ = communicate(sender, timeout_s=10 * IPERF_S + LISTENING_S)
         except Unfinished as limit:

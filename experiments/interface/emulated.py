@@ -218,6 +218,13 @@ class EmulatedNet:
                     found.append((time.time(), _receive(receiver)))
         return found
 
+    def sent(self, station: int) -> tuple[int, int]:
+        """Return the packets and bytes that an interface of a host has sent."""
+        host, interface = self.world.topology.stations[station]
+        name = self.world.host_interface(host.rank, interface.number)
+        counted = self.world.host_counters(host.name)[name]
+        return counted["tx_packets"], counted["tx_bytes"]
+
     def start_trace(self, switch: str, packets: int) -> None:
         """Trace the next packets of a switch. Raises RunError if it cannot be traced."""
         self.world.start_trace(switch, packets)

@@ -21,7 +21,7 @@ from weft.experiments.interface.collectives import fields_of, network_of, scenar
 from weft.experiments.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
 from weft.experiments.interface.frames import frame_bytes, packet_of
 from weft.experiments.interface.standing import Program, Standing, folders_of, macros_of
-from weft.experiments.network_results.document import FABRIC, PORTS, NetworkResults
+from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
@@ -32,6 +32,7 @@ from weft.experiments.scenario.choices import RATES_BPS
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
 from weft.switch.engine.trace_text import packets_text
+from weft.topo.fabric_program import check_carried
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
 from weft.topo.own import Network, with_programs
@@ -76,6 +77,7 @@ class Backend(Protocol):
     def mute_hosts(self) -> None: ...
     def send(self, station: int, frame: bytes) -> None: ...
     def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
+    def sent(self, station: int) -> tuple[int, int]: ...
     def start_trace(self, switch: str, packets: int) -> None: ...
     def take_trace(self, switch: str) -> list[dict[str, Any]]: ...
     def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
@@ -204,6 +206,7 @@ class Net:
         self.strange: set[str] = set(own)
         """The names of switches that run another program than the fabric's: no plan is for them."""
         if standing.controlled:
+            check_carried(self.topology)
             alone = len(own) == len(self._names)
             self._program: ProgramFiles = own[self._names[0]] if alone else program_of(scenario)
             """The fabric's program, or, if no switch runs it, that of the first switch."""
@@ -397,7 +400,7 @@ class Net:
         return [self.switch(switch.name) for switch in self.topology.switches]
 
     def link(self, node: str, neighbour: str) -> "LinkHandle":
-        """Return the link between two nodes."""
+        """Return the link between two nodes; of several, the one between two ports: ``s1:2``."""
         return LinkHandle(self, self.topology.direction(node, neighbour).link)
 
     @property
@@ -413,13 +416,13 @@ class Net:
     def set_link(self, node: str, neighbour: str, up: bool) -> None:
         """Let a link fail or come back, and lead all routes, trees and pinned paths around those
         that have failed, as far as there are others. What the script has written stays."""
-        link = self.topology.direction(node, neighbour).link.name
+        link = self.topology.direction(node, neighbour).link
         # While something else plans, it is that which leads its traffic around the link.
         turn = nullcontext() if self._planned_by is not None else self.alone("set_link")
         with turn, self.planning:
-            self.backend.set_link(node, neighbour, up)
-            (self._down.discard if up else self._down.add)(link)
-            if self.standing.controlled and {node, neighbour} <= set(self._names):
+            self.backend.set_link(*link.ends, up)
+            (self._down.discard if up else self._down.add)(link.name)
+            if self.standing.controlled and set(link.nodes) <= set(self._names):
                 self.backend.take_over(self.controller)
                 self._plan()
 
@@ -480,34 +483,59 @@ class Net:
 
         The fabric's program counts since it was loaded. Where another program runs, the switch's
         port is what counts, whatever the program does, since the network is up; it knows of no
-        losses on purpose and no marks. `counted_by` says which it is.
+        losses on purpose but those of links that lose by themselves, and of no marks. `counted_by`
+        says which it is.
         """
         self.check_up()
         self.notice_loads()
         none = self.strange == set(self._names)  # then no switch has the fabric's counters
         counted = self.controller.read_counters() if self.standing.controlled and not none else {}
-        by_ports = [each for each in self.topology.directions if self.counted_by(each) == PORTS]
+        by_ports = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
         if not by_ports:
-            return counted
+            return self._with_losses(counted)
         ports = {
             (switch["name"], port["port"]): port
             for switch in self.backend.world.switch_statistics()["switches"]
             for port in switch["ports"]
         }
         for each in by_ports:
+            if self.topology.between_hosts(each.link):
+                counted[each.ends] = self._sent_by_host(each)
+                continue
             if each.source.node in self._names:
                 sent, way = ports[each.source.node, each.source.number], "tx"
             else:
                 sent, way = ports[each.destination.node, each.destination.number], "rx"
             counted[each.ends] = LinkCounters(sent[f"{way}_packets"], sent[f"{way}_bytes"])
+        return self._with_losses(counted)
+
+    def _with_losses(
+        self, counted: dict[tuple[str, str], LinkCounters]
+    ) -> dict[tuple[str, str], LinkCounters]:
+        """Add what links have lost at random by themselves."""
+        losing = {each.ends: each for each in self.topology.directions if each.link.loss}
+        lost = self.backend.world.fault_losses() if losing else {}
+        for ends, (packets, size_bytes) in lost.items():
+            if ends in losing:  # what comes from a host is counted where it arrives
+                unseen = 1 if losing[ends].tier == "host_up" else 0
+                counted[ends] += LinkCounters(
+                    unseen * packets, unseen * size_bytes, packets, size_bytes
+                )
         return counted
+
+    def _sent_by_host(self, direction: Direction) -> LinkCounters:
+        """Return what a host has sent to another one on their own link."""
+        host, number = direction.source.node, direction.source.number
+        return LinkCounters(*self.backend.sent(self.topology.station_of[host, number]))
 
     def counted_by(self, direction: Direction) -> str:
         """Return by what a direction of a link is counted: ``the fabric's program``, or ``the
-        switch's port`` where another program runs."""
-        ends = (direction.source.node, direction.destination.node)
-        (counting, *_) = [name for name in ends if name in self._names]
-        return PORTS if counting in self.strange else FABRIC
+        switch's port`` where another program runs, or ``the host's interface`` between two
+        hosts."""
+        counting = [name for name in direction.nodes if name in self._names]
+        if not counting:
+            return INTERFACE
+        return PORTS if counting[0] in self.strange else FABRIC
 
     def report(self, folder: str | os.PathLike[str] | None = None) -> NetworkResults:
         """Return what links have carried since the network is up, and what switches hold, whatever
@@ -675,13 +703,16 @@ class HostHandle:
         self.name = host.name
         self.rank = host.rank
         self.ip = host.ip
-        """The IPv4 address, dotted."""
+        """The IPv4 address, dotted; empty if it has none."""
+        self.ip6 = host.interfaces[0].ip6
+        """The IPv6 address; empty if it has none."""
         self.mac = format_mac(host.mac)
         """The MAC address, with colons."""
         self.interfaces = [InterfaceHandle(net, host, each) for each in host.interfaces]
         """All network interfaces. What is said of the host itself is the first one's."""
         self.gateway_mac = self.interfaces[0].gateway_mac
-        """The MAC address of the switch, to which frames for hosts elsewhere go."""
+        """The MAC address of the switch, to which frames for hosts elsewhere go; or of the host
+        that the first interface is linked to."""
 
     @property
     def mininet(self) -> Any:
@@ -733,7 +764,7 @@ class HostHandle:
         return self.interfaces[0].sniff(timeout, count)
 
     def __repr__(self) -> str:
-        return f"<host {self.name} ({self.ip})>"
+        return f"<host {self.name} ({self.interfaces[0].addresses})>"
 
 
 class InterfaceHandle:
@@ -745,13 +776,17 @@ class InterfaceHandle:
         self.name = f"{host.name}-eth{interface.number - 1}"
         """The kernel's name for it in the emulated world."""
         self.ip = interface.ip
-        """The IPv4 address, dotted."""
+        """The IPv4 address, dotted; empty if it has none."""
+        self.ip6 = interface.ip6
+        """The IPv6 address; empty if it has none."""
+        self.addresses = interface.addresses
+        """All of these, for people."""
         self.mac = format_mac(interface.mac)
         """The MAC address, with colons."""
         self.switch = interface.switch
-        """The name of the switch that it is linked to."""
-        self.gateway_mac = format_mac(net.topology.switch(interface.switch).mac)
-        """The MAC address of that switch."""
+        """The name of the switch that it is linked to; empty if it is linked to a host."""
+        self.gateway_mac = format_mac(net.topology.far_mac(host.name, interface))
+        """The MAC address of that switch, or of that host's interface."""
 
     def send(self, packet: "Packet | bytes", count: int = 1) -> None:
         """Send a frame: a packet of scapy's that begins with Ether, or bytes. In the simulated
@@ -778,7 +813,8 @@ class InterfaceHandle:
         return [packet_of(frame, time_s) for time_s, frame in found]
 
     def __repr__(self) -> str:
-        return f"<interface {self.name} ({self.ip}) at {self.switch}>"
+        place = f" at {self.switch}" if self.switch else ""
+        return f"<interface {self.name} ({self.addresses}){place}>"
 
 
 class LinkHandle:
@@ -789,7 +825,8 @@ class LinkHandle:
         self._link = link
         self.name = link.name
         """The name: ``leaf0-spine1``."""
-        self.ends = (link.a.node, link.b.node)
+        self.ends = link.ends
+        """The names of its ends: nodes, or ports, as ``s1:2``, if the nodes have several links."""
 
     @property
     def up(self) -> bool:
@@ -816,7 +853,7 @@ class LinkHandle:
             )
         switches = {switch.name for switch in self._net.topology.switches}
         refuse(
-            not set(self.ends) <= switches,
+            not set(self._link.nodes) <= switches,
             f"link {self.name}: a host sends at the rate of its interface; links between switches "
             "can be slowed",
         )

@@ -91,7 +91,8 @@ class SimulatedNet:
         """Put a frame on the link of an interface of a host."""
         self.listen()
         host, interface = self.world.topology.stations[station]
-        self.world.fabric.inject((host.name, interface.switch), frame)
+        uplink = self.world.topology.outward(host.name)[interface.number - 1]
+        self.world.fabric.inject(uplink.ends, frame)
 
     def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]:
         """Let time pass, and return the frames that come to an interface of a host, each with its
@@ -106,6 +107,12 @@ class SimulatedNet:
             self._go_on_to(begin_ns + timeout_ns * part // SLICES)
             found += self._tap.take(station)
         return [(each.time_ns / 1e9, each.frame) for each in found]
+
+    def sent(self, station: int) -> tuple[int, int]:
+        """Return the packets and bytes that an interface of a host has sent."""
+        fabric = self.world.fabric
+        counted = fabric.dataplane.ports[fabric.host_index(station)].counted
+        return int(counted.tx_packets), int(counted.tx_bytes)
 
     def start_trace(self, switch: str, packets: int) -> None:
         """Trace the next packets of a switch."""

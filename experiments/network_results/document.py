@@ -15,7 +15,7 @@ from weft.topo.own import with_programs
 
 SCHEMA = "weft.network"
 SCHEMA_VERSION = 1
-FABRIC, PORTS = "the fabric's program", "the switch's port"
+FABRIC, PORTS, INTERFACE = "the fabric's program", "the switch's port", "the host's interface"
 """By what directions of links are counted."""
 
 
@@ -31,7 +31,7 @@ class DirectionCounts(
     """The port number at the node that sends."""
     counted_by: str
     """``the fabric's program``, which counts since it was loaded, or ``the switch's port``, which
-    counts since the network is up."""
+    counts since the network is up, or ``the host's interface`` between two hosts."""
     tx_packets: int
     tx_bytes: int
     lost: int | None = None

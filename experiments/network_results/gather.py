@@ -9,7 +9,6 @@ from weft.controller.client import SwitchError
 from weft.controller.counters import LinkCounters
 from weft.controller.inspection import Inspector
 from weft.experiments.network_results.document import (
-    PORTS,
     DirectionCounts,
     NetworkResults,
     SwitchState,
@@ -85,6 +84,7 @@ def _direction(
     hosts_drops: dict[str, int],
 ) -> DirectionCounts:
     sender, receiver = direction.source, direction.destination
+    counted_by = net.counted_by(direction)
     builtin = net.scenario.switch == "weft"
     sending = ports.get((sender.node, sender.number))
     receiving = ports.get((receiver.node, receiver.number)) if builtin else None
@@ -92,13 +92,13 @@ def _direction(
     if sending is None and len(net.topology.outward(sender.node)) == 1:
         dropped = hosts_drops.get(sender.node)
     return DirectionCounts(
-        from_node=sender.node,
-        to_node=receiver.node,
+        from_node=direction.ends[0],
+        to_node=direction.ends[1],
         port=sender.number,
-        counted_by=net.counted_by(direction),
+        counted_by=counted_by,
         tx_packets=counted.tx_packets,
         tx_bytes=counted.tx_bytes,
-        lost=None if net.counted_by(direction) == PORTS else counted.lost_packets,
+        lost=counted.lost_packets if counted_by == FABRIC or direction.link.loss else None,
         queue_dropped=dropped,
         refused=sending.send_errors if sending and builtin else None,
         not_read=receiving.kernel_drops if receiving else None,

@@ -54,8 +54,15 @@ class HeatMap:
 def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
     """Return the loads of a run's links of these kinds, or None if they were not counted."""
     network = scenario_of(run.scenario).network()
+    directions = {each.ends: place for place, each in enumerate(network.directions)}
     rates = {direction.ends: direction.link.rate_bps for direction in network.directions}
-    order = {name: place for place, name in enumerate(network.nodes)}
+    nodes = {name: place for place, name in enumerate(network.nodes)}
+
+    def place(link: LinkResult) -> tuple[int, ...]:
+        ends = link.from_node, link.to_node
+        source, target = network.directions[directions[ends]].nodes
+        return TIER_ORDER.index(link.tier), nodes[source], nodes[target], directions[ends]
+
     links = [
         link
         for link in run.links
@@ -63,9 +70,7 @@ def heat_map(run: Run, tiers: Collection[str]) -> HeatMap | None:
     ]
     if not links or run.load_bin_ns < 1:
         return None
-    links.sort(
-        key=lambda link: (TIER_ORDER.index(link.tier), order[link.from_node], order[link.to_node])
-    )
+    links.sort(key=place)
     return HeatMap(
         tuple(f"{link.from_node}>{link.to_node}" for link in links),
         tuple(link.from_node for link in links),

@@ -71,7 +71,10 @@ def _workgroups(run: Run, rank: int) -> int:
 def _links(run: Run, rank: int) -> list[LinkResult]:
     """Return the links of a rank's host whose loads over time are known, the one from it first."""
     host = next(each.host for each in run.ranks if each.rank == rank)
-    found = {link.tier: link for link in run.links if host in (link.from_node, link.to_node)}
+    found: dict[str, LinkResult] = {}
+    for link in run.links:
+        if host in (end.partition(":")[0] for end in (link.from_node, link.to_node)):
+            found.setdefault(link.tier, link)  # a rank sends by its host's first link
     return [found[tier] for tier in TIERS if tier in found and found[tier].load_bytes]
 
 

@@ -345,6 +345,9 @@ def links_table(network: Topology) -> Table:
         table.add_column(name, no_wrap=True)
     for name in ("rate", "delay", "queue"):
         table.add_column(name, justify="right", no_wrap=True)
+    lossy = any(link.loss for link in network.links)
+    if lossy:
+        table.add_column("loss", justify="right", no_wrap=True)
     for link in network.links:
         table.add_row(
             link.name,
@@ -353,5 +356,6 @@ def links_table(network: Topology) -> Table:
             format_rate(link.rate_bps),
             short_duration(link.delay_ns),
             format_size(link.queue_bytes),
+            *([f"{100 * link.loss:.3g} %"] if lossy else []),
         )
     return table

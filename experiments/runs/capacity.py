@@ -12,6 +12,7 @@ from weft.experiments.resharding.load import check_memory
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.scenario import Scenario
 from weft.experiments.scenario.shards import resharding_options_of
+from weft.topo.fabric_program import check_carried
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
 
@@ -92,7 +93,14 @@ def check_ways(scenario: Scenario, network: Topology) -> None:
         return
     placement = scenario.placement
     hosts = [network.hosts[host] for host in {*chain(*placement.jobs), *placement.servers}]
+    check_carried(network)
     for host in hosts:
+        refuse(
+            not host.leaf,
+            f"{scenario.collective}: ranks send by the first interface of their host, and that of "
+            f"{host.name} is linked to another host: choose other hosts (--hosts), or write its "
+            "link to a switch first",
+        )
         refuse(
             host.leaf in network.strange,
             f"{scenario.collective}: {host.name} is linked to {host.leaf}, which runs a program of "

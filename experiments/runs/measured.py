@@ -91,8 +91,7 @@ class Counts:
         loads = {}
         unplanned: dict[str, int] = {}
         peers = {
-            (each.source.node, each.source.number): each.destination.node
-            for each in world.topology.directions
+            (each.source.node, each.source.number): each.ends for each in world.topology.directions
         }
         hosts_links = {each.ends for each in world.topology.directions_of("host_up")}
         if world.switch_kind == "weft":
@@ -102,7 +101,7 @@ class Counts:
                     queue_drops[place] = port.queue_drops
                     max_queue_bytes[place] = port.queue_peak_bytes
                     queue_depths[place] = port.queue_depths
-                    ends = switch.name, peers[place]
+                    ends = peers[place]
                     loads[ends] = port.load_bytes
                     if ends[::-1] in hosts_links:
                         loads[ends[::-1]] = port.arrived_load_bytes
@@ -150,8 +149,8 @@ class Counts:
             unseen = gone if direction.tier == "host_up" else (0, 0)
             links.append(
                 LinkResult(
-                    from_node=direction.source.node,
-                    to_node=direction.destination.node,
+                    from_node=direction.ends[0],
+                    to_node=direction.ends[1],
                     tier=direction.tier,
                     tx_packets=counted.tx_packets + unseen[0],
                     tx_bytes=counted.tx_bytes + unseen[1],

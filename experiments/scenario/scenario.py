@@ -112,7 +112,11 @@ class Scenario(Asked):
     @property
     def lossy(self) -> bool:
         """Return whether links lose packets at random."""
-        return self.loss > 0 or bool(self.losses)
+        return self.loss > 0 or bool(self.losses) or self._network_loses
+
+    @property
+    def _network_loses(self) -> bool:
+        return self.is_own_network and any(link.loss for link in self.network().links)
 
     @property
     def losses(self) -> tuple[LinkLoss, ...]:

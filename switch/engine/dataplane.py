@@ -23,6 +23,8 @@ from weft.switch.engine.words import signed
 
 MOST_PASSES = 1 << 15
 """So many passes through a pipeline may happen at one time: packets may multiply without end."""
+CERTAIN = 1 << 32
+"""The threshold by which a link loses every frame (`layout.PortRecord.loss`)."""
 PACKET_OUT_PASSES = 256
 """The passes that a packet from the controller gets at once; the driver's next turn does the
 rest."""
@@ -30,7 +32,8 @@ rest."""
 
 @dataclass(frozen=True)
 class Queue:
-    """Describe the link behind a port: rate in bit/s (0 = no limit), propagation delay, queue.
+    """Describe the link behind a port: rate in bit/s (0 = no limit), propagation delay, queue, and
+    the probability by which it loses a frame that has been sent.
 
     The rate counts Ethernet frame bytes without FCS. Frames that do not fit the queue are dropped
     (drop-tail); the frame being sent is not in the queue.
@@ -40,6 +43,7 @@ class Queue:
     delay_ns: int = 0
     limit_bytes: int = 1 << 30
     limit_packets: int = 1 << 20
+    loss: float = 0.0
 
 
 def check_priority_queues(queues: int) -> None:
@@ -136,6 +140,7 @@ class Dataplane:
         row = self.memory.port(switch, port)
         row.rate_bps, row.delay_ns = queue.rate_bps, queue.delay_ns
         row.limit_bytes, row.limit_packets = queue.limit_bytes, queue.limit_packets
+        row.loss = round(queue.loss * CERTAIN)
         row.up = 1
 
     def patch(self, end: tuple[int, int], other: tuple[int, int]) -> None:
@@ -170,7 +175,8 @@ class Dataplane:
             end.link_down = not up
 
     def lost_on_link(self, switch: int, port: int) -> tuple[int, int]:
-        """Return packets and bytes that left a port and that its patch link, being down, lost."""
+        """Return packets and bytes that left a port and that its link lost, at random or, a patch
+        link, while it was down."""
         row = self.memory.port(switch, port)
         return int(row.lost_packets), int(row.lost_bytes)
 

@@ -190,7 +190,7 @@ class PortRecord(Record):
     link_down: int
     """1 while a patch link loses what reaches its far end."""
     lost_packets: int
-    """Lost by a patch link that was down."""
+    """Lost by the link: at random, or as a patch link that was down."""
     lost_bytes: int
     capture_in: int
     """The number of the capture file of what comes in, plus 1; 0 means none."""
@@ -198,7 +198,11 @@ class PortRecord(Record):
     cpu: int
     """1 if what reaches the far end of the link is the controller's."""
     preferred: int
-    """How many packets wait in the queues of priorities from 1 on. A row is whole cache lines."""
+    """How many packets wait in the queues of priorities from 1 on."""
+    loss: int
+    """Of 2^32 frames the link loses about so many, at random."""
+    spare: Annotated[Words, 7]
+    """A row is whole cache lines."""
 
 
 DROP_REASONS = 7

@@ -359,9 +359,28 @@ def enqueue(
         reschedule(context, port_index)
 
 
+@inline
+def mixed(value: int) -> int:
+    """Return 32 bits that all 32 bits of a value have a part in (C. Wellons, Hash Prospector)."""
+    value = ((value >> 16) ^ value) * 0x45D9F3B & 0xFFFF_FFFF
+    value = ((value >> 16) ^ value) * 0x45D9F3B & 0xFFFF_FFFF
+    return (value >> 16) ^ value
+
+
+@jit
+def is_lost(context: Context, port_index: int) -> bool:
+    """Return whether the link behind a port that loses frames loses its last one. That is drawn by
+    the state of the switch's random(), which stays as it is, and the number of the frame."""
+    port = PortRecord(context.ports, port_index)
+    state = SwitchRecord(context.switches, port_index // context.port_count).random
+    drawn = mixed((state ^ (state >> 32)) & 0xFFFF_FFFF ^ mixed(port_index + 1))
+    return mixed(drawn ^ (port.counted.tx_packets & 0xFFFF_FFFF)) < port.loss
+
+
 @jit
 def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -> None:
-    """Send a deparsed packet from ``start_ns`` on: it is at the far end at finish + delay."""
+    """Send a deparsed packet from ``start_ns`` on: it is at the far end at finish + delay, unless
+    the link loses it."""
     port = PortRecord(context.ports, port_index)
     row = Packet(context.packets, packet)
     length = row.length
@@ -375,10 +394,15 @@ def put_on_link(context: Context, port_index: int, packet: int, start_ns: int) -
         port.remainder = work % rate
     port.free_ns = finish
     row.departure_ns = finish + port.delay_ns
-    append(context, port.under_way, packet)
     port.counted.tx_packets += 1
     port.counted.tx_bytes += length
     count_load(context, port_index, start_ns, finish, length)
+    if port.loss != 0 and is_lost(context, port_index):
+        port.lost_packets += 1
+        port.lost_bytes += length
+        release(context, packet)
+        return
+    append(context, port.under_way, packet)
 
 
 @jit

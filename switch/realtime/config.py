@@ -23,6 +23,8 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
     process that the link leads to. ``ingress_delay_ns`` is the delay of a link from whoever cannot
     delay what they send: so long after a frame has come to the interface it is in the switch.
+    ``loss`` is the probability by which the link loses a frame that the port has sent,
+    ``ingress_loss`` by which it loses one that comes to the interface.
     ``pcap_in``, ``pcap_out``: files that hold what comes in and
     what goes out; they may be one file.
     """
@@ -32,6 +34,8 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
     rate_bps: int = 0
     delay_ns: int = 0
     ingress_delay_ns: int = 0
+    loss: float = 0.0
+    ingress_loss: float = 0.0
     queue_bytes: int = 1 << 30
     queue_packets: int = 1 << 20
     patch: tuple[str, int] | None = None
@@ -128,9 +132,12 @@ def _check_ports(switch: SwitchConfig) -> None:
         )
         refuse(port.patch is None and not port.interface, f"{where}: it has no interface")
         refuse(
-            port.patch is not None and port.ingress_delay_ns,
-            f"{where}: an ingress delay is for an interface; a patch link delays at both ends",
+            port.patch is not None and (port.ingress_delay_ns or port.ingress_loss),
+            f"{where}: an ingress delay, and loss, is for an interface; a patch link delays and "
+            "loses at both ends",
         )
+        for loss in (port.loss, port.ingress_loss):
+            refuse(not 0 <= loss <= 1, f"{where}: loss {loss} is no probability, 0 to 1")
         figures = (
             port.rate_bps, port.delay_ns, port.ingress_delay_ns, port.queue_bytes,
             port.queue_packets,

@@ -66,7 +66,11 @@ class SwitchProcess:
         }
         cpu_ports = [switch.cpu_port or 0 for switch in config.switches]
         ports_each = 1 + max([*(number for _, number in self._ports), *cpu_ports], default=0)
-        delayed = [place for place, port in self._ports.items() if port.ingress_delay_ns]
+        delayed = [
+            place
+            for place, port in self._ports.items()
+            if port.ingress_delay_ns or port.ingress_loss
+        ]
         # What comes to these goes over a port of its own first, which is like a link's far end.
         lines = -(-len(delayed) // ports_each)
         self.dataplane = Dataplane(
@@ -92,15 +96,25 @@ class SwitchProcess:
                 self.dataplane.set_port(
                     number,
                     port.number,
-                    Queue(port.rate_bps, port.delay_ns, port.queue_bytes, port.queue_packets),
+                    Queue(
+                        port.rate_bps,
+                        port.delay_ns,
+                        port.queue_bytes,
+                        port.queue_packets,
+                        port.loss,
+                    ),
                 )
                 if port.patch is None:
                     places.append((number, port.number, port.interface))
         self.sockets = PortSockets(self.dataplane, places, config.coalesce_ns, config.bypass_qdisc)
         first_line = len(config.switches) * ports_each
+        self._lines: dict[tuple[str, int], tuple[int, int]] = {}
+        """By switch and port: the port of its own that what comes there goes over first."""
         for line, place in enumerate(delayed, first_line):
-            end = divmod(line, ports_each)
-            self.dataplane.set_port(*end, Queue(0, self._ports[place].ingress_delay_ns))
+            end, port = divmod(line, ports_each), self._ports[place]
+            self.dataplane.set_seed(end[0], -1 - config.switches[0].seed)  # of what lines lose
+            self.dataplane.set_port(*end, Queue(0, port.ingress_delay_ns, loss=port.ingress_loss))
+            self._lines[place] = end
             self.dataplane.lead(end, self._place(*place))
             socket = places.index((*self._place(*place), self._ports[place].interface))
             self.sockets.rows[socket].line = line
@@ -356,11 +370,14 @@ class SwitchProcess:
                 "kernel_drops": 0 if socket is None else drops[socket],
                 "send_errors": 0 if socket is None else self.sockets.send_errors(socket),
             }
-            if port.patch is not None:
+            if port.patch is not None or port.loss:
                 packets, size = self.dataplane.lost_on_link(*place)
-                figures |= {
-                    "patch": list(port.patch), "lost_packets": packets, "lost_bytes": size,
-                }  # fmt: skip
+                figures |= {"lost_packets": packets, "lost_bytes": size}
+            if port.patch is not None:
+                figures["patch"] = list(port.patch)
+            if port.ingress_loss:
+                packets, size = self.dataplane.lost_on_link(*self._lines[name, number])
+                figures |= {"arrived_lost_packets": packets, "arrived_lost_bytes": size}
             ports[name].append(figures)
         io = self.sockets.io
         return {

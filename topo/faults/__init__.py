@@ -1,7 +1,8 @@
 """Faults: links that lose packets at random, packets that an accident befalls, and outages.
 
 A link with a probability of loss is written ``LINK:loss=P``; LINK is ``leaf0-spine1`` (both
-directions) or ``leaf0>spine1``. All other faults are named, one on each line:
+directions) or ``leaf0>spine1``, with ports where two nodes have several links
+(``s1:1-s2:1``). All other faults are named, one on each line:
 
     WHERE:ACTION=WHICH[,KEY=VALUE ...]
 
@@ -42,6 +43,7 @@ from weft.topo.faults.fault import (
     emulated_lines,
     fault_kinds,
     lasting_lines,
+    split_line,
 )
 from weft.topo.faults.outages import Outage, OutageKind, slow_rates_bps
 from weft.topo.faults.packets import OPCODE_KINDS, PacketFault, PacketMatch
@@ -60,4 +62,5 @@ __all__ = [
     "fault_kinds",
     "lasting_lines",
     "slow_rates_bps",
+    "split_line",
 ]

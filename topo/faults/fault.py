@@ -112,7 +112,7 @@ class Line:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        where, _, rest = text.partition(":")
+        where, rest = split_line(text)
         self.where = where.strip()
         (action, _, which), *self._pairs = (part.partition("=") for part in rest.split(","))
         self.action, self.which = action.strip() if self.where else "", which.strip()
@@ -175,6 +175,18 @@ class Line:
         return self.duration_ns(key, "") if key in self.values else None
 
 
+def split_line(text: str) -> tuple[str, str]:
+    """Return the WHERE of a line, and what is behind its colon. Ends of links may have numbers of
+    ports: ``s1:1-s2:1:fail,at=2ms``."""
+    head = re.split("[=,]", text, maxsplit=1)[0]
+    where, _, action = head.rpartition(":")
+    if not where:  # there is no colon
+        return (head, "") if head == text else ("", text)
+    if action.strip().isdecimal():  # the number of a port
+        return head, text[len(head) + 1 :]
+    return where, text[len(where) + 1 :]
+
+
 def not_understood(line: Line) -> InputError:
     """Return an error that says how lines are written."""
     names = [name for name in fault_kinds() if name != "loss"]
@@ -221,7 +233,7 @@ class LossKind:
 
     def read(self, line: Line) -> LinkLoss:
         """See `FaultKind.read`."""
-        _, equals, value = line.text.partition(":")[2].partition("=")
+        _, equals, value = split_line(line.text)[1].partition("=")
         if not equals:
             raise not_understood(line)
         return LinkLoss(line.where, parse_probability(value, f"fault {line.text!r}: loss"))

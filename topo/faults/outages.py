@@ -61,7 +61,7 @@ class Outage(Fault):
     def directions(self, topology: Topology) -> tuple[Direction, ...]:
         """Return the directions of the links that the outage names."""
         if isinstance(topology.nodes.get(self.where), Switch):
-            return tuple(item for item in topology.directions if self.where in item.ends)
+            return tuple(item for item in topology.directions if self.where in item.nodes)
         return PacketMatch(self.where).directions(topology)
 
     def __str__(self) -> str:

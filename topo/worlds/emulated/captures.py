@@ -75,8 +75,7 @@ class CaptureResult:
 
 def capture_path(folder: Path, direction: Direction) -> Path:
     """Return the file of the link end that a direction leaves."""
-    node, neighbour = direction.ends
-    return folder.absolute() / f"{node}-{neighbour}.pcap"
+    return folder.absolute() / f"{'-'.join(direction.ends)}.pcap"
 
 
 def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[CaptureResult]:
@@ -85,7 +84,7 @@ def patch_results(topology: Topology, answer: Mapping[str, Any]) -> list[Capture
     return [
         CaptureResult(
             Path(found[name]["path"]),
-            f"{direction.source.node} towards {direction.destination.node}",
+            " towards ".join(direction.ends),
             found[name]["packets"],
             found[name]["lost"],
         )
@@ -121,7 +120,7 @@ class LinkCaptures:
         for direction in topology.directions:
             if is_patched(direction.link, topology, links):
                 continue
-            node, neighbour = direction.ends
+            end, neighbour = direction.ends
             path = capture_path(folder, direction)
             command = [
                 *("tcpdump", "-i", interface_name(direction.source, topology), "-n", "-U"),
@@ -130,10 +129,10 @@ class LinkCaptures:
             ]
             process = RunProcess(
                 run,
-                f"tcpdump at {node} towards {neighbour}",
+                f"tcpdump at {end} towards {neighbour}",
                 command,
-                namespace_pid=namespaces[node],
-                log=run.folder / f"tcpdump-{node}-{neighbour}.log",
+                namespace_pid=namespaces[direction.source.node],
+                log=run.folder / f"tcpdump-{end}-{neighbour}.log",
                 output=path,
             )
             self._captures.append((direction, path, process))

@@ -29,6 +29,13 @@ from weft.base.outputs import MOST_OUTPUT_BYTES
 from weft.base.signals import watched
 from weft.base.streams import raw
 from weft.base.units import format_size
+from weft.topo.worlds.emulated.node_addresses import (
+    Address,
+    address_for,
+    addresses_in,
+    known_addresses,
+    present_addresses,
+)
 from weft.topo.worlds.emulated.pings import PingingNode, side_by_side
 from weft.topo.worlds.emulated.runs import RunRecord
 from weft.topo.worlds.emulated.testbeds import read_script
@@ -233,9 +240,29 @@ class SwitchNode(RunNode, Switch):
 class MadeInterface(Intf):
     """Be an interface that is configured already, so that Mininet only keeps account of it."""
 
+    addresses: Sequence[Address] = ()
+    """Those that are known, with their subnets."""
+
     def config(self, **_parameters: Any) -> dict[str, Any]:
         """Do nothing, since nothing is left to configure."""
         return {}
+
+    def note(self, addresses: Sequence[Address]) -> None:
+        """Note the addresses that the interface has."""
+        self.addresses = addresses
+        four = next((each for each in addresses if each.version == 4), None)
+        self.ip = None if four is None else str(four.ip)
+        self.prefixLen = None if four is None else four.network.prefixlen
+
+    def updateIP(self) -> str | None:
+        """Note the addresses that the interface has now, and return the one of IPv4."""
+        said, _, _ = self.node.pexec(["ip", "-o", "address", "show", "dev", self.name])
+        self.note(addresses_in(said))
+        return self.ip
+
+    def IP(self) -> str | None:
+        """Return the address of IPv4, or, if there is none, that of IPv6."""
+        return self.ip or next((str(each.ip) for each in self.addresses), None)
 
 
 class MadeLink(Link):
@@ -427,15 +454,20 @@ class CommandLine(CLI):
         )
         check_command(name, command)
         node = self.mn[name]
-        node.sendCmd(" ".join(self._address(word) for word in command.split(" ")))
+        program, *_ = words = command.split(" ")
+        wants_ipv6 = "-6" in words or program.endswith("6")  # ping6
+        node.sendCmd(" ".join(self._address(word, node, wants_ipv6) for word in words))
         self.waitForNode(node)
         if not self.isatty() and (status := node.cmd("echo $?").strip()) != "0":
             self.fail(f"status {status}")
 
-    def _address(self, word: str) -> str:
-        """Return a host's address for its name, and any other word as it is."""
-        interface = self.mn[word].defaultIntf() if word in self.mn and self.mn[word].intfs else None
-        return (interface and interface.updateIP()) or word
+    def _address(self, word: str, node: Any, wants_ipv6: bool) -> str:
+        """Return a host's address for its name, of a kind that the node has, too, which sends; and
+        any other word as it is."""
+        if word not in self.mn or not self.mn[word].intfs:
+            return word
+        own = known_addresses(node)
+        return address_for(own, present_addresses(self.mn[word]), wants_ipv6) or word
 
     def waitForNode(self, node: Any) -> None:
         """Show what a node's command prints until it ends. What is typed meanwhile goes to the
@@ -518,7 +550,8 @@ class CommandLine(CLI):
             self.fail(how_it_ended(status))
 
     def do_pingall(self, line: str) -> None:
-        """Ping between all hosts; with a number, wait so many seconds for each answer, not 5."""
+        """Ping between all hosts, by IPv4, or by IPv6 where two have nothing else in common; with a
+        number, wait so many seconds for each answer, not 5."""
         self._fail_if_lost(self.mn.pingAll(_patience(line, "pingall")))
 
     def do_pingpair(self, _line: str) -> None:
@@ -693,10 +726,11 @@ class MininetNetwork:
         numbers, (one, other) = {"port1": ports[0], "port2": ports[1]}, names
         Mininet.addLink(self.net, a, b, intfName1=one, intfName2=other, **numbers)
 
-    def set_address(self, host: str, name: str, ip: str, prefix_bits: int, mac: str) -> None:
+    def set_address(self, host: str, name: str, addresses: Sequence[Address], mac: str) -> None:
         """Note the addresses of a host's interface."""
         interface = self.net[host].intf(name)
-        interface.ip, interface.prefixLen, interface.mac = ip, prefix_bits, mac
+        interface.note(addresses)
+        interface.mac = mac
 
     def stop(self) -> None:
         """End all shells. The namespaces end with the last process in them, and so do the links.

@@ -82,13 +82,13 @@ def check_call(result: int, what: str = "") -> None:
 
 def write_sysctls(settings: Iterable[tuple[str, str]]) -> None:
     """Set ``net.*`` parameters of the calling thread's namespace; parameters that it does not have
-    are passed over.
+    are passed over. Names have dots, or slashes, as of interfaces whose names have dots.
 
     Call it through :func:`in_namespace`, since ``/proc/sys/net`` shows the namespace of the thread
     that opens it. Raises MachineError if they may not be set.
     """
     for name, value in settings:
-        path = Path("/proc/sys", *name.split("."))
+        path = Path("/proc/sys", *name.split("/" if "/" in name else "."))
         try:
             if path.exists():
                 path.write_text(value)
@@ -144,16 +144,18 @@ LINE_LIMIT_S = 0.1
 """How long a line of a batch may take: to move an interface the kernel waits for all processors."""
 
 
-def run_batch(tool: str, lines: Sequence[str]) -> None:
-    """Hand lines to ``ip -batch`` or ``tc -batch``; do nothing if there are none.
+def run_batch(tool: str, lines: Sequence[str], *options: str) -> None:
+    """Hand lines to ``ip -batch`` or ``tc -batch``, with options of theirs; do nothing if there are
+    none.
 
     Raises MachineError, which shows the line that failed and what the tool said of it, and RunError
     if the tool was killed, or has not come to its end in time.
     """
     if not lines:
         return
+    tool = " ".join([tool, *options])
     done = run_tool(
-        [tool, "-batch", "-"],
+        [*tool.split(), "-batch", "-"],
         input="\n".join(lines) + "\n",
         timeout_s=children.TOOL_LIMIT_S + LINE_LIMIT_S * len(lines),
     )

@@ -8,8 +8,19 @@ from contextlib import closing, contextmanager
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from typing import Any
 
+from weft.topo.worlds.emulated.node_addresses import (
+    Address,
+    address_for,
+    known_addresses,
+    present_addresses,
+)
+
 AT_ONCE = 32
 """The most pings that are under way at a time: each is a process."""
+
+
+NOT_SENT = "0 packets transmitted, 0 received"
+"""What is said of two hosts that have no addresses of the same kind, which sends no ping."""
 
 
 class PingingNode:
@@ -42,34 +53,51 @@ class PingingNode:
 def side_by_side(hosts: Sequence[Any], timeout_s: str | None) -> Iterator[list[PingingNode]]:
     """Ping from each of some nodes of Mininet's to each other one, in the order in which Mininet
     does, and hand out what stands for the nodes. What is under way when the block is left ends."""
+    known = {node: known_addresses(node) or present_addresses(node) for node in hosts}
     pairs = [
-        (node, other.IP()) for node in hosts for other in hosts if node is not other and other.intfs
+        (node, _address(known[node], known[other]))
+        for node in hosts
+        for other in hosts
+        if node is not other and other.intfs
     ]
     with closing(_answers(pairs, timeout_s)) as answers:
         yield [PingingNode(node, answers) for node in hosts]
 
 
-def _answers(pairs: Sequence[tuple[Any, str]], timeout_s: str | None) -> Generator[str, None, None]:
+def _address(own: Sequence[Address], far: Sequence[Address]) -> str | None:
+    """Return the address by which one is pinged; None if the two have none of the same kind."""
+    kinds = {each.version for each in own}
+    return address_for(own, [each for each in far if each.version in kinds])
+
+
+def _answers(
+    pairs: Sequence[tuple[Any, str | None]], timeout_s: str | None
+) -> Generator[str, None, None]:
     """Return what pings say, in the order of their pairs of (node, address)."""
     wait = ["-W", str(timeout_s)] if timeout_s else []
     left = iter(pairs)
-    under_way: deque[Popen[str]] = deque()
+    under_way: deque[Popen[str] | None] = deque()
     try:
         for _ in pairs:
             for node, address in left:
+                if address is None:
+                    under_way.append(None)
+                    continue
+                kind = ["-6"] if ":" in address else []
                 under_way.append(
                     node.popen(
-                        ["ping", "-c1", *wait, str(address)], stdin=DEVNULL, stdout=PIPE,
+                        ["ping", *kind, "-c1", *wait, address], stdin=DEVNULL, stdout=PIPE,
                         stderr=STDOUT, text=True, errors="replace",
                         env={**os.environ, "LC_ALL": "C"},
                     )
                 )  # fmt: skip
                 if len(under_way) >= AT_ONCE:
                     break
-            said, _ = under_way[0].communicate()
+            first = under_way[0]
+            said = NOT_SENT if first is None else first.communicate()[0]
             under_way.popleft()
             yield said
     finally:
-        for each in under_way:
+        for each in filter(None, under_way):
             each.kill()
             each.communicate()

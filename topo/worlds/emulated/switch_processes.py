@@ -80,10 +80,14 @@ def builtin_config(
                 "delay_ns": link.delay_ns,
                 "queue_bytes": link.queue_bytes,
             }
+            if link.loss:
+                port["loss"] = link.loss
             if source in interfaces:
                 port["interface"] = interfaces[source]
                 if direction.tier == "host_down":  # a host delays nothing that it sends
                     port["ingress_delay_ns"] = link.delay_ns
+                    if link.loss:
+                        port["ingress_loss"] = link.loss
             else:
                 port["patch"] = [direction.destination.node, direction.destination.number]
                 if patch_captures is not None:

@@ -27,7 +27,10 @@ from weft.topo.interfaces import (
     check_path_mtu,
     host_shapers,
     host_side,
+    host_side_again,
     interface_name,
+    ipv6_rules,
+    ipv6_sysctls,
     is_patched,
     switch_interfaces,
     switch_shapers,
@@ -41,6 +44,7 @@ from weft.topo.worlds.emulated.machine import check_limits, check_machine
 from weft.topo.worlds.emulated.namespaces import (
     in_namespace,
     queue_drops,
+    read_counters,
     run_batch,
     turn_offloads_off,
     write_sysctls,
@@ -255,7 +259,9 @@ class EmulatedWorld:
                     interface_name(uplink.source, self.topology)
                     for uplink in self.topology.outward(host.name)
                 ],
+                ipv6_sysctls(host, self.topology),
                 host_side(host, self.topology),
+                ipv6_rules(host),
                 host_shapers(host, self.topology, self.link_mtu),
             )
             in_namespace(self._namespaces[host.name], work)
@@ -266,7 +272,7 @@ class EmulatedWorld:
             for each in host.interfaces:
                 interface = interface_name(Port(host.name, each.number), self.topology)
                 _up(self._network).set_address(
-                    host.name, interface, each.ip, each.prefix_bits, format_mac(each.mac)
+                    host.name, interface, each.with_subnets, format_mac(each.mac)
                 )
 
     def close(self) -> None:
@@ -341,6 +347,11 @@ class EmulatedWorld:
         """Return the switch process, or BMv2's processes."""
         return list(self._switches.processes) if self._switches is not None else []
 
+    def host_counters(self, host: str) -> dict[str, dict[str, int]]:
+        """Return what a host's kernel counted at its interfaces, by their names; see
+        `weft.topo.worlds.emulated.namespaces.read_counters`."""
+        return read_counters(self.host_pid(self.topology.host(host).rank))
+
     def host_queue_drops(self) -> dict[str, int]:
         """Return, by host, the packets that the tbf on the host's own interface dropped."""
         return {
@@ -349,9 +360,23 @@ class EmulatedWorld:
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return what faults lost and no switch counts: nothing, since the switches lose it
-        themselves."""
-        return {}
+        """Return, by direction, the packets and bytes that links lost which lose at random by
+        themselves (`weft.topo.network.Link.loss`). What else is lost on purpose, programs of
+        switches lose and count."""
+        if not any(link.loss for link in self.topology.links):
+            return {}
+        ports = {
+            (switch["name"], port["port"]): port
+            for switch in self.switch_statistics()["switches"]
+            for port in switch["ports"]
+        }
+        found = {}
+        for each in (each for each in self.topology.directions if each.link.loss):
+            source = ports.get((each.source.node, each.source.number))
+            port = source or ports[each.destination.node, each.destination.number]
+            of = "" if source else "arrived_"
+            found[each.ends] = port[f"{of}lost_packets"], port[f"{of}lost_bytes"]
+        return found
 
     def switch_queue_drops(self) -> dict[tuple[str, int], int]:
         """Return, by switch and port, the packets that tbf dropped behind a switch (BMv2 alone has
@@ -429,12 +454,18 @@ class EmulatedWorld:
         """Let the link between two nodes fail or come back; while it is down, it loses everything.
 
         A patch link fails inside the switch process; for a pair of veths, the switch's end is set
-        down and up. Raises InputError if there is no such link, RunError if the switches do not
-        answer.
+        down and up, or one of two hosts' ends, whose routes are brought back with it. Raises
+        InputError if there is no such link, RunError if the switches do not answer.
         """
         direction = self.topology.direction(node, neighbour)
-        end = direction.link.b  # the end away from the hosts is a switch's
+        end = direction.link.b  # the end away from the hosts is a switch's, if there is one
         state = "up" if up else "down"
+        host = self.topology.nodes[end.node]
+        if isinstance(host, Host):
+            lines = [f"link set dev {interface_name(end, self.topology)} {state}"]
+            lines += host_side_again(host, end.number, self.topology) if up else []
+            in_namespace(self.host_pid(host.rank), lambda: run_batch("ip", lines))
+            return
         if is_patched(direction.link, self.topology, self.links):
             assert isinstance(self._switches, BuiltinSwitches)
             self._switches.ask(f"link {end.node} {end.number} {state}")
@@ -481,11 +512,17 @@ class EmulatedWorld:
 
 
 def _configure_host(
-    interfaces: Sequence[str], lines: Sequence[str], shapers: Sequence[str]
+    interfaces: Sequence[str],
+    sysctls: Sequence[tuple[str, str]],
+    lines: Sequence[str],
+    rules: Sequence[str],
+    shapers: Sequence[str],
 ) -> None:
     """Configure a host's interfaces, in the calling thread's namespace."""
     turn_offloads_off(interfaces)
+    write_sysctls(sysctls)
     run_batch("ip", lines)
+    run_batch("ip", rules, "-6")
     run_batch("tc", shapers)
 
 

@@ -113,6 +113,8 @@ class Fabric:
             self.dataplane.set_seed(index, (seed * 65536 + switch.device_id) % 2**63)
             if cpu_ports:
                 self.dataplane.set_cpu_port(index, topology.cpu_port)
+        for index in range(switches, switches + extra):  # of what hosts' links lose
+            self.dataplane.set_seed(index, (seed * 65536 + 65535) % 2**63)
         first_uplink = switches * ports
         indices = (switches + extra) * ports
         self.port_indices: dict[tuple[str, str], int] = {}
@@ -140,7 +142,7 @@ class Fabric:
             self.dataplane.set_port(
                 index // ports,
                 index % ports,
-                Queue(link.rate_bps, link.delay_ns, limit_bytes=bound),
+                Queue(link.rate_bps, link.delay_ns, limit_bytes=bound, loss=link.loss),
             )
 
         self._sending = Datagrams.allocate(1, path_mtu + HEADER_ROOM_BYTES)
@@ -155,11 +157,11 @@ class Fabric:
         """Rows of `layout.Host`, one for each interface of a host (`Topology.stations`)."""
         table = self.hosts.ctypes.data
         self._host_rows = [at.HostRecord.at(table, rank) for rank in range(hosts)]
-        for number, (_, interface) in enumerate(topology.stations):
+        for number, (host, interface) in enumerate(topology.stations):
             self._host_rows[number].fill(
                 address=interface.address,
                 mac=interface.mac,
-                gateway_mac=topology.switch(interface.switch).mac,
+                gateway_mac=topology.far_mac(host.name, interface),
                 queue_bytes=host_queue_bytes,
                 due_ns=at.NEVER,
             )
@@ -244,6 +246,19 @@ class Fabric:
     def kill(self, rank: int) -> None:
         """Stop a host at once: it sends nothing more and takes nothing in."""
         self.hosts["alive"][rank] = 0
+
+    def lost_on_links(self) -> dict[tuple[str, str], tuple[int, int]]:
+        """Return, by direction, the packets and bytes that links lost: by faults, or at random by
+        themselves (`weft.topo.network.Link.loss`)."""
+        ports = self.dataplane.ports
+        found = {
+            ends: (
+                int(self.lost_packets[index]) + int(ports[index].lost_packets),
+                int(self.lost_bytes[index]) + int(ports[index].lost_bytes),
+            )
+            for ends, index in self.port_indices.items()
+        }
+        return {ends: lost for ends, lost in found.items() if lost[0]}
 
     def set_down(self, directions: Iterable[tuple[str, str]], down: bool) -> None:
         """Lose everything, or nothing, from now on, on directions given by their ends."""

@@ -153,18 +153,13 @@ class SimulatedWorld:
         }
 
     def fault_losses(self) -> dict[tuple[str, str], tuple[int, int]]:
-        """Return, by direction, the packets and bytes that faults lost on the link, where there are
-        any.
+        """Return, by direction, the packets and bytes that faults lost on the link, or the link
+        itself at random (`weft.topo.network.Link.loss`), where there are any.
 
         These come on top of what the P4 fault tables lose. No switch counts what a host sent and a
         fault lost.
         """
-        fabric = self.fabric
-        return {
-            ends: (int(fabric.lost_packets[index]), int(fabric.lost_bytes[index]))
-            for ends, index in fabric.port_indices.items()
-            if fabric.lost_packets[index]
-        }
+        return self.fabric.lost_on_links()
 
     def run_operation(
         self,

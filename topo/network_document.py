@@ -1,0 +1,64 @@
+"""The document of a network of one's own, as a network file has it, and what names may be."""
+
+import re
+
+import msgspec
+
+from weft.topo.network import CPU_PORT
+
+PROMPT_WORDS = (
+    "EOF", "counters", "dpctl", "dump", "exit", "gterm", "help", "intfs", "iperf", "iperfudp",
+    "link", "links", "load", "loads", "net", "nodes", "noecho", "pingall", "pingallfull",
+    "pingpair", "pingpairfull", "ports", "px", "py", "quit", "report", "sh", "source", "switch",
+    "switches", "tables", "time", "trace", "wait", "x", "xterm",
+)  # fmt: skip
+"""The words of the prompt of ``weft up``: what is meant for a host called ``sh`` would run on the
+machine itself."""
+RESERVED_NAMES = PROMPT_WORDS
+"""Names that no node may have. The emulated world itself needs ``switches``, too."""
+NODE_NAME = re.compile(r"[A-Za-z]([A-Za-z0-9_.-]{0,30}[A-Za-z0-9_])?")
+MAC_ADDRESS = re.compile(r"[0-9A-Fa-f]{2}(:[0-9A-Fa-f]{2}){5}")
+NO_ADDRESS = "none"
+"""What ``ip`` says of an interface that gets no address."""
+OfHosts = str | list[str] | dict[str, str | list[str]]
+"""A text or several, of the one host of a link, or by the names of its hosts."""
+Figure = str | int
+"""A number with its unit, as text, or a number of bit/s, ns or bytes."""
+
+
+class Figures(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Hold the rate, the delay, the queue and the loss of links."""
+
+    rate: Figure | None = None
+    delay: Figure | None = None
+    queue: Figure | None = None
+    loss: str | float | None = None
+    """The probability by which a packet is lost in each direction, from 0 to 1, or like ``1%``."""
+
+
+class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):
+    """Describe a link; ``ip``, ``mac`` and ``gateway`` are those of its host's interface, or, by
+    the names of hosts, those of its hosts' interfaces."""
+
+    ends: tuple[str, str] = ("", "")
+    ports: dict[str, int] = {}
+    """The port numbers that it has at its switches, by their names; by default the next free
+    ones."""
+    ip: OfHosts | None = None
+    """An address with its prefix length, of IPv4 or IPv6, or one of each; or `NO_ADDRESS`."""
+    mac: str | dict[str, str] | None = None
+    gateway: OfHosts | None = None
+
+
+class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """Describe a network."""
+
+    name: str = "network"
+    hosts: list[str] = []
+    switches: list[str] = []
+    programs: dict[str, str] = {}
+    """The paths of the P4 programs of switches that do not run the fabric's."""
+    cpu_port: int = msgspec.field(default=CPU_PORT, name="cpu-port")
+    """The number that switches have for the port to the controller."""
+    defaults: Figures = msgspec.field(default_factory=Figures)
+    links: list[LinkDocument] = []

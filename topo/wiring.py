@@ -1,0 +1,288 @@
+"""The topology that the document of a network describes: everything is checked on the way."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from weft.base.errors import InputError, did_you_mean, refuse
+from weft.base.units import (
+    format_duration,
+    parse_duration,
+    parse_probability,
+    parse_rate,
+    parse_size,
+    shown,
+)
+from weft.topo.host_addresses import Attachment, HostAddresses, check_hosts_named
+from weft.topo.network import (
+    DEFAULT_DELAY_NS,
+    DEFAULT_QUEUE_BYTES,
+    DEFAULT_RATE_BPS,
+    MAX_PORTS,
+    MAX_SWITCHES,
+    Host,
+    Interface,
+    Link,
+    Port,
+    Switch,
+    Topology,
+    check_link_figures,
+    with_cpu_port,
+)
+from weft.topo.network_document import (
+    NODE_NAME,
+    RESERVED_NAMES,
+    LinkDocument,
+    NetworkDocument,
+)
+
+
+def topology_of(document: NetworkDocument, what: str) -> Topology:
+    """Return the network that a document describes.
+
+    Raises InputError, which begins with ``what`` and names the place.
+    """
+    try:
+        return _Build(document).topology()
+    except InputError as error:
+        raise InputError(f"{what}: {error}") from None
+
+
+@dataclass(frozen=True)
+class _Joint:
+    """Hold what is known of a link before levels are: its ends, and the place in the document."""
+
+    place: str
+    ends: tuple[str, str]
+    document: LinkDocument
+    rate_bps: int
+    delay_ns: int
+    queue_bytes: int
+    loss: float
+    hosts: tuple[str, ...]
+    """Its ends that are hosts."""
+
+
+class _Build:
+    """Make a topology of a document, and check everything on the way."""
+
+    def __init__(self, document: NetworkDocument) -> None:
+        self._document = document
+        self._switches = {name: index for index, name in enumerate(document.switches)}
+        self._hosts = {name: rank for rank, name in enumerate(document.hosts)}
+        self._nodes = {**self._hosts, **self._switches}
+        self._interfaces: dict[str, list[Interface]] = {name: [] for name in document.hosts}
+        self._ports: dict[str, dict[int, str]] = {name: {} for name in document.switches}
+        """By switch: which link has each of its ports."""
+
+    def topology(self) -> Topology:
+        """Return the topology."""
+        document = self._document
+        self._check_names()
+        joints = [self._joint(index, each) for index, each in enumerate(document.links)]
+        pairs = Counter(frozenset(each.ends) for each in joints)
+        self._check_links(joints, pairs)
+        self._number_ports(joints)
+        addresses = HostAddresses(self._switches, self._attachments(joints))
+        for host, interface in addresses.interfaces():
+            self._interfaces[host].append(interface)
+        levels = self._levels(joints)
+        interfaces = dict.fromkeys(document.hosts, 0)
+        links = []
+        for each in joints:
+            ends = self._ordered(each.ends, levels)
+            ports = []
+            for name in ends:
+                if name in interfaces:
+                    interfaces[name] += 1
+                    ports.append(Port(name, interfaces[name]))
+                else:
+                    ports.append(Port(name, self._port_of(name, each)))
+            a, b = ports
+            parallel = pairs[frozenset(each.ends)] > 1
+            figures = each.rate_bps, each.delay_ns, each.queue_bytes
+            links.append(Link(a, b, *figures, parallel, each.loss))
+        found = Topology(
+            document.name,
+            tuple(
+                Host(name, rank, tuple(self._interfaces[name]))
+                for name, rank in self._hosts.items()
+            ),
+            tuple(
+                Switch(
+                    name, "own", index, index + 1, levels[name],
+                    program=document.programs.get(name, ""),
+                )
+                for name, index in self._switches.items()
+            ),
+            tuple(links),
+            document=msgspec.json.encode(document).decode(),
+        )  # fmt: skip
+        return with_cpu_port(found, document.cpu_port)
+
+    def _check_names(self) -> None:
+        document = self._document
+        names = [*document.hosts, *document.switches]
+        for kind, some in (("hosts", document.hosts), ("switches", document.switches)):
+            refuse(not some, f"{kind} are missing: a network has at least one host and one switch")
+            for name in some:
+                if not NODE_NAME.fullmatch(name):
+                    raise InputError(
+                        f"{kind}: {shown(name)} is no name: write a letter, and then letters, "
+                        "digits, underscores, and dots and hyphens inside, 32 at most"
+                    )
+                if name in RESERVED_NAMES:
+                    raise InputError(
+                        f"{kind}: {name!r} is taken: the prompt of weft up, or the network itself, "
+                        f"needs the word; call it {name}0 or otherwise"
+                    )
+        name, times = Counter(names).most_common(1)[0]
+        refuse(times > 1, f"{name!r} is there {times} times: every node has a name of its own")
+        refuse(
+            len(document.switches) > MAX_SWITCHES,
+            f"{len(document.switches)} switches: at most {MAX_SWITCHES} can be told apart",
+        )
+        if not document.name or not document.name.isprintable():
+            raise InputError(f"name {shown(document.name)} is no name")
+        for name, program in document.programs.items():
+            self._check_node("programs", name, self._switches, "switch")
+            refuse(not program, f"programs.{name} is empty: name a P4 file, or leave it out")
+
+    def _check_node(self, place: str, name: str, known: Mapping[str, int], kind: str) -> None:
+        if name not in known:
+            raise InputError(f"{place}: there is no {kind} {name!r}{did_you_mean(name, known)}")
+
+    def _joint(self, index: int, link: LinkDocument) -> _Joint:
+        place = f"links[{index}]"
+        one, other = link.ends
+        for name in link.ends:
+            self._check_node(f"{place}.ends", name, self._nodes, "node")
+        refuse(one == other, f"{place}.ends: {one!r} is linked to itself")
+        hosts = tuple(name for name in link.ends if name in self._hosts)
+        place = f"{place} ({one}-{other})"
+        check_hosts_named(place, link, hosts)
+        rate_bps = self._figure(link, place, "rate", DEFAULT_RATE_BPS)
+        delay_ns = self._figure(link, place, "delay", DEFAULT_DELAY_NS)
+        queue_bytes = self._figure(link, place, "queue", DEFAULT_QUEUE_BYTES)
+        try:
+            check_link_figures(rate_bps, delay_ns, queue_bytes)
+        except InputError as error:
+            raise InputError(f"{place}: {error}") from None
+        loss = self._loss(link, place)
+        refuse(
+            len(hosts) > 1 and loss,
+            f"{place}: a loss of {loss:g} is a switch's to keep, and both ends are hosts: write "
+            "loss = 0 for this link, or put a switch between",
+        )
+        refuse(
+            len(hosts) > 1 and delay_ns,
+            f"{place}: a delay of {format_duration(delay_ns)} is kept by a switch, and both ends "
+            "are hosts: write delay = 0 for this link, or put a switch between",
+        )
+        return _Joint(place, (one, other), link, rate_bps, delay_ns, queue_bytes, loss, hosts)
+
+    def _loss(self, link: LinkDocument, place: str) -> float:
+        for value, where in ((link.loss, place), (self._document.defaults.loss, "defaults")):
+            if value is not None:
+                return parse_probability(value, f"{where}.loss")
+        return 0.0
+
+    def _figure(self, link: LinkDocument, place: str, name: str, otherwise: int) -> int:
+        parse = {"rate": parse_rate, "delay": parse_duration, "queue": parse_size}[name]
+        for value, where in (
+            (getattr(link, name), f"{place}.{name}"),
+            (getattr(self._document.defaults, name), f"defaults.{name}"),
+        ):
+            if value is not None:
+                return parse(value, where)
+        return otherwise
+
+    def _check_links(self, joints: Iterable[_Joint], pairs: Mapping[frozenset[str], int]) -> None:
+        named: dict[str, str] = {}
+        for each in joints:
+            one, other = each.ends
+            for name in (f"{one}-{other}", f"{other}-{one}"):
+                if pairs[frozenset(each.ends)] > 1:
+                    continue  # they are named by their ports
+                taken = named.setdefault(name, each.place)
+                refuse(
+                    taken != each.place,
+                    f"{each.place}: {taken} is called {name}, too: give one of the nodes another "
+                    "name",
+                )
+        linked = {name for pair in pairs for name in pair}
+        for name in self._hosts:
+            refuse(name not in linked, f"host {name!r} has no link: link it to another node")
+
+    def _number_ports(self, joints: Iterable[_Joint]) -> None:
+        """Give every link its ports: first those that are asked for, then the next free ones."""
+        for each in joints:
+            for name, port in each.document.ports.items():
+                refuse(
+                    name not in each.ends or name not in self._switches,
+                    f"{each.place}.ports: {name!r} is no switch of this link",
+                )
+                refuse(
+                    not 0 <= port <= MAX_PORTS,
+                    f"{each.place}.ports.{name} {port}: a port is 1 to {MAX_PORTS}, or 0 of a "
+                    "switch with a program of its own",
+                )
+                taken = self._ports[name].setdefault(port, each.place)
+                refuse(
+                    taken != each.place,
+                    f"{each.place}.ports.{name} {port}: {taken} has that port already",
+                )
+        for each in joints:
+            for name in each.ends:
+                if name in self._switches and name not in each.document.ports:
+                    used = self._ports[name]
+                    port = next(one for one in range(1, len(used) + 2) if one not in used)
+                    refuse(
+                        port > MAX_PORTS,
+                        f"{each.place}: {name} has {MAX_PORTS} links, which is all that v1model "
+                        "has port numbers for",
+                    )
+                    used[port] = each.place
+
+    def _port_of(self, switch: str, joint: _Joint) -> int:
+        return next(port for port, place in self._ports[switch].items() if place == joint.place)
+
+    def _levels(self, joints: Iterable[_Joint]) -> dict[str, int]:
+        """Return how many links every switch is away from the nearest host."""
+        neighbours: dict[str, list[str]] = {name: [] for name in self._switches}
+        waiting: list[str] = []
+        for each in joints:
+            for name, other in (each.ends, each.ends[::-1]):
+                if each.hosts and name in self._switches:
+                    waiting.append(name)
+                elif not each.hosts:
+                    neighbours[name].append(other)
+        levels = dict.fromkeys(waiting, 1)
+        for name in (queue := list(levels)):
+            for other in neighbours[name]:
+                if other not in levels:
+                    levels[other] = levels[name] + 1
+                    queue.append(other)
+        most = max(levels.values(), default=0)
+        return {name: levels.get(name, most + 1) for name in self._switches}
+
+    def _ordered(self, ends: tuple[str, str], levels: Mapping[str, int]) -> tuple[str, str]:
+        """Return the ends of a link, the one nearer to the hosts first."""
+        one, other = (levels.get(name, 0) for name in ends)
+        return ends if one <= other else (ends[1], ends[0])
+
+    def _attachments(self, joints: Iterable[_Joint]) -> Iterator[Attachment]:
+        """Yield the ends of links that are hosts'."""
+        between = 0
+        for each in joints:
+            if len(each.hosts) > 1:
+                for position, host in enumerate(each.hosts):
+                    yield Attachment(each.place, each.document, host, "", True, between, position)
+                between += 1
+                continue
+            for host in each.hosts:
+                (switch,) = (name for name in each.ends if name != host)
+                program = bool(self._document.programs.get(switch))
+                yield Attachment(each.place, each.document, host, switch, program)
