@@ -9,6 +9,7 @@ from weft.controller.client import SwitchError
 from weft.controller.counters import LinkCounters
 from weft.controller.inspection import Inspector
 from weft.experiments.network_results.document import (
+    FABRIC,
     DirectionCounts,
     NetworkResults,
     SwitchState,
