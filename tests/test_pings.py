@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from ipaddress import ip_interface
 from typing import Any
 
 import pytest
@@ -14,15 +15,23 @@ from weft.topo.worlds.emulated import pings
 class Node:
     """A node whose pings are processes that say who pings whom, or wait for ever."""
 
-    def __init__(self, name: str, *, answers: bool = True) -> None:
+    def __init__(self, name: str, *addresses: str, answers: bool = True) -> None:
         self.name = name
+        given = addresses or (f"10.0.0.{name[1:]}/24",)
+        self.addresses = [ip_interface(each) for each in given if each]
         self.intfs = {0: name}
         self.answers = answers
         self.started: list[subprocess.Popen[str]] = []
         self.commands: list[list[str]] = []
 
+    def intfList(self) -> list[Any]:
+        return [self]
+
+    def updateIP(self) -> None:
+        pass
+
     def IP(self) -> str:
-        return f"address-{self.name}"
+        return str(self.addresses[0].ip)
 
     def popen(self, command: list[str], **options: Any) -> subprocess.Popen[str]:
         self.commands.append(command)
@@ -49,10 +58,25 @@ def test_answers_come_in_the_order_of_the_loops() -> None:
 def test_no_more_than_some_are_under_way_and_none_stays() -> None:
     nodes = [Node("h0"), *(Node(f"h{number}", answers=False) for number in range(1, 9))]
     with pings.side_by_side(nodes, None) as standing:
-        assert standing[0].cmd("") == "h0 address-h1\n"
+        assert standing[0].cmd("") == "h0 10.0.0.1\n"
         under_way = [each for node in nodes for each in node.started if each.poll() is None]
         assert 0 < len(under_way) <= pings.AT_ONCE
     assert all(each.returncode is not None for node in nodes for each in node.started)
+
+
+def test_hosts_are_pinged_by_an_address_of_a_kind_that_both_have() -> None:
+    both, six, none = Node("a", "10.0.0.1/24", "fd00::1/64"), Node("b", "fd00::2/64"), Node("c", "")
+    four = Node("d", "10.0.0.4/24")
+    nodes = [both, six, four, none]
+    with pings.side_by_side(nodes, None) as standing:
+        said = [one.cmd("") for one in standing for other in standing if one is not other]
+    unsent = [pings.NOT_SENT] * 3
+    assert said == [
+        "a fd00::2\n", "a 10.0.0.4\n", pings.NOT_SENT, "b fd00::1\n", *unsent[1:],
+        "d 10.0.0.1\n", *unsent[1:], *unsent,
+    ]  # fmt: skip
+    assert both.commands == [["ping", "-6", "-c1", "fd00::2"], ["ping", "-c1", "10.0.0.4"]]
+    assert six.commands == [["ping", "-6", "-c1", "fd00::1"]]
 
 
 def test_the_prompt_says_how_long_a_ping_waits() -> None:

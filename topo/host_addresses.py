@@ -196,7 +196,6 @@ class HostAddresses:
     def _mac(self, attachment: Attachment, own: IPv4Interface | None) -> int:
         place, texts = attachment.asked("mac")
         if texts is not None:
-            refuse(len(texts) > 1, f"{place} {shown(texts)}: an interface has one MAC address")
             mac = _read_mac(place, texts[0])
         elif own is not None:
             mac = 0x0200 << 32 | int(own.ip)

@@ -176,11 +176,11 @@ class _Build:
             f"{place}: a loss of {loss:g} is a switch's to keep, and both ends are hosts: write "
             "loss = 0 for this link, or put a switch between",
         )
-        refuse(
-            len(hosts) > 1 and delay_ns,
-            f"{place}: a delay of {format_duration(delay_ns)} is kept by a switch, and both ends "
-            "are hosts: write delay = 0 for this link, or put a switch between",
-        )
+        if len(hosts) > 1 and delay_ns:
+            raise InputError(
+                f"{place}: a delay of {format_duration(delay_ns)} is kept by a switch, and both "
+                "ends are hosts: write delay = 0 for this link, or put a switch between"
+            )
         return _Joint(place, (one, other), link, rate_bps, delay_ns, queue_bytes, loss, hosts)
 
     def _loss(self, link: LinkDocument, place: str) -> float:
