@@ -214,6 +214,9 @@ class RemoteClient:
             if code == code_pb2.OK:
                 if holder == own:
                     return
+                if own is None:  # BMv2 takes no id for 0, which may own a switch
+                    self.election_id = max(holder, ELECTION_ID)
+                    self._wish()
             elif code == code_pb2.NOT_FOUND:
                 if own is None or holder > own:
                     self.election_id = max(holder, ELECTION_ID)
