@@ -72,7 +72,8 @@ class Claim:
             value = float(limit)
         except ValueError:
             raise InputError(f"{place}: {which} {shown(limit)} is no number, like 1.05") from None
-        refuse(len(mine[1]) != 1, f"{place}: of {shown(' / '.join(mine[1]))}: name one value")
+        if len(mine[1]) != 1:
+            raise InputError(f"{place}: of {shown(' / '.join(mine[1]))}: name one value")
         for option in (mine[0], rivals[0], *rows, *best, *told):
             check_option(option, place)
         within = {"least" if which == "at-least" else "most": value}
@@ -91,7 +92,8 @@ class Claim:
 
 def _chosen(text: str, place: str) -> tuple[str, tuple[str, ...]]:
     option, _, values = text.partition(" ")
-    refuse(not values.strip(), f"{place} {shown(text)}: write an option and its value")
+    if not values.strip():
+        raise InputError(f"{place} {shown(text)}: write an option and its value")
     return values_of({option: values})[0]
 
 
@@ -146,11 +148,11 @@ def cases_of(claim: Claim, kept: Kept) -> list[Case]:
             ours = _best(claim, mine)
             its = min((_best(claim, each) for each in rivals), key=lambda row: _rank(claim, row))
             found.append(_case(claim, values, ours, its))
-    refuse(
-        not found,
-        f"claim of {claim.name}: no kept figures have {' '.join(claim.of)} and "
-        f"{option} {' / '.join(wanted)} side by side",
-    )
+    if not found:
+        raise InputError(
+            f"claim of {claim.name}: no kept figures have {' '.join(claim.of)} and "
+            f"{option} {' / '.join(wanted)} side by side"
+        )
     return found
 
 
