@@ -160,7 +160,8 @@ class Network:
                 self.endpoint, lambda: any(group.adds for group in self._groups), self._look
             )
         )
-        self.background.agents.add(Liveness(self.endpoint, settings.interface))
+        self._liveness = Liveness(self.endpoint, settings.interface)
+        self.background.agents.add(self._liveness)
         self.runner = RunnerLink(settings, self._heard)
         self.background.start()
 
@@ -286,6 +287,7 @@ class Network:
     def close(self) -> None:
         """End the thread and close all sockets."""
         self.background.close()
+        self._liveness.close()
         self.runner.close()
 
     def _attend(self) -> None:
@@ -326,6 +328,8 @@ class Network:
                         group.tree_moved(message.epoch)
                     else:
                         self.runner.say(Begun(message.name, group.begun))
+                if isinstance(message, AskBegun) and message.name in self._left:
+                    self.runner.say(Begun(message.name, self._left[message.name]))
                 return
             assert isinstance(message, RankEnded)
             lost = f"lost rank {message.rank} of the run: its process {message.how}"

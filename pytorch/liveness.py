@@ -3,7 +3,8 @@
 A program that holds Python's lock, as some extension modules do for minutes, holds up the thread of
 its network, too, which then acknowledges nothing. But the kernel of its host answers: a datagram to
 a port at which nobody listens comes back as an ICMP message (RFC 1122, section 3.2.2.1). Where it
-does, the process is waited for: the runner tells of those that have ended or are stopped.
+does, the process is waited for, for a while: the runner tells of those that have ended or are
+stopped, but an answer may have come another way than that of the connection.
 """
 
 import socket
@@ -21,6 +22,8 @@ SILENT_NS = 2_000_000_000
 """After so long without an acknowledgement a peer's host is asked,"""
 AGAIN_NS = 1_000_000_000
 """and so much later again."""
+MOST_SPARED_NS = 120_000_000_000
+"""For so long a peer is waited for that acknowledges nothing."""
 
 
 class HostProbe:
@@ -37,11 +40,15 @@ class HostProbe:
     def __init__(self, address: str, interface: str, port: int = PORT) -> None:
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
-        with suppress(PermissionError):  # the route leads there all the same
-            self._socket.setsockopt(
-                socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0"
-            )
-        self._socket.connect((address, port))
+        try:
+            with suppress(PermissionError):  # the route leads there all the same
+                self._socket.setsockopt(
+                    socket.SOL_SOCKET, socket.SO_BINDTODEVICE, interface.encode() + b"\0"
+                )
+            self._socket.connect((address, port))
+        except OSError:
+            self.close()
+            raise
 
     def ask(self) -> bool:
         """Ask once more, and return whether there was an answer since the last time."""
@@ -68,6 +75,7 @@ class Liveness(EndpointAgent):
         self._interface = interface
         self._next_ns = 0
         self._probes: dict[int, HostProbe] = {}
+        self._since_ns: dict[int, int] = {}
 
     @property
     def due_ns(self) -> int | None:
@@ -80,14 +88,27 @@ class Liveness(EndpointAgent):
             return
         self._next_ns = now_ns + AGAIN_NS
         silent = self.endpoint.silent_peers(now_ns - SILENT_NS)
-        for address in self._probes.keys() - silent:
-            self._probes.pop(address).close()
+        for address in self._since_ns.keys() - silent:
+            self._forget(address)
         for address in silent:
+            since_ns = self._since_ns.setdefault(address, now_ns)
+            if now_ns - since_ns > MOST_SPARED_NS:
+                continue
             with suppress(OSError):
                 if address not in self._probes:
                     self._probes[address] = HostProbe(ipv4_text(address), self._interface)
                 if self._probes[address].ask():
                     self.endpoint.spare(address, now_ns - SILENT_NS)
+
+    def close(self) -> None:
+        """Close all sockets."""
+        for address in list(self._since_ns):
+            self._forget(address)
+
+    def _forget(self, address: int) -> None:
+        del self._since_ns[address]
+        if address in self._probes:
+            self._probes.pop(address).close()
 
     def serves(self, completion: Completion) -> bool:
         """Return False: it has no queue pairs."""

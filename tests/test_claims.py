@@ -90,6 +90,21 @@ def test_a_claim_of_who_failed_does_not_hold_and_a_rival_that_failed_is_beaten()
     )
 
 
+def test_a_speed_up_is_not_claimed_over_who_failed_but_of_who_failed() -> None:
+    claim = Claim.parse(
+        "claims: completion-ms; of paths spray; against paths ethereal; at-least 2; rows size"
+    )
+
+    def holds(slow: list[float | None], fast: list[float | None]) -> bool:
+        rows = [row("1", "spray", "57", slow), row("1", "ethereal", "57", fast)]
+        (case,) = cases_of(claim, Kept("claims", 2, rows))
+        return case.holds
+
+    assert holds([2.0], [1.0]) and not holds([1.9], [1.0])
+    assert holds([None, None], [1.0, 1.0]) and holds([4.0, None], [1.0, 1.0])
+    assert not holds([4.0], [None]) and not holds([4.0, 4.0], [1.0, None])
+
+
 @given(
     st.lists(st.floats(1, 100), min_size=1, max_size=4),
     st.lists(st.floats(1, 100), min_size=1, max_size=4),

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import weft
 from weft.agents.collectives.timing import operation_timeout_ns
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportMisuse, TransportOptions
@@ -114,6 +115,14 @@ def test_how_often_a_sender_repeats_goes_by_losses(options: dict[str, Any], retr
     scenario = Scenario(world="simulated", **{**options, "faults": faults})
     made = transport_of(scenario)
     assert (made.retries, made.give_up_ns) == (retries, 2_000_000_000)
+
+
+def test_losses_of_a_network_file_count_as_those_of_a_fault() -> None:
+    network = weft.Network("lossy")
+    network.link(network.host("a"), network.switch("s"), loss="10%")
+    network.link(network.host("b"), "s")
+    scenario = Scenario(world="simulated", topology="lossy", graph=network.topology().document)
+    assert transport_of(scenario).retries == 10
 
 
 @pytest.mark.parametrize("loss", [0.03, 0.1])

@@ -7,11 +7,13 @@ import time
 from dataclasses import replace
 from functools import partial
 
+import pytest
 from tests.memory_network import Faults
 from tests.transport_pair import A, B, Pair
 
 from weft.agents.datagrams import ipv4
 from weft.agents.transport import CompletionKind, TransportOptions
+from weft.pytorch import liveness
 from weft.pytorch.liveness import HostProbe, Liveness
 
 SECOND_NS = 1_000_000_000
@@ -57,7 +59,9 @@ def test_a_host_that_is_there_answers_and_another_does_not() -> None:
     assert not any(answered for _, answered in found)
 
 
-def test_only_hosts_that_answer_are_spared() -> None:
+def test_only_hosts_that_answer_are_spared_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """One peer is on this machine, whose kernel answers; no way leads to the other one."""
     patient = TransportOptions(give_up_ns=10 * SECOND_NS)
     pair = Pair(faults=Faults(loss=1.0), connected=False, options=patient)
@@ -78,3 +82,15 @@ def test_only_hosts_that_answer_are_spared() -> None:
         time.sleep(0.005)
         lost += [done.qp for done in pair.a.poll() if done.error]
     assert lost and pair.left not in lost
+
+    # An answer may have come another way than the connection's.
+    monkeypatch.setattr(liveness, "MOST_SPARED_NS", 20 * SECOND_NS)
+    for half_second in range(40, 80):
+        if pair.left in lost:
+            break
+        pair.network.run(partial(after, half_second * SECOND_NS // 2))
+        agent.look_after(pair.network.now_ns)
+        time.sleep(0.005)
+        lost += [done.qp for done in pair.a.poll() if done.error]
+    assert pair.left in lost
+    agent.close()

@@ -6,6 +6,7 @@ from weft.experiments.training.silence import (
     ANSWER_S,
     FRESH_S,
     MORE_PATIENCE_S,
+    MOST_TOLD,
     PATIENCE_S,
     Said,
     Silences,
@@ -74,6 +75,8 @@ def test_ranks_are_told_of_a_tree_that_has_moved_and_again_while_one_is_silent()
     assert silences.hear(1, SILENT, 100.5) == asked
     assert silences.hear(1, SILENT, 101.0) == [*asked, *moved]
     assert silences.hear(2, SILENT, 101.5) == [(1, AskBegun("g")), (3, AskBegun("g"))]
+    told = [silences.hear(1, SILENT, 110.0 + number) == [*asked, *moved] for number in range(20)]
+    assert told.count(True) == MOST_TOLD - 2, "later a rank is silent for reasons of its own"
     other = Silent("h", RANKS, 7, 40)
     assert silences.hear(1, other, 200.0) == [(2, AskBegun("h")), (3, AskBegun("h"))]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from weft.base.errors import InputError, RunError
+from weft.base.outputs import Unfinished, communicate, kill
 from weft.base.units import shown
 
 TIMEOUT_S = 600
@@ -76,22 +77,25 @@ def measure(binary: Path, matrix_text: str, topology_text: str, rate_bps: int) -
         ]  # fmt: skip
         before = _children_s()
         try:
-            done = subprocess.run(
+            process = subprocess.Popen(
                 command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, timeout=TIMEOUT_S, check=False,
-                text=True, errors="replace",
+                stderr=subprocess.STDOUT, text=True, errors="replace", start_new_session=True,
             )  # fmt: skip
         except OSError as error:
             raise InputError(f"--htsim {shown(str(binary))}: {error.strerror}") from None
-        except subprocess.TimeoutExpired:
-            raise RunError(f"htsim was not done after {TIMEOUT_S} s") from None
+        try:
+            said, _ = communicate(process, timeout_s=TIMEOUT_S)
+        except Unfinished as error:
+            raise RunError(f"--htsim {shown(str(binary))}: it {error}") from None
+        finally:
+            kill(process)
         seconds = _children_s() - before
-    finished = len(re.findall(r"^Flow .* finished at ", done.stdout, re.MULTILINE))
-    sent = re.search(r"^New: ([0-9]+)", done.stdout, re.MULTILINE)
-    if done.returncode or sent is None or finished != flows:
-        last = (done.stdout.strip().splitlines() or ["it said nothing"])[-1][:MOST_SHOWN]
+    finished = len(re.findall(r"^Flow .* finished at ", said, re.MULTILINE))
+    sent = re.search(r"^New: ([0-9]+)", said, re.MULTILINE)
+    if process.returncode or sent is None or finished != flows:
+        last = (said.strip().splitlines() or ["it said nothing"])[-1][:MOST_SHOWN]
         raise RunError(
-            f"--htsim {shown(str(binary))}: it ended with status {done.returncode}, and "
+            f"--htsim {shown(str(binary))}: it ended with status {process.returncode}, and "
             f"{finished} of {flows} flows finished: {last}; name UEC's htsim_uec"
         )
     return {"data_packets": int(sent[1]), "processor_seconds": seconds}

@@ -20,8 +20,8 @@ from weft.controller.client import DEADLINE_S, RemoteClient
 from weft.topo.worlds.emulated.testbeds import RunningSwitch
 
 PINS = PACKAGE / "requirements" / "shell.txt"
-INSTALL_LIMIT_S = 1800.0
 """The packages in it, pinned."""
+INSTALL_LIMIT_S = 1800.0
 
 
 def shell_python() -> Path:

@@ -13,8 +13,9 @@ of and each of its rivals is taken at its best: at those values of the options t
 among all that are kept, under which the fewest runs failed and then its mean is least. The best
 rival is the one with the least mean. The claim holds in a case if no run of the one that it is of
 failed, and the quotient of the two means is at most (``at-most``) or at least (``at-least``) what
-the note says. With ``at-least``, ``of`` is what is slower: a claim of a speed-up. Further keys
-choose among the figures, as they do for tables.
+the note says. With ``at-least``, ``of`` is what is slower: a claim of a speed-up; it is the best
+rival then of which no run may have failed. Further keys choose among the figures, as they do for
+tables.
 """
 
 import itertools
@@ -83,11 +84,14 @@ class Claim:
         )  # fmt: skip
 
     @property
+    def is_of_the_faster(self) -> bool:
+        """Return whether it is the one that the claim is of that is said to be faster."""
+        return not math.isinf(self.most)
+
+    @property
     def limit(self) -> str:
         """Return the quotients under which the claim holds, in words."""
-        if math.isinf(self.most):
-            return f"at least {self.least:g}"
-        return f"at most {self.most:g}"
+        return f"at most {self.most:g}" if self.is_of_the_faster else f"at least {self.least:g}"
 
 
 def _chosen(text: str, place: str) -> tuple[str, tuple[str, ...]]:
@@ -180,15 +184,14 @@ def _rank(claim: Claim, row: AlgorithmRow) -> tuple[float, float]:
 
 
 def _case(claim: Claim, values: tuple[str, ...], mine: AlgorithmRow, rival: AlgorithmRow) -> Case:
-    (failed, time), (_, its) = _rank(claim, mine), _rank(claim, rival)
+    (failed, time), (its_failed, its) = _rank(claim, mine), _rank(claim, rival)
     ratio = time / its if math.isfinite(time) and math.isfinite(its) and its else None
-    # A rival all of whose runs failed is beaten, whatever is claimed of it.
-    holds = not failed and (math.isinf(its) if ratio is None else _within(claim, ratio))
+    faster_failed, slower = (failed, its) if claim.is_of_the_faster else (its_failed, time)
+    # Who is claimed to be slower, and fails in all runs, is beaten.
+    holds = not faster_failed and (
+        math.isinf(slower) if ratio is None else claim.least <= round(ratio, 4) <= claim.most
+    )
     return Case(values, mine, rival, ratio, holds)
-
-
-def _within(claim: Claim, ratio: float) -> bool:
-    return claim.least <= round(ratio, 4) <= claim.most
 
 
 def table(claim: Claim, kept: Kept) -> str:

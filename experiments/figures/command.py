@@ -169,6 +169,7 @@ def sweep(
     Raises `InputError`, `RunError`.
     """
     names = list(names) or claimed_names()
+    refuse(not names, "docs --sweep: no page has a claim yet: name scenario files to measure")
     for name in names:
         scenario_file(name)
     with files.told_as_input(f"{figures_folder()} cannot be made"):

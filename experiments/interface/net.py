@@ -560,10 +560,14 @@ class Net:
             named = Path(given.path("folder", folder, "'results/lab'"))
             place = ResultsFolder(named, "name another folder")
             place.make(captures=False, traces=False)
-        with self.in_turn("report"), self.backend.blaming_the_dead():
-            results = gather(self)
-        if place is not None:
-            write_results(results, place)
+        try:
+            with self.in_turn("report"), self.backend.blaming_the_dead():
+                results = gather(self)
+            if place is not None:
+                write_results(results, place)
+        finally:
+            if place is not None:
+                place.close()
         return results
 
     def run(self, collective: str, **options: Any) -> Run:

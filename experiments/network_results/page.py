@@ -25,6 +25,7 @@ DROPS = {
     "no_port": "for a port that is not there",
     "repeats": "that went round too often",
     "too_long": "that were too long",
+    "priority": "of a priority that has no queue",
 }
 """Why switches drop packets, behind how many."""
 
@@ -72,6 +73,7 @@ def render(results: NetworkResults) -> str:
         rates=rates,
         programs={each.name: _program(each.program, results) for each in results.switches},
         by_fabric=any(each.counted_by == FABRIC for each in results.links),
+        loses=any(each.lost is not None for each in results.links),
         machine=machine,
         why=lambda reason: DROPS.get(reason, reason),
         duration=f"{results.seconds:,.1f} s" if results.seconds >= 1 else f"{results.seconds:g} s",

@@ -19,10 +19,13 @@ RARE = 1e-7
 def round_trip_loss(asked: Asked) -> float:
     """Return how likely a packet or its acknowledgement is lost on the longest path, where the
     links that lose most lie on it. Links that lose everything count as dead, not as lossy."""
-    own = [fault.loss for fault in asked.faults if isinstance(fault, LinkLoss) and fault.loss < 1]
+    network = network_of(asked)
+    own = [fault.loss for fault in asked.faults if isinstance(fault, LinkLoss)]
+    own += [link.loss for link in network.links]
+    own = [loss for loss in own if 0 < loss < 1]
     if not (asked.loss or own):
         return 0.0
-    hops = LongestPath.of(network_of(asked), asked.mtu).switches + 1
+    hops = LongestPath.of(network, asked.mtu).switches + 1
     losses = sorted([*own, *[asked.loss] * hops], reverse=True)[:hops]
     return 1 - math.prod(1 - loss for loss in losses) ** 2
 

@@ -191,9 +191,11 @@ class GroupTrees:
         if moved:
             for name in moved:
                 self._kept[name].job = None
-            self._apply(self._plan(self._wants()))
-            for name, job in moved.items():
-                self._kept[name].job = job
+            try:
+                self._apply(self._plan(self._wants()))
+            finally:
+                for name, job in moved.items():
+                    self._kept[name].job = job
         self._update()
         return {name: job.epoch for name, job in moved.items()}
 

@@ -32,6 +32,8 @@ FRESH_S = 2.5
 """How long what a rank has said counts: it may have been stopped since."""
 TELL_AGAIN_S = 1.0
 """How long after ranks were told of a tree that has moved they are told again, if one is silent."""
+MOST_TOLD = 5
+"""How often they are told at most: later a rank may be silent for reasons of its own."""
 ANSWER_S = 1.0
 """How long a rank may take to say what it has begun."""
 
@@ -70,8 +72,8 @@ class Silences:
         self._questions: list[_Question] = []
         self._moved: deque[TreeMoved] = deque()
         """Of which the ranks are yet to be told."""
-        self._moves: dict[str, tuple[TreeMoved, float]] = {}
-        """By group, the last move of its tree, and when the ranks were told of it."""
+        self._moves: dict[str, tuple[TreeMoved, float, int]] = {}
+        """By group, the last move of its tree, when the ranks were told of it, and how often."""
 
     def moved(self, name: str, epoch: int) -> None:
         """Take note that switches add for a group in another tree from now on; any thread may call
@@ -82,11 +84,11 @@ class Silences:
         """Return what is to be said by now."""
         said = self.answers(now_s)
         while self._moved:
-            said += self._tell_moved(self._moved.popleft(), now_s)
+            said += self._tell_moved(self._moved.popleft(), now_s, 1)
         return said
 
-    def _tell_moved(self, moved: TreeMoved, now_s: float) -> Said:
-        self._moves[moved.name] = moved, now_s
+    def _tell_moved(self, moved: TreeMoved, now_s: float, times: int) -> Said:
+        self._moves[moved.name] = moved, now_s, times
         return [(rank, moved) for rank in range(len(self._hosts))]
 
     def hear(self, rank: int, message: Message, now_s: float) -> Said:
@@ -100,9 +102,9 @@ class Silences:
                 return self._ask(message.name, message.ranks, rank)
             case Silent():
                 said = self._ask(message.name, message.ranks, rank)
-                moved, told_s = self._moves.get(message.name, (None, now_s))
-                if moved is not None and now_s >= told_s + TELL_AGAIN_S:
-                    said += self._tell_moved(moved, now_s)
+                moved, told_s, times = self._moves.get(message.name, (None, now_s, 0))
+                if moved and times < MOST_TOLD and now_s >= told_s + TELL_AGAIN_S:
+                    said += self._tell_moved(moved, now_s, times + 1)
                 return [*said, *self._broken(rank, message, now_s)]
         return []
 

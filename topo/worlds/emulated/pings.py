@@ -8,6 +8,7 @@ from contextlib import closing, contextmanager
 from subprocess import DEVNULL, PIPE, STDOUT, Popen
 from typing import Any
 
+from weft.base.outputs import Unfinished, communicate, killed
 from weft.topo.worlds.emulated.node_addresses import (
     Address,
     address_for,
@@ -18,6 +19,9 @@ from weft.topo.worlds.emulated.node_addresses import (
 AT_ONCE = 32
 """The most pings that are under way at a time: each is a process."""
 
+PATIENCE_S = 60.0
+"""How much longer than it waits for an answer a ping may take, which waits for none for 10 s if it
+is not told how long."""
 
 NOT_SENT = "0 packets transmitted, 0 received"
 """What is said of two hosts that have no addresses of the same kind, which sends no ping."""
@@ -75,6 +79,7 @@ def _answers(
 ) -> Generator[str, None, None]:
     """Return what pings say, in the order of their pairs of (node, address)."""
     wait = ["-W", str(timeout_s)] if timeout_s else []
+    limit_s = PATIENCE_S + float(timeout_s or 0)
     left = iter(pairs)
     under_way: deque[Popen[str] | None] = deque()
     try:
@@ -94,10 +99,21 @@ def _answers(
                 if len(under_way) >= AT_ONCE:
                     break
             first = under_way[0]
-            said = NOT_SENT if first is None else first.communicate()[0]
+            said = NOT_SENT if first is None else _said(first, limit_s)
             under_way.popleft()
             yield said
     finally:
         for each in filter(None, under_way):
-            each.kill()
-            each.communicate()
+            killed(each)
+            if each.stdout:
+                each.stdout.close()
+
+
+def _said(ping: "Popen[str]", limit_s: float) -> str:
+    """Return what a ping says. One that does not come to its end, as if it is stopped, is killed,
+    and nobody has answered it."""
+    try:
+        return communicate(ping, timeout_s=limit_s)[0]
+    except Unfinished as error:
+        killed(ping)
+        return error.output

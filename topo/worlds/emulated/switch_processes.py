@@ -166,8 +166,12 @@ class BuiltinSwitches:
         """Return the lines that the process has written since this was last called."""
         with open(self.processes[0].log, "rb") as log:
             log.seek(self._heard)
-            *lines, _ = log.read(MOST_SAID_BYTES).split(b"\n")
-        self._heard += sum(len(line) + 1 for line in lines)
+            text = log.read(MOST_SAID_BYTES)
+        *lines, rest = text.split(b"\n")
+        self._heard += len(text) - len(rest)
+        if len(rest) == MOST_SAID_BYTES:  # a part of a longer line
+            lines = [rest]
+            self._heard += len(rest)
         return [line.decode(errors="replace") for line in lines]
 
     def statistics(self) -> dict[str, Any]:

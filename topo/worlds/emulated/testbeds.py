@@ -3,8 +3,10 @@
 `Testbed.write` leaves ``testbed.json`` in the run's folder; the file goes with the folder.
 """
 
-from collections.abc import Sequence
-from contextlib import suppress
+import fcntl
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -73,12 +75,14 @@ class RunningTestbed:
 
     def loaded(self, name: str, program: Path, *, emptied: bool) -> None:
         """Note that a switch runs another program now, for whoever looks at this testbed; and
-        whether entries were lost by that."""
-        before = self.switches[name]
-        emptied = emptied or before.emptied
-        self.switches[name] = replace(before, program=str(program), emptied=emptied)
-        with suppress(OSError):  # it is being taken down
-            self.write(RUNS / self.run_id)
+        whether entries were lost by that. Others may note something at the same time."""
+        folder = RUNS / self.run_id
+        with suppress(OSError), _alone(folder):  # it may be in the midst of being taken down
+            self.switches.update(self.again().switches)
+            before = self.switches[name]
+            emptied = emptied or before.emptied
+            self.switches[name] = replace(before, program=str(program), emptied=emptied)
+            self.write(folder)
 
     def again(self) -> "RunningTestbed":
         """Return what is written of this testbed now: somebody else may have loaded a program."""
@@ -107,6 +111,17 @@ class RunningTestbed:
                     f"switch {name!r}: testbed {self.run_id} has {', '.join(self.switches)}"
                 )
         return {name: self.switches[name] for name in names or self.switches}
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a lock of a run's folder. Raises OSError if the folder is gone."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def check_grpc_port(what: str, first: int, switches: int) -> int:
