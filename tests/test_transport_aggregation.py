@@ -206,6 +206,21 @@ def test_a_job_of_which_nothing_comes_is_given_up_with_its_name() -> None:
     assert workers.hosts[0].deadline() is None
 
 
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_job_that_is_stopped_sends_nothing_of_what_was_posted(has_begun: bool) -> None:
+    """Also of an operation that was posted just before, whose memory is of no use any more."""
+    workers = Workers(2, [JobPlan(slots=4, values=2)], rate_bps=0)
+    workers.post(integers(2, 6), ranks=[0])
+    if has_begun:
+        assert len(workers.hosts[0].transmit(0))
+        workers.post(integers(2, 100), ranks=[0])
+    pair = workers.pairs[0][0]
+    pair.stop("an operation was given up")
+    assert not len(workers.hosts[0].transmit(1))
+    assert workers.hosts[0].deadline() is None
+    assert pair._job.state.opened_work == int(has_begun), "it was looked at nevertheless"
+
+
 def test_a_worker_that_comes_late_is_waited_for() -> None:
     workers = Workers(3)
     inputs = integers(3, 300)

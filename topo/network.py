@@ -499,7 +499,7 @@ class Topology:
             return (exact,)
         return tuple(
             each
-            for each in self._outward.get(source.partition(":")[0], ())
+            for each in self._outward.get(_without_port(source), ())
             if each.source.is_called(source) and each.destination.is_called(destination)
         )
 
@@ -508,8 +508,8 @@ class Topology:
         port (``s1:2``); raise InputError if they are not neighbours, or have several links."""
         found = self._called(source, destination)
         if not found:
-            for name in (source, destination):
-                self.node(name.partition(":")[0])
+            for name in (destination, source):
+                self.node(_without_port(name))
             raise InputError(
                 f"no link from {source} to {destination}: {source} is linked to "
                 f"{_some(self._linked_to(source))}"
@@ -519,7 +519,7 @@ class Topology:
         return found[0]
 
     def _linked_to(self, name: str) -> list[str]:
-        outward = self.outward(name.partition(":")[0])
+        outward = self.outward(_without_port(name))
         return [each.ends[1] for each in outward if each.source.is_called(name)] or [
             each.ends[1] for each in outward
         ]
@@ -642,6 +642,11 @@ def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
 def host_address(leaf: int, position: int) -> int:
     """Return the IPv4 address of host number ``position`` of leaf number ``leaf``, both from 0."""
     return 10 << 24 | leaf << 8 | position + 1
+
+
+def _without_port(name: str) -> str:
+    """Return the node in the name of an end, as in ``s1:2``; what is no name at all stays."""
+    return name.partition(":")[0] if isinstance(name, str) else name
 
 
 def _some(names: Iterable[str], limit: int = 8) -> str:

@@ -125,7 +125,7 @@ def take_changed(endpoint: at.EndpointState, now: int) -> None:
         if pair.kind == at.UD and pair.chunks_idle and pair.first_work < pair.next_work:
             pair.chunks_idle = 0
             pair.chunk_due = max(pair.chunk_due, now)
-        if pair.kind == at_job.AGGREGATION and needs_opening(pair):
+        if pair.kind == at_job.AGGREGATION and pair.state == at.READY and needs_opening(pair):
             open_rounds(endpoint, pair, index)
         look_again(endpoint, pair, index, False)
     endpoint.changed = 0

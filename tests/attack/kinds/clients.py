@@ -158,14 +158,17 @@ def _memory_bytes() -> int:
     return next(int(line.split()[1]) << 10 for line in status if line.startswith("VmRSS"))
 
 
-def _call(attacked: Attacked, method: str, data: bytes) -> None:
-    """A call with any bytes; anything but an internal error is an answer."""
+def _call(attacked: Attacked, method: str, data: bytes) -> bool:
+    """A call with any bytes; anything but an internal error is an answer. Returns whether what was
+    asked for is granted."""
     name = f"/{SERVICE}/{method}"
     try:
         for _ in attacked.channel().unary_stream(name)(data, timeout=CALL_S):
             pass
     except grpc.RpcError as error:
         _check_code(error, method)
+        return False
+    return True
 
 
 def _check_code(error: Any, what: str) -> None:
@@ -226,7 +229,8 @@ def _mutated_messages(attacked: Attacked) -> None:
 
 
 def _almost_a_program(attacked: Attacked) -> None:
-    """A program that is almost right, from one who knows the primary's election id."""
+    """A program that is almost right, from one who knows the primary's election id. One that is
+    right after all, with other ids of parameters, say, and is saved, is what entries go by then."""
     import json
 
     random = attacked.trial.random
@@ -237,7 +241,8 @@ def _almost_a_program(attacked: Attacked) -> None:
     if random.random() < 0.7:
         request.config.p4info.CopyFrom(mutate_info(request.config.p4info, random))
     attacked.good._identify(request)
-    _call(attacked, "SetForwardingPipelineConfig", request.SerializeToString())
+    if _call(attacked, "SetForwardingPipelineConfig", request.SerializeToString()):
+        attacked.good.push(_program())
 
 
 def _foreign_actions(attacked: Attacked) -> None:
