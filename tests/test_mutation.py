@@ -110,6 +110,20 @@ def test_a_seed_draws_the_same_mutants_and_another_seed_others() -> None:
     assert len(set(keys[0])) == 50
 
 
+def test_a_draw_that_was_kept_finds_its_mutants_again_where_their_module_has_moved(
+    every: list[Subject], tmp_path: Path
+) -> None:
+    chosen = drawn(every, 40, 3)
+    keys = [each.mutant.key for each in chosen]
+    report.Draw(3, len(every), keys).write(tmp_path / "draw.json")
+    draw = report.Draw.read(tmp_path / "draw.json")
+    assert draw.among(every) == chosen
+    moved = replace(chosen[0], mutant=replace(chosen[0].mutant, path="moved.py"))
+    assert draw.among([moved]) == [moved]
+    with pytest.raises(InputError, match="holds no draw"):
+        report.Draw.read(report.KEPT / "seed-1.json")
+
+
 def test_every_mutant_of_every_module_that_is_named_compiles_under_a_key_of_its_own(
     every: list[Subject],
 ) -> None:

@@ -72,7 +72,18 @@ def _mutate(options: argparse.Namespace, seed: int, console: Console) -> int:
         again = {*earlier.survivors, *earlier.not_reached, *earlier.equivalent}
         chosen = [each for each in all_subjects(GROUPS) if each.mutant.key in again]
         groups = list(GROUPS)
+    if options.draw is not None:
+        draw = report.Draw.read(options.draw)
+        seed, chosen = draw.seed, draw.among(every)
+        console.print(f"{len(draw.mutants) - len(chosen)} of the draw's mutants are gone: the "
+                      "code that they changed is another now", soft_wrap=True)  # fmt: skip
     console.print(f"Seed {seed}: {len(chosen)} of {len(every):,} mutants", soft_wrap=True)
+    if options.write_draw is not None:
+        report.Draw(seed, len(every), [each.mutant.key for each in chosen]).write(
+            options.write_draw
+        )
+        console.print(f"Written: {options.write_draw}")
+        return 0
     sys.dont_write_bytecode = False
     sys.pycache_prefix = str(cache_dir() / "mutation" / "bytecode")
     for name in SLOW_IMPORTS:
@@ -148,6 +159,12 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help=f"a group, {names}, or the path of a module of one; may be repeated [all]",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the score as JSON")
+    parser.add_argument(
+        "--write-draw", type=Path, metavar="FILE", help="write which are drawn, and try none"
+    )
+    parser.add_argument(
+        "--draw", type=Path, metavar="FILE", help="try those of a draw that are still there"
+    )
     parser.add_argument("--keep", action="store_true", help="keep the score in docs/")
     parser.add_argument(
         "--again", type=Path, metavar="FILE", help="try those that lived in a score, and join both"
@@ -160,6 +177,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.again and (options.module or options.mutants is not None):
         parser.error("--again: those that lived in a score are all tried; leave --module and "
                      "--mutants")  # fmt: skip
+    if options.draw and (options.again or options.mutants is not None):
+        parser.error("--draw: all that are still there are tried; leave --again and --mutants")
     if options.mutants is None:
         options.mutants = MUTANTS
     for name, least in (("mutants", 1), ("processes", 1), ("controls", 0)):

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 from tests.mutation.subjects import ROOT
-from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result
+from tests.mutation.trial import KILLED, NOT_REACHED, SURVIVED, Result, Subject
 
 from weft.base import documents, files
 from weft.base.errors import InputError
@@ -28,9 +28,52 @@ BEGIN, END = "<!-- mutants -->\n", "<!-- end of mutants -->"
 LEAST_KILLED = 0.90
 MOST_EQUIVALENT = 0.05
 SCHEMA = "weft.mutants"
+DRAW_SCHEMA = "weft.mutants-drawn"
 MOST_BYTES = 64 << 20
 _COMMIT = re.compile(r"commit ([0-9a-f]{7,40}), .*")
 """Of a score; one of files that were in no commit has a ``+``."""
+
+
+class Draw(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Mutants that were drawn once, so that the tests' score on them can be compared before and
+    after a change of the code."""
+
+    seed: int
+    every: int
+    """Mutants that there were."""
+    mutants: list[str]
+    """Their keys."""
+
+    def write(self, path: Path) -> None:
+        """Write as JSON. Raises OSError."""
+        text = json.dumps({"schema": DRAW_SCHEMA, **msgspec.to_builtins(self)}, indent=1)
+        files.write_whole(path, text + "\n")
+
+    @staticmethod
+    def read(path: Path) -> Draw:
+        """Read what `write` wrote. Raises `InputError`."""
+        known = documents.opened(path, MOST_BYTES, f"draw {str(path)!r}")
+        if not isinstance(known, dict) or known.pop("schema", None) != DRAW_SCHEMA:
+            raise InputError(
+                f"{str(path)!r} holds no draw: name a file that 'weft mutate --write-draw FILE' "
+                "wrote"
+            )
+        return documents.typed(Draw, known, f"draw {str(path)!r} is damaged")
+
+    def among(self, every: Iterable[Subject]) -> list[Subject]:
+        """Return those that are still there: by their keys, or, where a module has moved, by what
+        they change in which function, if that is so in one place alone."""
+        by_key: dict[str, list[Subject]] = {}
+        by_change: dict[str, list[Subject]] = {}
+        for each in every:
+            by_key.setdefault(each.mutant.key, []).append(each)
+            by_change.setdefault(each.mutant.key.partition(":")[2], []).append(each)
+        found = []
+        for key in self.mutants:
+            change = key.partition(":")[2]
+            same = by_key.get(key) or by_change.get(change, [])
+            found += same if len(same) == 1 else []
+        return found
 
 
 def read_equivalents(path: Path = EQUIVALENTS) -> dict[str, str]:

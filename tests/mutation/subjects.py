@@ -76,9 +76,22 @@ GROUPS = (
             "experiments/theory/lanes.py", "experiments/results/telemetry.py",
         ),
     ),
+    Group("compiler", ("switch/compiler/**/*.py",)),
+    Group(
+        "engine",
+        ("switch/engine/**/*.py",),
+        without=tuple(
+            f"switch/engine/**/{name}.py"
+            for name in (
+                "captures", "events", "*layout", "native", "pipeline", "plain*", "queues",
+                "runtime", "telemetry", "trace_notes", "traced", "wide",
+            )
+        ),
+    ),
 )  # fmt: skip
 """The groups. Of the transport its layouts are left out, names and numbers of which each is as good
-as another; of everything what only the emulated world runs, which builds networks as root."""
+as another; of the engine what is compiled with the loop; of everything what only the emulated world
+runs, which builds networks as root."""
 
 
 def groups_of(names: list[str]) -> list[Group]:
