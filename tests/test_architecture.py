@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeGuard
@@ -96,6 +96,12 @@ def files_of(name: str) -> Iterator[Path]:
 
 
 @cache
+def tree_of(file: Path) -> ast.Module:
+    """The syntax of a module."""
+    return ast.parse(file.read_text(), str(file))
+
+
+@cache
 def imported(file: Path) -> list[tuple[int, list[str]]]:
     """Return line and full names of each thing that a module imports, wherever in it.
 
@@ -104,7 +110,7 @@ def imported(file: Path) -> list[tuple[int, list[str]]]:
     """
     package = ("weft", *file.relative_to(ROOT).parent.parts)
     found = []
-    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+    for node in ast.walk(tree_of(file)):
         if isinstance(node, ast.Import):
             found += [(node.lineno, [name.name]) for name in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -177,38 +183,44 @@ def name_of(file: Path) -> str:
 PLANS = [file for file in modules(*SANS_IO) if not name_of(file).startswith(WITH_IO)]
 
 
-@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
-def test_a_package_knows_only_those_below_it(file: Path) -> None:
-    own = file.relative_to(ROOT).parts[0]
-    (floor,) = (number for number, packages in enumerate(FLOORS) if own in packages)
-    others = {package for packages in FLOORS[floor:] for package in packages} - {own}
-    wrong = [
+def importing(files: Iterable[Path], wrong: Callable[[Path, str], bool]) -> list[str]:
+    """The imports of modules that are wrong, each with its place."""
+    return [
         f"{name_of(file)}:{line} imports {name}"
+        for file in files
         for line, name in imports(file)
-        if name.removeprefix("weft.").split(".")[0] in {*others, "tests"}
+        if wrong(file, name)
     ]
-    assert not wrong
 
 
-@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
-def test_the_package_itself_is_above_all_floors(file: Path) -> None:
+def test_a_package_knows_only_those_below_it() -> None:
+    known = {own: {own} for own in PACKAGES}
+    for number, packages in enumerate(FLOORS):
+        for own in packages:
+            known[own] |= {below for floor in FLOORS[:number] for below in floor}
+
+    def is_above(file: Path, name: str) -> bool:
+        package = name.removeprefix("weft.").split(".")[0]
+        own = file.relative_to(ROOT).parts[0]
+        return package in {*PACKAGES, "tests"} and package not in known[own]
+
+    assert not importing(modules(*PACKAGES), is_above)
+
+
+def test_the_package_itself_is_above_all_floors() -> None:
     """``from weft import run`` brings in nearly every one of them."""
-    wrong = [
-        f"{name_of(file)}:{line} imports {name}: name the module that it is in"
-        for line, name in imports(file)
-        if name == "weft"
-    ]
-    assert not wrong
+    found = importing(modules(*PACKAGES), lambda _, name: name == "weft")
+    assert not found, "name the module that it is in"
 
 
-@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
-def test_what_is_imported_by_a_function_is_named(file: Path) -> None:
-    wrong = [
-        f"{name_of(file)}:{node.lineno} imports what it computes: nobody can say what that is"
-        for node in ast.walk(ast.parse(file.read_text()))
+def test_what_is_imported_by_a_function_is_named() -> None:
+    computed = {
+        name_of(file)
+        for file in modules(*PACKAGES)
+        for node in ast.walk(tree_of(file))
         if imports_by_name(node) and not isinstance(node.args[0], ast.Constant)
-    ]
-    assert bool(wrong) == (name_of(file) in BY_COMPUTED_NAME), wrong
+    }
+    assert computed == BY_COMPUTED_NAME, "nobody can say what is imported there"
 
 
 @pytest.mark.parametrize(
@@ -251,11 +263,10 @@ def test_switch_and_base_are_whole_by_themselves(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("file", PLANS, ids=name_of)
-def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(file: Path) -> None:
+def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket() -> None:
     """Wherever in it; nor does anything that it imports, wherever in it, and so on."""
-    found = {file: name_of(file)}
-    waiting = [file]
+    found = {file: name_of(file) for file in PLANS}
+    waiting = list(PLANS)
     wrong = []
     while waiting:
         here = waiting.pop()
@@ -271,9 +282,8 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket(f
     assert not wrong
 
 
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_modules_of_a_package_import_each_other(package: str) -> None:
-    found = [sorted(circle) for circle in circles(import_graph(package))]
+def test_no_modules_of_a_package_import_each_other() -> None:
+    found = [sorted(circle) for package in PACKAGES for circle in circles(import_graph(package))]
     assert not found, "these import each other: let one be handed what it needs of the other"
 
 
@@ -294,14 +304,11 @@ def test_of_base_the_layer_above_numba_alone_imports_it() -> None:
     }
 
 
-@pytest.mark.parametrize("file", modules(*PACKAGES, "src", "tests"), ids=name_of)
-def test_weft_takes_one_name_alone(file: Path) -> None:
-    wrong = [
-        f"{name_of(file)}:{line} imports {name}: write weft.{name}"
-        for line, name in imports(file)
-        if name.split(".")[0] in PACKAGES
-    ]
-    assert not wrong
+def test_weft_takes_one_name_alone() -> None:
+    found = importing(
+        modules(*PACKAGES, "src", "tests"), lambda _, name: name.split(".")[0] in PACKAGES
+    )
+    assert not found, "write weft. before it"
 
 
 def test_every_folder_of_modules_is_linked_to_where_it_is_imported_from() -> None:
@@ -311,9 +318,9 @@ def test_every_folder_of_modules_is_linked_to_where_it_is_imported_from() -> Non
         assert link.readlink() == Path("../..", name)
 
 
-@pytest.mark.parametrize("part", sorted({*SANS_IO, *WITH_IO, *BY_COMPUTED_NAME}))
-def test_what_the_rules_name_is_there(part: str) -> None:
-    assert modules(part), f"{part} is gone: name what took its place"
+def test_what_the_rules_name_is_there() -> None:
+    gone = [part for part in (*SANS_IO, *WITH_IO) if not any(map(Path.exists, modules(part)))]
+    assert not gone, "name what took its place"
 
 
 def test_the_folder_of_p4_sources_does_not_hide_p4runtimes_package() -> None:
@@ -321,25 +328,15 @@ def test_the_folder_of_p4_sources_does_not_hide_p4runtimes_package() -> None:
         assert not (ROOT / "p4" / name).exists()
 
 
-@pytest.mark.parametrize("file", modules("tests"), ids=name_of)
-def test_tests_import_what_they_share_as_tests_name(file: Path) -> None:
+def test_tests_import_what_they_share_as_tests_name() -> None:
     shared = {path.stem for path in (ROOT / "tests").glob("*.py")}
-    wrong = [
-        f"{name_of(file)}:{line} imports {name}: write tests.{name}, or mypy sees the file twice"
-        for line, name in imports(file)
-        if name.split(".")[0] in shared
-    ]
-    assert not wrong
+    found = importing(modules("tests"), lambda _, name: name.split(".")[0] in shared)
+    assert not found, "write tests. before it, or mypy sees the file twice"
 
 
-@pytest.mark.parametrize("file", modules("tests"), ids=name_of)
-def test_tests_of_one_file_do_not_import_from_another_test_file(file: Path) -> None:
-    wrong = [
-        f"{name_of(file)}:{line} imports {name}: move what both need to a module of its own"
-        for line, name in imports(file)
-        if name.startswith("tests.test_")
-    ]
-    assert not wrong
+def test_tests_of_one_file_do_not_import_from_another_test_file() -> None:
+    found = importing(modules("tests"), lambda _, name: name.startswith("tests.test_"))
+    assert not found, "move what both need to a module of its own"
 
 
 def test_every_package_folder_is_a_package() -> None:
@@ -349,7 +346,7 @@ def test_every_package_folder_is_a_package() -> None:
 
 def words_of(file: Path) -> Iterator[tuple[int, str]]:
     """Line and text of every name and every string of a module, docstrings left out."""
-    tree = ast.parse(file.read_text(), str(file))
+    tree = tree_of(file)
     said = {
         id(node.value)
         for node in ast.walk(tree)
@@ -392,29 +389,25 @@ def of_tables() -> re.Pattern[str]:
 GENERIC = [file for file in modules("controller") if file.parent.name != "features"]
 
 
-@pytest.mark.parametrize("file", GENERIC, ids=name_of)
-def test_of_the_controller_features_alone_name_features_their_tables_and_counters(
-    file: Path,
-) -> None:
+def test_of_the_controller_features_alone_name_features_their_tables_and_counters() -> None:
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
+        for file in GENERIC
         for line, text in words_of(file)
         if of_features().search(re.sub(P4RUNTIMES_OWN, "", text.lower()))
     ]
     assert not wrong
 
 
-OTHERS = [file for file in modules(*PACKAGES) if file.parts[len(ROOT.parts)] != "controller"]
-
-
-@pytest.mark.parametrize("file", OTHERS, ids=name_of)
-def test_beside_the_controller_nobody_names_tables(file: Path) -> None:
+def test_beside_the_controller_nobody_names_tables() -> None:
     wrong = [
         f"{name_of(file)}:{line} has {text!r}"
+        for file in modules(*(package for package in PACKAGES if package != "controller"))
         for line, text in words_of(file)
         if of_tables().search(text)
     ]
-    assert bool(wrong) == (name_of(file) == TABLES_MEASURED), wrong
+    named = {text.partition(":")[0] for text in wrong}
+    assert named == {TABLES_MEASURED}, wrong
 
 
 @pytest.mark.parametrize(
@@ -452,7 +445,7 @@ def test_no_message_that_takes_a_call_is_made_for_what_is_right() -> None:
     found = {
         name_of(file): lines
         for file in modules(*PACKAGES)
-        if (lines := list(costly_messages(ast.parse(file.read_text()))))
+        if (lines := list(costly_messages(tree_of(file))))
     }
     assert not found, "write `if bad: raise` there"
 
@@ -464,7 +457,10 @@ def test_a_message_that_takes_a_call_is_found(message: str) -> None:
     assert list(costly_messages(ast.parse(f"refuse(name not in known, {message})"))) == [1]
 
 
-@pytest.mark.parametrize("file", modules(*PACKAGES), ids=name_of)
-def test_a_module_says_first_what_it_is_for(file: Path) -> None:
-    tree = ast.parse(file.read_text())
-    assert not tree.body or ast.get_docstring(tree), f"{name_of(file)} has no docstring"
+def test_a_module_says_first_what_it_is_for() -> None:
+    silent = [
+        name_of(file)
+        for file in modules(*PACKAGES)
+        if (tree := tree_of(file)).body and not ast.get_docstring(tree)
+    ]
+    assert not silent, "these have no docstring"
