@@ -13,9 +13,17 @@ import pytest
 from hypothesis import HealthCheck, settings
 from tests.tiers import LONG, TIERS, is_in
 
-settings.register_profile(
-    "weft", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+EXAMPLES = {"weft": 25, "nightly": 200}
+"""How many examples random tests draw that do not say it themselves, by hypothesis' profiles:
+``--hypothesis-profile nightly`` takes the second."""
+for name, count in EXAMPLES.items():
+    settings.register_profile(
+        name,
+        max_examples=count,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        print_blob=True,
+    )
 settings.load_profile("weft")
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
@@ -149,7 +149,6 @@ def test_the_bound_holds_for_a_reduce_scatter_too(name: str) -> None:
         first += count
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_bound_holds_for_any_bits(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(["float32", "float16", "bfloat16"]))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JOB_ADDRESS, NONE, Header, JobPlan
@@ -53,7 +53,6 @@ def faults(draw: st.DrawFn) -> Faults:
     )
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     size=st.sampled_from([1, 2, 3, 5, 7]),
     tree=st.sampled_from([(1, 0), (2, 2), (2, 3), (3, 2)]),
@@ -85,7 +84,6 @@ def test_every_value_is_added_exactly_once_whatever_happens(
         check_sums(inputs, [np.concatenate(results)] if scatter else results)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     size=st.integers(2, 5),
     tree=st.sampled_from([(1, 0), (2, 2)]),
@@ -353,7 +351,6 @@ def test_a_stopped_job_sends_nothing_and_takes_nothing() -> None:
     assert again.error == "enough"
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     payloads=st.lists(
         st.one_of(

@@ -78,19 +78,17 @@ def check_against_model(place: Place, count: int, plain: bool, seed: int) -> Non
         assert sorted(sent, key=str) == sorted(model.receive(port, packet), key=str)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_root_does_as_the_protocol_says(seed: int) -> None:
     check_against_model(ROOT, 256, False, seed)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1 << 32))
 def test_a_switch_below_the_root_does_as_the_protocol_says(seed: int) -> None:
     check_against_model(LEAF, 256, False, seed)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.sampled_from([ROOT, LEAF]), st.integers(0, 1 << 32))
 def test_the_plain_form_with_few_values_does_as_the_protocol_says(place: Place, seed: int) -> None:
     check_against_model(place, 16, True, seed)
@@ -215,7 +213,6 @@ def run(
 
 
 @pytest.mark.parametrize("shape", [ONE, TWO, THREE], ids=["one level", "two", "three"])
-@settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 1 << 32), scatter=st.booleans(), trouble=st.sampled_from([0, 0.05, 0.2]))
 def test_every_value_is_added_exactly_once(
     shape: Shape, seed: int, scatter: bool, trouble: float

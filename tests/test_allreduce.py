@@ -63,7 +63,6 @@ def test_every_size_of_vector(algorithm: str, size: int) -> None:
         carry_out(Request(0, "allreduce", algorithm, count, dtype="int16"), size, count)
 
 
-@settings(max_examples=150, deadline=None)
 @given(data=st.data())
 def test_any_order_of_arrival_gives_the_result(data: st.DataObject) -> None:
     request = Request(
@@ -266,7 +265,7 @@ def test_anything_may_happen_to_any_single_packet(algorithm: str, size: int, fau
         Group(size, faults=one).complete(request, timeout_ns=1_000_000_000)
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, print_blob=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_random_faults_are_survived_by_several_at_once(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 9), "ranks")

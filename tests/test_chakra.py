@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.workloads_support import encode, node, trace
 
@@ -244,7 +244,6 @@ def test_bad_traces_are_named_with_file_and_node(traces: tuple[bytes, ...], word
         parse(*traces)
 
 
-@settings(max_examples=300)
 @given(
     st.one_of(
         st.binary(max_size=60),

@@ -39,7 +39,7 @@ def test_many_operations_of_a_kind_run_at_once(request_: Request) -> None:
     group.complete(*[replace(request_, counts=count) for count in range(0, 1200, 75)])
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, print_blob=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_ranks_that_start_at_any_time_do_not_mix_anything_up(data: st.DataObject) -> None:
     """Every rank starts the same operations in the same order, each when it likes."""

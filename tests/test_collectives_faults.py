@@ -43,7 +43,7 @@ def test_anything_may_happen_to_any_single_packet(request_: Request, fault: str)
         assert one._number > number
 
 
-@settings(max_examples=100, deadline=None, derandomize=True, print_blob=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_random_faults_are_survived(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 6), "ranks")

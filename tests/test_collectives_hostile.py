@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
 
@@ -71,7 +71,6 @@ BOUND = replace(RING, timeout_ns=1_000_000_000).timeout_ns
 """What is said may leave a rank waiting, as if the peer were silent: it ends at the time limit."""
 
 
-@settings(max_examples=300, deadline=None)
 @given(
     request=st.sampled_from(EVERY),
     what=st.lists(

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, name_of
 from tests.ideal_ranks import Ideal, carry_out
@@ -26,7 +26,6 @@ ALL = pytest.mark.parametrize("request_", UNICAST, ids=name_of)
 POWERS_OF_TWO = [1, 2, 4, 8, 16]
 
 
-@settings(max_examples=250, deadline=None)
 @given(data=st.data())
 def test_everything_arrives_once_in_any_order(data: st.DataObject) -> None:
     request = data.draw(st.sampled_from(UNICAST))
@@ -174,7 +173,6 @@ def test_float_sums_are_the_same_bits_in_any_order_of_arrival(algorithm: str, si
     assert np.allclose(np.frombuffer(results[0], "float32"), total, rtol=1e-4, atol=1e-2)
 
 
-@settings(max_examples=200, deadline=None)
 @given(data=st.data())
 def test_a_block_that_its_writer_may_not_write_is_refused(data: st.DataObject) -> None:
     request = replace(data.draw(st.sampled_from(UNICAST)), counts=50)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.switch.compiler import compile_program
@@ -89,7 +89,6 @@ def test_what_is_merely_nested_compiles(tmp_path: Path) -> None:
 words = st.sampled_from(["A", "B", "C", "F(A)", "F(B B)", "G(A, F(C))", "x y", "x", "y", "## x"])
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from(["A", "B", "C", "F(x)", "G(x, y)"]), st.lists(words))),
     st.lists(words),

@@ -67,16 +67,12 @@ def _compile(text: str) -> None:
     check_document(json.loads(result.bmv2_json))
 
 
-@settings(
-    max_examples=150, deadline=None, print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example],
-)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.large_base_example])
 @given(damaged_programs())
 def test_a_damaged_program_compiles_or_is_an_error(text: str) -> None:
     _compile(text)
 
 
-@settings(max_examples=100, deadline=None, print_blob=True)
 @given(st.randoms(use_true_random=True), st.integers(0, 10**6))
 def test_a_program_as_the_attacks_mutate_it_compiles_or_is_an_error(
     random: Random, program: int
@@ -85,7 +81,6 @@ def test_a_program_as_the_attacks_mutate_it_compiles_or_is_an_error(
     _compile(mutate_text(random, paths[program % len(paths)].read_text()))
 
 
-@settings(max_examples=100, deadline=None, print_blob=True)
 @given(st.text(alphabet='#define include ifend"<>(){};:=@_ab1\\\n/*&|+ typehadrconl', max_size=200))
 def test_random_text_compiles_or_is_an_error(text: str) -> None:
     _compile(text)

@@ -321,10 +321,7 @@ PROGRAMS = st.lists(statements(Names(VARIABLES), 3, 0), min_size=1, max_size=6)
 FRAMES = st.lists(st.binary(min_size=BYTES, max_size=BYTES), min_size=3, max_size=6)
 
 
-@settings(
-    max_examples=40, deadline=None, print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)  # fmt: skip
+@settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(PROGRAMS, FRAMES, st.booleans())
 def test_random_statements_do_what_p4_says(
     nodes: list[Node], frames: list[bytes], in_action: bool

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests import fabric
 from tests.aggregation_counters import AggregationCounters, job_counters
@@ -177,7 +177,6 @@ def test_every_rank_is_added_once_and_answered_once(topology: Topology) -> None:
         check(topology, hosts, owner)
 
 
-@settings(deadline=None, max_examples=80)
 @given(networks(), st.data())
 def test_any_ranks_in_any_order_are_added_once_and_answered_once(
     topology: Topology, data: st.DataObject

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests import fabric
 from tests.controller_planners_support import Tables, tables_of
@@ -153,7 +153,6 @@ def test_an_address_that_no_host_has_is_dropped_and_does_not_circle(
             assert walk(topology, tables, source.name, address) == {0}
 
 
-@settings(deadline=None, max_examples=40)
 @given(networks(), st.sampled_from(PATHS), st.data())
 def test_routes_avoid_failed_links_and_reach_whoever_can_be_reached(
     topology: Topology, paths: Paths, data: st.DataObject
@@ -207,7 +206,6 @@ def hosts_below(topology: Topology, switch: str) -> set[str]:
     return found
 
 
-@settings(deadline=None, max_examples=40)
 @given(networks())
 def test_by_destination_the_links_down_to_a_leaf_or_pod_have_equal_shares_of_its_hosts(
     topology: Topology,
@@ -258,7 +256,6 @@ def test_by_destination_no_shift_of_all_hosts_puts_two_flows_on_a_link(topology:
         assert max(flows.values()) == 1
 
 
-@settings(deadline=None, max_examples=60)
 @given(networks(), st.data())
 def test_by_destination_a_failed_link_moves_only_who_used_it_and_spreads_them(
     topology: Topology, data: st.DataObject
@@ -352,7 +349,6 @@ def deliver(
     return received, crossed
 
 
-@settings(deadline=None, max_examples=60)
 @given(networks(), st.data())
 def test_a_tree_reaches_each_member_once_from_any_member_and_no_link_twice(
     topology: Topology, data: st.DataObject
@@ -567,7 +563,6 @@ def plans(draw: st.DrawFn, topology: Topology) -> Plan:
         return Plan()
 
 
-@settings(deadline=None, max_examples=60)
 @given(networks(), st.data())
 def test_a_difference_applied_to_the_old_plan_gives_the_new_one_in_legal_steps(
     topology: Topology, data: st.DataObject

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine_programs import Document, assign, expression, extract, field, hexstr
 from tests.engine_support import configure, packet
@@ -191,7 +191,6 @@ edges = st.sampled_from(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(edges | st.integers(0, (1 << 300) - 1), min_size=16, max_size=16))
 def test_arithmetic_is_bmv2s_compiled_and_plain(numbers: list[int]) -> None:
     fields = [*INPUTS, *SIGNED]
@@ -235,7 +234,6 @@ def hostile_frames(draw_: Any) -> bytes:
     return bytes(frame[: draw_(st.integers(0, len(frame)))]) + bytes(draw_(st.integers(0, 8)))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(hostile_frames())
 def test_hostile_frames_do_the_same_compiled_and_plain(frame: bytes) -> None:
     assert run(router_switch(False), frame) == run(router_switch(True), frame)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine_programs import Document, expression, extract, features, field, router
 
@@ -63,7 +63,6 @@ def load(text: str) -> str | None:
         return None
 
 
-@settings(max_examples=300, deadline=None)
 @given(st.data())
 def test_a_damaged_program_is_refused_or_still_is_python(data: st.DataObject) -> None:
     which = data.draw(st.integers(0, len(DOCUMENTS) - 1))

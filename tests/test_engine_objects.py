@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine_programs import router
 from tests.engine_support import CPU_PORT, SOURCE, colours, frame, packet
@@ -126,7 +126,6 @@ def two_rate_three_colour(config: MeterConfig, packets: list[tuple[int, int]]) -
         max_size=30,
     ),
 )
-@settings(max_examples=60, deadline=None)
 def test_meters_colour_packets_as_rfc_2698_defines(
     rates: tuple[int, int], bursts: tuple[int, int], steps: list[tuple[int, int]]
 ) -> None:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.deferred import numba
@@ -83,7 +83,6 @@ STATEMENTS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.lists(
         st.tuples(
@@ -118,7 +117,6 @@ def compiled_crc32() -> Any:
     return numba.njit(call)
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=300), st.integers(0, 20))
 def test_crc32_is_zlibs(data: bytes, start: int) -> None:
     padded = np.frombuffer(data + bytes(16 + start), np.uint8)

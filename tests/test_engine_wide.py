@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.bmv2_support import Sent, assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 from tests.engine_programs import Document, assign, data, extract, field, hexstr
@@ -217,7 +217,6 @@ def hit(key: Key, value: int, width: int) -> bool:
     return key.low <= value <= key.high
 
 
-@settings(max_examples=60, deadline=None)
 @given(tables())
 def test_keys_of_every_kind_and_width_match_as_they_say(case: Any) -> None:
     kinds, widths, entries, lookups = case

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
@@ -120,7 +120,6 @@ def test_a_source_decides_by_itself(step: tuple[Topology, Flows, int], seed: int
             assert (getattr(pieces, name) == getattr(together, name)[rows]).all()
 
 
-@settings(max_examples=50)
 @given(steps(), st.data())
 def test_failed_links_have_no_piece_and_the_others_share_alike(
     step: tuple[Topology, Flows, int], data: st.DataObject

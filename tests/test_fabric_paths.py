@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.aggregation_support import icrc, internet_checksum
 from tests.controller_networks import multicast
@@ -228,7 +228,6 @@ def waiting(arrivals_ns: list[int], size_bytes: int) -> list[int]:
     return found
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     st.lists(st.tuples(st.integers(1, 120), st.sampled_from(range(4))), max_size=60),
     st.integers(0, 6),

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.changed_links import with_link
 from tests.fabric import program_names
@@ -71,7 +71,6 @@ def carried(run: Run, begin_ns: int, end_ns: int, *names: str) -> int:
     st.lists(st.tuples(st.sampled_from(LINKS), st.integers(0, 40), st.integers(1, 30)), max_size=8),
     st.integers(0, 12),
 )
-@settings(deadline=None, max_examples=200)
 def test_what_has_lasted_long_enough_is_known(
     found: list[tuple[str, int, int]], after_ns: int
 ) -> None:

@@ -49,7 +49,7 @@ def between_pairs(steps: list[Flows]) -> Counter[tuple[int, int]]:
 
 
 @ALL
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(data=st.data())
 def test_every_pair_gets_what_the_agents_write(
     collective: str, algorithm: str, data: st.DataObject

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.collective_group import Group
 from tests.memory_network import Faults
@@ -64,7 +64,6 @@ def graphs(draw: st.DrawFn, size: int) -> FlowGraph:
     return builder.build()
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_graph_is_carried_out_in_an_order_that_it_allows(data: st.DataObject) -> None:
     size = data.draw(st.integers(2, 5), "ranks")
@@ -90,7 +89,6 @@ def test_any_graph_is_carried_out_in_an_order_that_it_allows(data: st.DataObject
         assert begun_ns >= graph.delay_ns[flow] + max(causes, default=0)
 
 
-@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_every_byte_arrives_on_a_network_that_loses_repeats_and_reorders(
     data: st.DataObject,

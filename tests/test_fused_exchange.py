@@ -183,7 +183,7 @@ TRANSPORTS = {
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     size=st.integers(1, 4),
     calls=st.integers(1, 5),
@@ -282,7 +282,7 @@ def test_ranks_that_have_begun_all_hear_of_sizes_that_do_not_fit_between_two_oth
         assert "rank 0" in error and "rank 1" in error
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(
     size=st.integers(2, 4),
     after_ns=st.integers(0, 3_000_000),
@@ -317,7 +317,7 @@ def test_a_rank_that_gives_up_in_the_middle_is_heard_by_all(
         assert f"rank {bad} gave up: out of memory" in error
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(loss=st.sampled_from([0.0, 0.1, 0.2]), seed=st.integers(0, 10_000))
 def test_a_rank_that_is_in_the_call_before_ends_it_when_others_give_up(
     loss: float, seed: int

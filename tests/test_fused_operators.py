@@ -12,7 +12,7 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.fused_support import SMALL, operators, plainly, sizes, small
 
@@ -91,7 +91,6 @@ def check(operator: Operator, number: int = 0) -> None:
         assert result.tolist() == expected.tolist()
 
 
-@settings(max_examples=150)
 @given(operators(combines=True), st.integers(0, 3))
 def test_tiles_cover_what_lands_once_and_make_what_is_expected(
     operator: Operator, number: int
@@ -245,7 +244,6 @@ def test_a_rank_whose_experts_get_no_token_computes_nothing_and_gets_its_result(
     check(operator)
 
 
-@settings(max_examples=60)
 @given(st.integers(2, 5), st.data())
 def test_dispatch_brings_each_token_once_to_each_host_that_has_an_expert_of_it(
     ranks: int, data: st.DataObject

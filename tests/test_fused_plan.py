@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.fused_support import SMALL, operators, small
 
@@ -125,7 +125,6 @@ def inputs_come(made: Plan, operator: Operator, rank: int) -> set[int]:
     }
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_a_slice_is_sent_after_its_tiles_and_has_whole_ones_of_one_owner(
     operator: Operator, device: Device, data: st.DataObject
@@ -156,7 +155,6 @@ def test_a_slice_is_sent_after_its_tiles_and_has_whole_ones_of_one_owner(
     assert sent == expected
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_unfused_ranks_gather_everything_then_compute_everything_then_send(
     operator: Operator, device: Device, data: st.DataObject
@@ -181,7 +179,6 @@ def test_unfused_ranks_gather_everything_then_compute_everything_then_send(
             assert every <= before[task], "something leaves before all tiles are computed"
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_fused_and_unfused_have_the_same_flows_and_additions(
     operator: Operator, device: Device, data: st.DataObject
@@ -211,7 +208,6 @@ def test_fused_and_unfused_have_the_same_flows_and_additions(
     assert communication.graph.table.delay_ns.sum() == communication.compute_ns == 0
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_slices_are_as_large_as_they_may_be(
     operator: Operator, device: Device, data: st.DataObject
@@ -252,7 +248,6 @@ def test_ranks_compute_slices_in_the_order_that_is_asked(name: str, order: str) 
         assert next(source for source in sources if source != rank) == (rank + 1) % 4
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_workgroups_compute_and_put_or_some_only_put(
     operator: Operator, device: Device, data: st.DataObject
@@ -300,7 +295,6 @@ def greedy_ns(costs: list[int], workgroups: int) -> int:
     return max(free)
 
 
-@settings(max_examples=60)
 @given(operators(4), devices(), st.data())
 def test_compute_ns_is_what_computing_alone_takes(
     operator: Operator, device: Device, data: st.DataObject
@@ -333,7 +327,6 @@ def test_compute_ns_is_what_computing_alone_takes(
     assert made.graph.span_ns(0) >= made.kernel_ns, "unfused computes no faster than alone"
 
 
-@settings(max_examples=40)
 @given(operators(4), devices(), st.data())
 def test_fused_ends_no_later_than_unfused_where_bytes_take_no_time_but_for_its_puts(
     operator: Operator, device: Device, data: st.DataObject
@@ -380,7 +373,6 @@ def steps(made: Plan, ranks: int, draw: Any) -> Iterator[int]:
                     ready.append(waiting)
 
 
-@settings(max_examples=80)
 @given(operators(4), st.integers(0, 2), st.randoms(use_true_random=False), st.data())
 def test_in_any_order_that_the_graph_allows_every_rank_gets_its_result(
     operator: Operator, number: int, random: Any, data: st.DataObject
@@ -424,7 +416,6 @@ def test_in_any_order_that_the_graph_allows_every_rank_gets_its_result(
         assert [*filter(None, programs[rank].checks(memories[rank]))] == []
 
 
-@settings(max_examples=40)
 @given(operators(4), st.data())
 def test_no_two_flows_or_sums_write_the_same_bytes(operator: Operator, data: st.DataObject) -> None:
     """And none writes where a tile or a sum of the rank itself goes."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import Group
 
@@ -199,7 +199,6 @@ def check_workgroups(graph: FlowGraph, spans: dict[int, tuple[int, int]]) -> Non
             ), "a wait of a higher number goes first"
 
 
-@settings(max_examples=200)
 @given(waits())
 def test_never_more_waits_than_workgroups_and_the_lowest_number_first(graph: FlowGraph) -> None:
     model = modelled(graph)
@@ -211,7 +210,6 @@ def test_never_more_waits_than_workgroups_and_the_lowest_number_first(graph: Flo
     assert graph.ends_ns(0) == expected
 
 
-@settings(max_examples=150)
 @given(waits(sums=4, pooled=False))
 def test_sums_are_over_when_all_ranks_have_contributed_and_in_their_order(
     graph: FlowGraph,
@@ -226,7 +224,6 @@ def test_sums_are_over_when_all_ranks_have_contributed_and_in_their_order(
         assert len({ends[wait] for wait in each.waits}) == 1
 
 
-@settings(max_examples=100)
 @given(waits(sums=4))
 def test_workgroups_beside_sums(graph: FlowGraph) -> None:
     """Which of two waits is first that could begin in the same instant, one by a sum, is not
@@ -257,7 +254,6 @@ def mixed(draw: st.DrawFn, ranks: int) -> FlowGraph:
     return build(builder, ranks)
 
 
-@settings(max_examples=40)
 @given(mixed(3))
 def test_agents_on_a_network_carry_out_no_more_waits_than_they_have_workgroups(
     graph: FlowGraph,

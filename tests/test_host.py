@@ -28,7 +28,7 @@ SCATTER = Request(0, "reduce-scatter", "optcast", 700, dtype="float32")
 ADDRESS = ipv4("10.0.0.1")
 
 
-@settings(max_examples=12, deadline=None, derandomize=True)
+@settings(max_examples=12, derandomize=True)
 @given(
     size=st.integers(1, 6),
     fewer=st.integers(0, 3),

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import EVERY, Group, name_of
 from tests.lanes_support import every_pair
@@ -42,7 +42,6 @@ def test_a_flow_is_spread_evenly_over_its_lanes() -> None:
     assert set(sent.values()) == {64 // lanes}
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     request=st.sampled_from(UNICAST),
     lanes=st.integers(1, 5),

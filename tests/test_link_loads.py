@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.controller_planners_support import tables_of
 from tests.fabric import program_names
@@ -242,7 +242,6 @@ def everybody(paths: ClosPaths, size_bytes: int) -> Flows:
     return Flows(source[other], destination[other], np.full(other.sum(), size_bytes))
 
 
-@settings(max_examples=40)
 @given(situations(), st.integers(0, 10_000), st.sampled_from([1, 7, 512]))
 def test_loads_by_pairs_of_leaves_are_those_of_the_flows(
     situation: tuple[Topology, list[str], Flows], size_bytes: int, unit_bytes: int
@@ -263,7 +262,6 @@ def test_loads_by_pairs_of_leaves_are_those_of_the_flows(
     )
 
 
-@settings(max_examples=40)
 @given(situations(), st.integers(1, 4), st.integers(0, 1 << 30))
 def test_drawn_loads_carry_every_flow_over_links_that_are_up(
     situation: tuple[Topology, list[str], Flows], lanes: int, seed: int

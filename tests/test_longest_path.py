@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import weft
@@ -69,7 +69,6 @@ def test_the_window_is_the_transports() -> None:
     queue_bytes=st.integers(18_432, 1 << 24),
     emulated=st.booleans(),
 )
-@settings(max_examples=50, deadline=None)
 def test_timeouts_follow_rate_delay_and_queue(
     rate_bps: int, delay_ns: int, queue_bytes: int, emulated: bool
 ) -> None:

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.memory_network import Faults, MemoryNetwork, NetworkTimeout
 
@@ -93,7 +93,6 @@ message = st.tuples(
 """(the sender, how far behind it the receiver is, the tag, the size)."""
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     messages=st.lists(message, min_size=1, max_size=12),
     late=st.lists(st.booleans(), min_size=12, max_size=12),
@@ -267,7 +266,6 @@ def test_a_peer_that_breaks_the_protocol_is_lost(data: bytes, why: str) -> None:
     assert "rank 1 (10.0.0.2) broke the protocol" in failed.error and why in failed.error
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_at_all_lose_a_peer_or_mean_something(data: bytes) -> None:
     boxes = Mailboxes(2)

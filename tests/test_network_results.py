@@ -150,9 +150,7 @@ def places(value: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found + [place for key, each in inner for place in places(each, (*at, key))]
 
 
-@settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_damaged_document_is_an_error_or_has_a_page(
     folder: Path, tmp_path: Path, data: st.DataObject

@@ -10,7 +10,7 @@ from typing import Any
 
 import networkx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.system_support import WORLDS
 
@@ -72,7 +72,6 @@ def tangles(draw: st.DrawFn) -> Topology:
 # -- names ----------------------------------------------------------------------------------------
 
 
-@settings(deadline=None, max_examples=150)
 @given(tangles())
 def test_every_link_has_a_name_of_its_own_by_which_it_is_found(topology: Topology) -> None:
     names = [link.name for link in topology.links]
@@ -99,7 +98,6 @@ def test_every_link_has_a_name_of_its_own_by_which_it_is_found(topology: Topolog
             assert isinstance(each, Direction) and topology.direction(*each.ends) is each
 
 
-@settings(deadline=None, max_examples=60)
 @given(tangles())
 def test_every_name_of_a_link_may_stand_in_a_fault(topology: Topology) -> None:
     for link in topology.links:
@@ -112,7 +110,6 @@ def test_every_name_of_a_link_may_stand_in_a_fault(topology: Topology) -> None:
         Fault.parse("s-nowhere:fail,at=1ms").check(topology)
 
 
-@settings(deadline=None, max_examples=60)
 @given(tangles())
 def test_links_side_by_side_are_drawn_apart(topology: Topology) -> None:
     loads = {each.ends: float(number) for number, each in enumerate(topology.directions)}

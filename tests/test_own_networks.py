@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import networkx
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests import fabric
 from tests.controller_planners_support import Tables, tables_of
@@ -443,7 +443,6 @@ TEXTS = st.one_of(
 OF_HOSTS = st.one_of(TEXTS, st.lists(TEXTS, max_size=2), st.dictionaries(NAMES, TEXTS, max_size=2))
 
 
-@settings(deadline=None, max_examples=300)
 @given(
     st.fixed_dictionaries(
         {},
@@ -507,7 +506,6 @@ def ways(topology: Topology, tables: dict[str, Tables], source: str, address: in
     return lengths
 
 
-@settings(deadline=None, max_examples=60)
 @given(graphs(), st.sampled_from(PATHS))
 def test_every_interface_is_reached_by_shortest_paths(topology: Topology, paths: Paths) -> None:
     tables = tables_of(plan_routes(Planning(program_names(), topology), paths))
@@ -519,7 +517,6 @@ def test_every_interface_is_reached_by_shortest_paths(topology: Topology, paths:
                 assert found == {away[interface.switch] + 1}
 
 
-@settings(deadline=None, max_examples=60)
 @given(graphs(), st.data())
 def test_trees_reach_every_member_once_from_any_other(
     topology: Topology, data: st.DataObject
@@ -556,7 +553,6 @@ def test_trees_reach_every_member_once_from_any_other(
         assert max(crossed.values()) == 1
 
 
-@settings(deadline=None, max_examples=60)
 @given(graphs(), st.data())
 def test_sums_go_up_a_tree_to_its_root(topology: Topology, data: st.DataObject) -> None:
     names = [host.name for host in topology.hosts]

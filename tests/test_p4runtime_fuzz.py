@@ -37,7 +37,7 @@ pytest_plugins = ["tests.p4runtime_fixtures"]
 
 # The same server takes all examples: what it holds then is part of the test.
 ONE_SERVER = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-hostile = settings(deadline=None, max_examples=120, suppress_health_check=ONE_SERVER)
+hostile = settings(suppress_health_check=ONE_SERVER)
 
 
 OBJECT_IDS = {
@@ -129,7 +129,7 @@ def test_no_entity_makes_the_server_fail(device: Device, data: st.DataObject) ->
         assert outcome is None or outcome.message
 
 
-@settings(deadline=None, max_examples=60, suppress_health_check=ONE_SERVER)
+@settings(suppress_health_check=ONE_SERVER)
 @given(data=st.data())
 def test_no_stream_message_makes_the_server_fail(device: Device, data: st.DataObject) -> None:
     streams = Streams(device, Arbitration(1))
@@ -182,7 +182,7 @@ def test_no_config_makes_the_server_fail(device: Device, data: st.DataObject) ->
     assert device.running is before and device.staged is None
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=ONE_SERVER)
+@settings(suppress_health_check=ONE_SERVER)
 @given(
     method=st.sampled_from(
         ["Write", "SetForwardingPipelineConfig", "GetForwardingPipelineConfig", "Read",
@@ -341,7 +341,6 @@ class ArbitrationMachine(RuleBasedStateMachine):
 
 
 TestArbitration = ArbitrationMachine.TestCase
-TestArbitration.settings = settings(deadline=None, max_examples=60)
 
 
 # -- bytestrings ---------------------------------------------------------------------------------

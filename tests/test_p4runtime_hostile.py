@@ -85,7 +85,7 @@ def target() -> tuple[Dataplane, Device]:
 
 
 @settings(
-    deadline=None, max_examples=50,
+    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )  # fmt: skip
 @given(random=st.randoms(use_true_random=False))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests import fabric
 from tests.fabric import fabric_plan, program_names
@@ -65,7 +65,6 @@ def pinned(draw: st.DrawFn) -> tuple[Topology, list[Pin], set[str]]:
     return topology, list(found.values()), down
 
 
-@settings(deadline=None, max_examples=60)
 @given(pinned())
 def test_the_entries_are_those_of_the_paths_and_no_path_has_a_dead_link(
     given_: tuple[Topology, list[Pin], set[str]],
@@ -230,7 +229,6 @@ def apply_in_steps(plans: Sequence[Plan], topology: Topology) -> None:
         before = plan
 
 
-@settings(deadline=None, max_examples=30)
 @given(networks(), st.data())
 def test_no_change_of_plan_leaves_a_sprayed_route_without_its_places(
     topology: Topology, data: st.DataObject

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
@@ -223,7 +223,6 @@ def test_a_schedule_has_the_name_of_its_file_unless_it_says_another(tmp_path: Pa
 _WORDS = st.sampled_from(["F0", "B0", "F1", "B1", "W0", "W1", "F0.1", "x", "F", "B99", "F0.0"])
 
 
-@settings(max_examples=300)
 @given(st.lists(st.lists(_WORDS, max_size=6).map(" ".join), max_size=3), st.integers(-1, 3))
 def test_any_actions_are_a_schedule_or_an_input_error(
     actions: list[str], microbatches: int
@@ -305,7 +304,6 @@ def problems(draw: st.DrawFn) -> tuple[Schedule, Times, dict[tuple[int, int], in
     return schedule, times, links, draw(st.booleans())
 
 
-@settings(max_examples=200, deadline=None)
 @given(problems())
 def test_actions_end_at_the_end_of_the_longest_path_to_them(
     problem: tuple[Schedule, Times, dict[tuple[int, int], int], bool],

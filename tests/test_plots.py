@@ -360,7 +360,7 @@ def test_damaged_plots_are_refused(plots: list[dict[str, Any]], words: str) -> N
     st.sampled_from([spec for spec in SPECS if spec.kind == "lines"]),
     st.lists(st.integers(0, 1 << 40), min_size=10, max_size=10),
 )
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 def test_any_times_can_be_drawn(spec: PlotSpec, times: list[int]) -> None:
     results = scaling()
     for index, time in enumerate(times):

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.compiler_support import compiled
 
@@ -109,7 +109,6 @@ class Model:
         self.serve(1 << 60)
 
 
-@settings(max_examples=60, deadline=None)
 @example(8, 9, [Arrival(0, priority, 100) for priority in (0, 3, 0, 7, 3, 7)])
 @given(
     queues=st.integers(1, 8),

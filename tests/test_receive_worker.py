@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of
 from tests.rocev2_packet import MalformedPacket, Packet, icrc
@@ -213,7 +213,6 @@ def attach(worker: ReceiveWorker, sinks: list[ChunkSink]) -> None:
         worker.attach(sink, group)
 
 
-@settings(deadline=None, max_examples=200)
 @given(arrivals(), st.integers(1, 9), st.integers(1, 5))
 def test_both_forms_do_what_the_plain_one_does(
     batches: list[list[Datagram]], slots: int, window: int
@@ -252,7 +251,6 @@ def test_both_forms_do_what_the_plain_one_does(
             assert (sink.buffer == expected).all()
 
 
-@settings(deadline=None, max_examples=100)
 @given(arrivals())
 def test_a_worker_counts_what_an_endpoint_would(batches: list[list[Datagram]]) -> None:
     worker, endpoint = ReceiveWorker(HERE, GROUPS), Endpoint(HERE, 256)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.memory_network import Faults
 from tests.transport_pair import Pair, pattern
@@ -98,7 +98,6 @@ def bounced(
     return Bounced(pair, (made[0], made[1]), regions, data, lefts)
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     count=st.integers(1, 60),
     open_writes=st.sampled_from([1, 2, 5, 64]),

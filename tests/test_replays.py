@@ -107,7 +107,7 @@ def test_nothing_of_a_round_of_sequence_numbers_ago_is_taken(request_: Request) 
     run_amid(group, request, old)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.data(), st.sampled_from([256, 1 << 16, 1 << 24]), st.integers(0, 1 << 32))
 def test_any_interleaving_of_old_packets_yields_the_right_data(
     drawn: st.DataObject, later: int, seed: int

@@ -53,7 +53,6 @@ def group_of(carried: Carried, **more: Any) -> Group:
     return Group(HOSTS, rate_bps=RATE_BPS, groups=len(carried.graph.groups), **more)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     reshardings(HOSTS), st.sampled_from(QUICK), st.sampled_from(STRATEGIES.names()),
     st.sampled_from([0.0, 0.0, 0.05]), st.integers(0, 99),
@@ -70,7 +69,6 @@ def test_every_tile_is_there(
     group_of(carried, faults=faults).complete(request_of(carried))
 
 
-@settings(max_examples=60, deadline=None)
 @given(reshardings(HOSTS), st.sampled_from(STRATEGIES.names()))
 def test_bytes_sent_are_those_of_the_unit_tasks(
     asked: tuple[Mesh, Mesh, list[Tensor]], strategy: str
@@ -433,7 +431,7 @@ def test_groups_are_as_many_as_tables_hold() -> None:
     assert program_names().size("multicast_route") == MOST_GROUPS
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(
     reshardings(HOSTS), st.sampled_from(STRATEGIES.names()), st.sampled_from([0.0, 0.02]),
     st.sampled_from(["ecmp", "spray", "ethereal"]),

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from weft.base.errors import InputError
@@ -221,7 +221,6 @@ _WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.one_of(st.lists(_WORDS, max_size=12).map("".join), st.text(max_size=20)))
 def test_any_text_is_a_sharding_or_an_input_error(text: str) -> None:
     for mesh in (MESH, Mesh((3,), 2, (2,)), Mesh((0, 1), 4, (2, 2, 2))):
@@ -310,7 +309,6 @@ def reshardings(draw: st.DrawFn, tensors: int = 2) -> Resharding:
     return Resharding(source, destination, tuple(found))
 
 
-@settings(max_examples=200, deadline=None)
 @given(reshardings())
 def test_slices_cover_what_devices_need_exactly_once(one: Resharding) -> None:
     tasks = one.unit_tasks()
@@ -336,7 +334,6 @@ def test_slices_cover_what_devices_need_exactly_once(one: Resharding) -> None:
     assert [task.tensor for task in tasks] == sorted(task.tensor for task in tasks)
 
 
-@settings(max_examples=200, deadline=None)
 @given(reshardings())
 def test_senders_are_all_that_have_a_slice(one: Resharding) -> None:
     for task in one.unit_tasks():
@@ -434,7 +431,6 @@ def check(found: Plan) -> None:
     assert found.makespan_bytes >= found.bound_bytes
 
 
-@settings(max_examples=60, deadline=None)
 @given(reshardings(), st.integers(0, 9))
 def test_every_balancer_makes_a_plan_that_can_be_carried_out(one: Resharding, seed: int) -> None:
     ends = {}
@@ -683,7 +679,6 @@ def test_many_jobs_are_searched_without_deep_recursion() -> None:
     assert makespan(jobs, choice) >= lower_bound(jobs)
 
 
-@settings(max_examples=200, deadline=None)
 @given(
     st.dictionaries(
         st.frozensets(st.integers(0, 6), min_size=1), st.integers(1, 10**12), max_size=8

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.results_samples import sample_results, summarize
 
@@ -106,7 +106,6 @@ VALUES = st.one_of(
 
 
 @given(st.sampled_from(PLACES), VALUES)
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 def test_any_damage_is_an_input_error_or_a_report(place: Place, value: object) -> None:
     try:
         results = Results.from_dict(damaged(place, value))

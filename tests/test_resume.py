@@ -146,7 +146,7 @@ def test_a_whole_sweep_is_run_anew_in_its_folder_without_a_word(
     assert len(point_files(tmp_path)) == 3
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, suppress_health_check=list(HealthCheck))
 @given(
     damage=st.sampled_from(["cut", "empty", "wrong", "other", "nest", "binary"]), where=st.data()
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.controller_networks import built_in_switches, unicast
 from tests.fabric import fabric_plan
@@ -87,7 +87,6 @@ def networks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Net
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_packets_take_the_path_that_the_hash_predicts(
     networks: dict[str, Network], name: str, data: st.DataObject

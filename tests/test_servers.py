@@ -47,7 +47,7 @@ def requests(draw: st.DrawFn, size: int, servers: int) -> Request:
     )
 
 
-@settings(max_examples=35, deadline=None, derandomize=True, print_blob=True)
+@settings(derandomize=True)
 @given(data=st.data())
 def test_every_rank_gets_what_numpy_gets_whatever_happens(data: st.DataObject) -> None:
     size = data.draw(st.integers(1, 9), "ranks")
@@ -77,7 +77,7 @@ def test_every_type_and_operation(dtype: str, op: str) -> None:
     group.settled()
 
 
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=15, derandomize=True)
 @given(
     order=st.permutations(range(5)),
     waits=st.lists(st.integers(0, 3_000_000), min_size=5, max_size=5),
@@ -152,7 +152,7 @@ def test_a_request_is_dealt_to_the_servers_in_turn() -> None:
         assert cursors == {expected}
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     shape=st.sampled_from(["allreduce", "reduce-scatter"]),
     counts=st.lists(st.integers(0, 3000), min_size=1, max_size=20),

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram
 from tests.memory_network import Faults
@@ -198,7 +198,6 @@ PAYLOAD = st.one_of(
 IMMEDIATE = st.one_of(st.integers(0, 40), st.integers(0, (1 << 32) - 1))
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     request=st.sampled_from([ALLREDUCE, SCATTER, TREE]),
     what=st.lists(

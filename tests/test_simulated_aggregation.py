@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.aggregation_networks import SLOTS, VALUES, Summing, check_verified, summing
 
@@ -124,7 +124,6 @@ def fault_lines() -> st.SearchStrategy[str]:
     return st.one_of(packets, packets, outages)
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(fault_lines(), max_size=6),
     dtype=st.sampled_from(["int32", "float32", "float16", "bfloat16"]),
@@ -149,7 +148,6 @@ def test_random_accidents_in_switches_leave_every_sum_right(
     pair_of_leaves.check_added_once(rounds)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     lines=st.lists(fault_lines(), max_size=4),
     dtype=st.sampled_from(["int64", "float32", "bfloat16"]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 from tests.simulated_support import Network, completion_ns, network
 
@@ -192,7 +192,6 @@ fault = {lines}
 """
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     hosts=st.integers(1, 3),
     spines=st.integers(1, 2),

@@ -31,7 +31,7 @@ SEEDS = 150
 
 
 @given(st.integers(0, (1 << 63) - 1), st.integers(0, (1 << 32) - 1), st.integers(0, (1 << 32) - 1))
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 def test_the_ports_of_two_hosts_are_all_the_dynamic_ones_in_an_order_of_their_own(
     seed: int, source: int, destination: int
 ) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.simulated_support import completion_ns, network
 from tests.workloads_support import encode
@@ -79,7 +79,6 @@ def test_ethereals_fullest_link_has_ideal_sprayings_load(workload: str, algorith
     )
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(NETWORKS), st.sampled_from(["alltoall", "allreduce"]),
     st.integers(1, 3000), st.sampled_from([1, 64]),

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.emulated_support import wait_until
 from tests.engine_programs import router
@@ -269,7 +269,6 @@ def lines(draw: st.DrawFn) -> str:
     return " ".join(words)
 
 
-@settings(max_examples=400, deadline=None)
 @given(
     st.one_of(
         lines().map(lambda line: f"{line}\n".encode("utf-8", "surrogatepass")),

@@ -12,7 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.compiler_support import compiled
 
@@ -278,7 +278,6 @@ words = st.one_of(
 )
 
 
-@settings(max_examples=300)
 @given(st.lists(st.lists(words, max_size=6).map(" ".join), max_size=4).map("\n".join))
 def test_any_text_is_read_or_refused(text: str) -> None:
     try:

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.aggregation_group import SwitchGroup
 from tests.aggregation_switches import JobPlan
@@ -108,7 +108,6 @@ def fractions(terms: Array) -> list[list[Fraction]]:
     return [[Fraction(float(value)) for value in column] for column in terms.T]
 
 
-@settings(max_examples=60, deadline=None)
 @given(data=st.data(), size=st.sampled_from([1, 2, 3, 8, 13]), near=st.booleans())
 def test_exact_sums_are_exact_to_twice_the_precision(
     data: st.DataObject, size: int, near: bool
@@ -121,7 +120,6 @@ def test_exact_sums_are_exact_to_twice_the_precision(
 
 
 @pytest.mark.filterwarnings("ignore:overflow encountered in square")
-@settings(max_examples=300, deadline=None)
 @given(
     data=st.data(),
     size=st.sampled_from([1, 2, 3, 4, 7, 8, 12]),

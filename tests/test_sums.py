@@ -40,7 +40,7 @@ def same(found: Array, expected: Array) -> bool:
     return bool(np.all(equal | nans)) and bool(np.all(np.isnan(found.astype(np.float64)) == nans))
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     dtype=st.sampled_from(DTYPES),
     op=st.sampled_from(OPS),
@@ -67,7 +67,7 @@ def test_every_half_number_is_widened_and_rounded_as_numpy_does(dtype: str) -> N
             assert same(combined(dtype, "sum", [every, second]), whole.astype(dtype_of(dtype)))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(derandomize=True)
 @given(
     numbers=st.lists(st.floats(width=32), min_size=1, max_size=40),
     dtype=st.sampled_from(HALF_TYPES),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.realtime_support import ROOT, needs_namespaces
 
@@ -149,7 +149,6 @@ def test_a_missing_interface_is_named_with_those_that_there_are() -> None:
         run_switch(["--no-p4", "-i", "7@nosuch0"])
 
 
-@settings(max_examples=200)
 @given(
     st.lists(
         st.sampled_from(["--no-p4", "-i", "1@a", "--pcap", "--queue", "--", "-L", "--device-id"])

@@ -87,7 +87,7 @@ TRANSPORTS = {
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     puts=st.lists(st.booleans(), min_size=1, max_size=SLOTS),
     lanes=st.integers(1, 3),
@@ -144,7 +144,7 @@ def test_when_a_flag_shows_a_signal_all_that_was_put_before_is_there(
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(lanes=st.integers(1, 3), loss=st.sampled_from([0.0, 0.1]), seed=st.integers(0, 1000))
 def test_what_is_put_after_a_fence_is_placed_after_what_was_put_before(
     transport: str, lanes: int, loss: float, seed: int

@@ -56,7 +56,7 @@ def test_a_training_step() -> None:
         assert each.step.step_ns >= each.step.alone_ns
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(reshardings(5), st.sampled_from([0.0, 0.02]))
 def test_random_reshardings(asked: tuple[Mesh, Mesh, list[Tensor]], loss: float) -> None:
     source, destination, tensors = asked

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.engine_support import MBIT100, configure, make, packet
 from tests.results_samples import sample_results
@@ -37,8 +37,6 @@ from weft.switch.realtime.process import SwitchProcess
 from weft.switch.realtime.statistics import StatisticsSocket
 from weft.topo.fabric_program import fabric_program
 
-EXACT = settings(deadline=None, max_examples=40)
-
 
 def depths_one_by_one(arrivals: list[tuple[int, int]], rate_bps: int) -> list[int]:
     """What each packet finds waiting, by definition: those before it that have not begun."""
@@ -57,7 +55,6 @@ ARRIVALS = st.lists(st.tuples(st.integers(0, 200_000), st.integers(100, 1500)), 
 
 
 @given(ARRIVALS)
-@EXACT
 def test_a_queue_counts_what_each_packet_found_waiting(arrivals: list[tuple[int, int]]) -> None:
     arrivals = sorted((now_ns, size) for now_ns, size in arrivals)
     dataplane = make(Queue(rate_bps=MBIT100))
@@ -75,7 +72,6 @@ def test_a_queue_counts_what_each_packet_found_waiting(arrivals: list[tuple[int,
 
 
 @given(st.integers(0, 1 << 30))
-@EXACT
 def test_a_depth_is_known_within_an_eighth(waiting: int) -> None:
     dataplane = make()
     count_depth(dataplane.context, 2, waiting)
@@ -85,7 +81,6 @@ def test_a_depth_is_known_within_an_eighth(waiting: int) -> None:
 
 
 @given(ARRIVALS, st.integers(1, 5000))
-@EXACT
 def test_bins_of_time_hold_what_a_link_carried_in_them(
     arrivals: list[tuple[int, int]], bin_ns: int
 ) -> None:

@@ -86,7 +86,7 @@ def test_a_multicast_leaves_once() -> None:
     assert sum(each.chunks_fetched for each in reports) == 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.sampled_from([chain, multicast]),
     st.integers(3, 5),
@@ -140,7 +140,6 @@ def test_what_lacks_bytes_is_found() -> None:
         list(lacking.checks(1, (buffers[1], buffers[0]), SEED, 0))
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.data(), st.lists(st.integers(1, 7), min_size=1, max_size=3), st.integers(1, 20))
 def test_slices_are_those_of_the_whole(
     data: st.DataObject, shape: list[int], item_bytes: int
@@ -207,7 +206,6 @@ def test_peers_that_break_the_protocol_are_named(sender: int, message: Control, 
     assert any(f"rank {sender}" in event.error and words in event.error for event in failed)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.integers(0, 1), st.sampled_from([Kind.SENT, Kind.GOT, Kind.HAPPENED, Kind.READY]),
     st.integers(0, 3), st.integers(0, (1 << 64) - 1), st.integers(0, (1 << 32) - 1),

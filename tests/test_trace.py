@@ -201,7 +201,7 @@ def test_the_ordinary_form_of_a_program_knows_nothing_of_traces() -> None:
     assert "note" not in generate(read_program(program("clones")))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.tuples(st.integers(0, 7), st.binary(min_size=0, max_size=90)), max_size=8))
 def test_a_traced_switch_forwards_as_one_that_is_not_and_tells_what_left(
     frames: list[tuple[int, bytes]],

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_definitions import messages_of
 from tests.collective_names import COLLECTIVES
@@ -121,7 +121,6 @@ def test_every_pair_exchanges_what_the_algorithm_acted_out_does(
     assert +found == +acted
 
 
-@settings(max_examples=60)
 @given(
     network=networks,
     case=st.sampled_from(UNICAST),
@@ -139,7 +138,6 @@ def test_unicast_crosses_the_links_of_shortest_ways(
     assert unicast_tier_bytes(network, unicast_rounds(*case, shards)) == walked
 
 
-@settings(max_examples=60)
 @given(network=networks, index=st.integers(0, 5), data=st.data())
 def test_multicast_crosses_every_link_of_the_controllers_tree_once(
     network: Topology, index: int, data: st.DataObject
@@ -327,7 +325,6 @@ def test_elements_stay_whole_where_a_vector_is_cut_in_halves() -> None:
     assert set(up.size_bytes.tolist()) == {32}
 
 
-@settings(max_examples=60)
 @given(network=networks, data=st.data())
 def test_every_link_of_the_controllers_aggregation_tree_has_its_share(
     network: Topology, data: st.DataObject
@@ -432,7 +429,6 @@ def test_a_reduce_scatters_result_goes_down_the_tree_to_its_owner_alone() -> Non
     assert found == [4 * 2048, 2048, 2 * 512, 4 * 512]
 
 
-@settings(max_examples=150)
 @given(
     counts=st.lists(st.integers(0, 2000), min_size=1, max_size=12),
     servers=st.integers(1, 10),

@@ -17,8 +17,6 @@ from tests.transport_pair import A, B, Pair, pattern
 from weft.agents.datagrams import Datagrams, ipv4
 from weft.agents.transport import CompletionKind, Endpoint, TransportOptions
 
-RELAXED = settings(deadline=None, max_examples=60)
-
 
 def one_fault(kind: str, number: int) -> Faults:
     faults = Faults()
@@ -69,7 +67,6 @@ def test_a_lost_read_response_is_asked_for_again_from_where_it_was() -> None:
     assert pair.b.statistics.retransmitted_packets <= 11
 
 
-@RELAXED
 @given(
     st.integers(0, 2**32),
     st.floats(0, 0.3),
@@ -98,7 +95,7 @@ def test_random_faults_are_overcome(
     transfer(faults, batched=batched, rate_bps=rate_bps)
 
 
-@settings(deadline=None, max_examples=25)
+@settings(max_examples=25)
 @given(st.integers(0, 2**32), st.integers(1, 20), st.floats(0, 0.1))
 def test_many_reads_and_writes_of_random_sizes_survive_loss(
     seed: int, operations: int, loss: float
@@ -146,7 +143,6 @@ def test_congestion_at_a_short_queue_is_overcome_without_collapse() -> None:
     assert end_ns < 2 * size * 8 * 1.5
 
 
-@RELAXED
 @given(st.lists(st.tuples(st.binary(max_size=120), st.booleans(), st.booleans()), max_size=8))
 def test_random_bytes_never_raise_and_never_reach_the_user(
     datagrams: list[tuple[bytes, bool, bool]],
@@ -170,7 +166,6 @@ def test_random_bytes_never_raise_and_never_reach_the_user(
     pair.b.deadline()
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.data())
 def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> None:
     """A peer that lies, with a right ICRC: no exception, no byte outside the region."""
@@ -213,7 +208,6 @@ class Punctual(Endpoint):
         return batch
 
 
-@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**32),
     st.floats(0, 0.2),

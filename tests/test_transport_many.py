@@ -28,7 +28,6 @@ from weft.agents.transport import layout as at
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=40)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([1, 3, 16, 200]),
@@ -61,7 +60,7 @@ def test_looking_at_active_queue_pairs_gives_the_packets_of_looking_at_all(
         assert len({(done[0], done[3]) for done in posted}) == len(posted)
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(st.integers(0, 2**32), st.floats(0, 0.1), st.booleans())
 def test_random_work_on_two_hundred_queue_pairs_completes_in_order_under_loss(
     seed: int, loss: float, one_by_one: bool
@@ -248,7 +247,6 @@ def test_reads_of_a_queue_pair_that_failed_leave_their_room_to_others() -> None:
     assert (many.memory[1][:6000] == many.memory[0][:6000]).all()
 
 
-@settings(deadline=None, max_examples=40)
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=12), st.integers(0, 2**32))
 def test_bursts_of_any_length_are_sent_whole_and_in_order(bursts: list[int], seed: int) -> None:
     many = Many(2, faults=Faults(loss=0.05, seed=seed))

@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, row_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
@@ -80,7 +80,6 @@ def test_shards_of_any_size_reach_every_member(batched: bool) -> None:
         assert host.statistics.duplicate_chunks == 0
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.integers(0, 1500), min_size=2, max_size=4),
     st.sampled_from([1, 64, 100, 256]).filter(lambda size: size > 1),
@@ -380,7 +379,6 @@ def chunk_packets(sink: ChunkSink, data: npt.NDArray[np.uint8]) -> list[Datagram
     return packets
 
 
-@settings(deadline=None, max_examples=100)
 @given(
     st.lists(st.integers(0, 90), min_size=1, max_size=4),
     st.data(),

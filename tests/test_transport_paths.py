@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults, MemoryNetwork
@@ -43,7 +43,6 @@ def send_packets(pair: Pair, packets: int) -> list[Datagram]:
     return rows
 
 
-@settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.booleans(), min_size=1, max_size=60),
     st.sampled_from(ALL),
@@ -224,7 +223,6 @@ def entropies() -> Entropies:
     return Entropies()
 
 
-@settings(deadline=None, max_examples=60)
 @given(st.lists(st.tuples(st.sampled_from("ssskkt"), st.integers(0, 63)), max_size=200))
 def test_ports_are_chosen_as_the_paper_says(steps: list[tuple[str, int]]) -> None:
     options = replace(REPS, window_bytes=8 * MTU, freeze_ns=40, explore_packets=5)

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of, rows_of
 from tests.memory_network import Faults
@@ -122,7 +122,6 @@ def test_go_back_n_sends_more_again_than_is_lost() -> None:
     assert again[0] > 10 * again[1] and again[1] == 3
 
 
-@settings(deadline=None, max_examples=80)
 @given(
     st.integers(0, 2**32),
     st.floats(0, 0.3),
@@ -172,7 +171,6 @@ def assert_at_rest(host: Endpoint) -> None:
     assert all(host.row_of(row).board == 0 for row in range(host.state.queue_pairs))
 
 
-@settings(deadline=None, max_examples=30)
 @given(
     st.integers(0, 2**32),
     st.sampled_from([1, 3, 40]),
@@ -208,7 +206,6 @@ def test_random_work_on_many_queue_pairs_is_done_and_all_memory_given_back(
             assert_at_rest(host)
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.integers(0, 2**32), st.floats(0, 0.2), st.floats(0, 0.5))
 def test_messages_and_immediates_come_in_order_with_their_lengths(
     seed: int, loss: float, lateness: float
@@ -242,7 +239,6 @@ def test_messages_and_immediates_come_in_order_with_their_lengths(
     assert (place[:used] == data[:used]).all() and not place[used:].any()
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.data())
 def test_packets_altered_and_sealed_again_do_no_harm(data: st.DataObject) -> None:
     """A peer that lies, with a right ICRC: no exception, no byte outside the region, no end of

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.agents.drivers.udp import Lateness, UdpDriver
@@ -213,7 +213,6 @@ def test_warming_up_sends_nothing_and_needs_no_root() -> None:
     UdpDriver.warm_up()
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**10), min_size=1, max_size=200), st.floats(0.01, 1))
 def test_lateness_percentiles_are_right_to_an_eighth(samples: list[int], fraction: float) -> None:
     lateness = Lateness()

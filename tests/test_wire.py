@@ -7,7 +7,7 @@ import zlib
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.datagram_rows import Datagram, batch_of
 from tests.rocev2_packet import MalformedPacket, Packet, icrc
@@ -19,7 +19,6 @@ from weft.agents.wire.compiled import compiled
 from weft.agents.wire.crc import crc32, crc_by_tables
 from weft.agents.wire.headers import HAS_PAYLOAD, PROPERTIES, Opcode
 
-RELAXED = settings(deadline=None, max_examples=60)
 A, B = ipv4("10.0.0.1"), ipv4("10.0.3.254")
 
 
@@ -61,7 +60,6 @@ def some_packet(draw: st.DrawFn) -> Packet:
     )
 
 
-@RELAXED
 @given(st.binary(max_size=700))
 def test_crc_equals_zlib(data: bytes) -> None:
     assert crc32(data) == zlib.crc32(data)
@@ -92,7 +90,6 @@ def test_icrc_refuses_what_is_shorter_than_a_bth() -> None:
         icrc(bytes(11), A, B, 1)
 
 
-@RELAXED
 @given(some_packet(), st.integers(0, 65535))
 def test_scapy_computes_the_same_icrc(packet: Packet, source_port: int) -> None:
     roce = pytest.importorskip("scapy.contrib.roce")
@@ -105,7 +102,6 @@ def test_scapy_computes_the_same_icrc(packet: Packet, source_port: int) -> None:
     assert frame[roce.BTH].compute_icrc(data[:-4]) == data[-4:]
 
 
-@RELAXED
 @given(some_packet(), st.integers(0, 65535))
 def test_a_packet_comes_back_as_it_was(packet: Packet, source_port: int) -> None:
     data = packet.encode(A, B, source_port)
@@ -113,7 +109,6 @@ def test_a_packet_comes_back_as_it_was(packet: Packet, source_port: int) -> None
     assert Packet.decode(data, A, B, source_port) == packet
 
 
-@RELAXED
 @given(st.lists(some_packet(), min_size=1, max_size=5))
 def test_the_compiled_decoder_finds_the_same_fields(listed: list[Packet]) -> None:
     batch = batch_of(Datagram(A, B, 77, 0, packet.encode(A, B, 77)) for packet in listed)
@@ -140,7 +135,6 @@ def test_the_compiled_decoder_finds_the_same_fields(listed: list[Packet]) -> Non
         assert payload.tobytes() == packet.payload
 
 
-@RELAXED
 @given(some_packet(), st.data())
 def test_one_wrong_bit_outside_the_masked_fields_is_found(
     packet: Packet, data: st.DataObject
@@ -154,7 +148,6 @@ def test_one_wrong_bit_outside_the_masked_fields_is_found(
         Packet.decode(bytes(spoiled), A, B, 7)
 
 
-@RELAXED
 @given(st.binary(max_size=80), st.booleans())
 def test_random_bytes_are_refused_or_decode_alike_in_both(data: bytes, sealed: bool) -> None:
     if sealed and len(data) >= 12:

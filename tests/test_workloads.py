@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tests.collective_group import Group
 from tests.collective_names import FLOW_ALGORITHMS
@@ -130,7 +130,6 @@ _WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
 @given(st.one_of(st.lists(_WORDS, max_size=40).map(" ".join), st.text(max_size=60)))
 def test_any_text_is_a_matrix_or_an_input_error(text: str) -> None:
     try:
