@@ -29,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class LinkLoads:
-    """Hold the bytes on every direction of every link, by kind of link."""
+    """The bytes on every direction of every link, by kind of link."""
 
     host_up: Numbers
     """[hosts]: from each host."""

@@ -11,7 +11,7 @@ PLANS = "the controller's plan"
 
 
 class Claims:
-    """Hold what others than the controller's plans have put into switches."""
+    """What others than the controller's plans have put into switches."""
 
     def __init__(self) -> None:
         self._held: dict[str, dict[tuple[object, ...], tuple[str, Entity]]] = {}

@@ -81,7 +81,7 @@ class SwitchError(RunError):
 
 @dataclass(frozen=True)
 class Failure:
-    """Hold an update that a switch refused, and the reason."""
+    """An update that a switch refused, and the reason."""
 
     update: Update | str
     """The update, or what it is."""
@@ -120,7 +120,7 @@ class ProgramPaths(Protocol):
 
 
 class LoadableProgram:
-    """Hold a compiled P4 program for all the switches that run it."""
+    """A compiled P4 program for all the switches that run it."""
 
     def __init__(self, p4info: Any, device_config: bytes) -> None:
         """Hold a program by its ``p4.config.v1.P4Info`` and its BMv2 JSON."""

@@ -34,7 +34,7 @@ class Action:
 
 @dataclass(frozen=True)
 class PlannedEntry:
-    """Describe a table entry; a field that ``match`` leaves out matches anything. `entry` makes
+    """A table entry; a field that ``match`` leaves out matches anything. `entry` makes
     one."""
 
     table: str
@@ -94,7 +94,7 @@ class DefaultAction:
 
 @dataclass(frozen=True)
 class PlannedMember:
-    """Describe a member of an action profile or selector."""
+    """A member of an action profile or selector."""
 
     profile: str
     member_id: int
@@ -111,7 +111,7 @@ class PlannedMember:
 
 @dataclass(frozen=True)
 class PlannedGroup:
-    """Describe a group of an action selector by (member id, weight) pairs in the order of
+    """A group of an action selector by (member id, weight) pairs in the order of
     the ids."""
 
     profile: str
@@ -130,7 +130,7 @@ class PlannedGroup:
 
 @dataclass(frozen=True)
 class PlannedMulticast:
-    """Describe a group of the packet replication engine, which copies a packet to each of its
+    """A group of the packet replication engine, which copies a packet to each of its
     ports; these are sorted."""
 
     group_id: int

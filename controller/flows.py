@@ -17,7 +17,7 @@ WITHIN_LEAF = -1
 
 
 class Flows:
-    """Hold the flows of one step: messages that are known, and may leave, at the same time.
+    """The flows of one step: messages that are known, and may leave, at the same time.
 
     ``source``, ``destination`` and ``size_bytes`` are int64 arrays of the same length; ends are
     numbers of hosts (or of ranks, see `placed`). Raises InputError for arrays that do not fit each
@@ -63,7 +63,7 @@ class Flows:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Hold the parts of flows, each on one path, in the order in which their sources send them.
+    """The parts of flows, each on one path, in the order in which their sources send them.
 
     All columns are int64 arrays of the same length. The pieces of a flow cover each of its bytes
     once.

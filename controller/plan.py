@@ -17,7 +17,7 @@ from weft.controller.entities import (
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold what every switch shall hold, by its name. A switch that is left out holds nothing."""
+    """What every switch shall hold, by its name. A switch that is left out holds nothing."""
 
     entities: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
     provided: Mapping[str, Any] = field(default_factory=dict)
@@ -26,7 +26,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Update:
-    """Describe one change of one entity. An entity that is deleted is named by its key alone."""
+    """One change of one entity. An entity that is deleted is named by its key alone."""
 
     kind: Literal["insert", "modify", "delete"]
     entity: Entity

@@ -96,7 +96,7 @@ def salt_of(seed: int, device_id: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Salts:
-    """Hold the salts of the switches that choose, int64."""
+    """The salts of the switches that choose, int64."""
 
     leaf: IntArray
     agg: IntArray

@@ -44,7 +44,7 @@ Six = TypeVar("Six")
 
 @dataclass(frozen=True)
 class Attachment:
-    """Describe an end of a link that is a host's."""
+    """An end of a link that is a host's."""
 
     place: str
     """The place of the link in the document."""
@@ -84,7 +84,7 @@ class Attachment:
 
 @dataclass(frozen=True)
 class _Addresses:
-    """Hold the addresses of an interface, at most one of each kind."""
+    """The addresses of an interface, at most one of each kind."""
 
     ipv4: IPv4Interface | None = None
     ipv6: IPv6Interface | None = None

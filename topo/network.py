@@ -87,7 +87,7 @@ def format_mac(mac: int) -> str:
 
 @dataclass(frozen=True)
 class Ipv6:
-    """Hold an IPv6 address as an integer, and by which address packets for others go, if there is
+    """An IPv6 address as an integer, and by which address packets for others go, if there is
     one."""
 
     address: int
@@ -100,7 +100,7 @@ class Ipv6:
 
 @dataclass(frozen=True)
 class Interface:
-    """Describe one network interface of a host; ``number`` is its port, from 1."""
+    """One network interface of a host; ``number`` is its port, from 1."""
 
     number: int
     address: int
@@ -147,7 +147,7 @@ class Interface:
 
 @dataclass(frozen=True)
 class Host:
-    """Describe an end host, which has one rank, and one network interface or several; it is known
+    """An end host, which has one rank, and one network interface or several; it is known
     by the address of the first, over which its rank sends."""
 
     name: str
@@ -184,7 +184,7 @@ class Host:
 
 @dataclass(frozen=True)
 class Switch:
-    """Describe a P4 switch.
+    """A P4 switch.
 
     ``index`` counts within its tier; ``device_id`` counts from 1 over all switches.
     """
@@ -224,7 +224,7 @@ class Port:
 
 @dataclass(frozen=True)
 class Link:
-    """Describe a full-duplex link.
+    """A full-duplex link.
 
     ``a`` is the end nearer to the hosts. Rate, delay and queue hold in either direction.
     """
@@ -261,7 +261,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Direction:
-    """Describe one direction of a link, in which packets leave ``source`` and arrive at
+    """One direction of a link, in which packets leave ``source`` and arrive at
     ``destination``."""
 
     link: Link
@@ -296,7 +296,7 @@ Node = Host | Switch
 
 @dataclass(frozen=True)
 class Subnet:
-    """Hold a range of addresses that all lie at one switch, and the interfaces that have them."""
+    """A range of addresses that all lie at one switch, and the interfaces that have them."""
 
     address: int
     bits: int
@@ -307,7 +307,7 @@ class Subnet:
 
 @dataclass(frozen=True)
 class Topology:
-    """Describe a network by its nodes in order (hosts by rank, switches by device id) and its
+    """A network by its nodes in order (hosts by rank, switches by device id) and its
     links."""
 
     name: str

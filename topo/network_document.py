@@ -27,7 +27,7 @@ Figure = str | int
 
 
 class Figures(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Hold the rate, the delay, the queue and the loss of links."""
+    """The rate, the delay, the queue and the loss of links."""
 
     rate: Figure | None = None
     delay: Figure | None = None
@@ -37,7 +37,7 @@ class Figures(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):
-    """Describe a link; ``ip``, ``mac`` and ``gateway`` are those of its host's interface, or, by
+    """A link; ``ip``, ``mac`` and ``gateway`` are those of its host's interface, or, by
     the names of hosts, those of its hosts' interfaces."""
 
     ends: tuple[str, str] = ("", "")
@@ -51,7 +51,7 @@ class LinkDocument(Figures, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class NetworkDocument(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """Describe a network."""
+    """A network."""
 
     name: str = "network"
     hosts: list[str] = []

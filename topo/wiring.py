@@ -52,7 +52,7 @@ def topology_of(document: NetworkDocument, what: str) -> Topology:
 
 @dataclass(frozen=True)
 class _Joint:
-    """Hold what is known of a link before levels are: its ends, and the place in the document."""
+    """What is known of a link before levels are: its ends, and the place in the document."""
 
     place: str
     ends: tuple[str, str]

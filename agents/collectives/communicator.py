@@ -107,7 +107,7 @@ end sends no data on it, but acknowledgements and small messages, as from any qu
 
 
 class Members:
-    """Hold the members of a group as one of them knows them: their addresses, and a queue pair with
+    """The members of a group as one of them knows them: their addresses, and a queue pair with
     each of its peers.
 
     Args:
@@ -210,7 +210,7 @@ class Members:
 
 
 class Communicator(Members):
-    """Hold one rank's view of its group: one RC queue pair with every peer that it talks to, and
+    """One rank's view of its group: one RC queue pair with every peer that it talks to, and
     one UD queue pair for each multicast group.
 
     The peers are the ring neighbours and the barrier's partners at the distances 2^k, so 2

@@ -56,7 +56,7 @@ class FlowPlaces:
 
 @dataclass(frozen=True)
 class Multicast:
-    """Describe flows of the same bytes that are one multicast."""
+    """Flows of the same bytes that are one multicast."""
 
     source: int
     destinations: tuple[int, ...]
@@ -72,7 +72,7 @@ class Multicast:
 
 @dataclass(frozen=True)
 class Sum:
-    """Describe waits of all ranks that are one sum of float32 numbers by the switches. Columns have
+    """Waits of all ranks that are one sum of float32 numbers by the switches. Columns have
     an entry for each rank."""
 
     waits: tuple[int, ...]
@@ -621,7 +621,7 @@ class FlowColumns:
 
 
 class Place(NamedTuple):
-    """Say where the bytes of a flow are; see `FlowPlaces`."""
+    """Where the bytes of a flow are; see `FlowPlaces`."""
 
     memory: int
     offset: int

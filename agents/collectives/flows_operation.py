@@ -90,7 +90,7 @@ class _Line:
 
 
 class FlowsOperation(Operation):
-    """Carry out one rank's part of a graph of flows; see the module.
+    """One rank's part of a graph of flows; see the module.
 
     Args:
         buffer: the bytes of the flows that this rank sends, one after the other.

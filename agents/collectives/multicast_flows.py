@@ -52,7 +52,7 @@ class _Incoming:
 
 
 class MulticastFlows:
-    """Carry out one rank's part of the multicasts of a graph.
+    """One rank's part of the multicasts of a graph.
 
     Raises:
         InputError: the communicator lacks a multicast group.

@@ -78,7 +78,7 @@ class Ticket:
 
 
 class Work(NamedTuple):
-    """Say what an operation lets others compute."""
+    """What an operation lets others compute."""
 
     operation: int
     wait: int

@@ -27,7 +27,7 @@ SLICE_ELEMENTS = 1 << 17
 
 
 class TensorShape(NamedTuple):
-    """Describe a tensor: its shape, and the bytes of an element."""
+    """A tensor: its shape, and the bytes of an element."""
 
     shape: tuple[int, ...]
     item_bytes: int

@@ -56,7 +56,7 @@ def most_posted(
 
 
 class UnicastOperation(Operation, Generic[AnyPattern]):
-    """Carry out one rank's part of a collective by RDMA WRITEs; see the module.
+    """One rank's part of a collective by RDMA WRITEs; see the module.
 
     Args:
         register: gives the memory region of an array.
@@ -189,7 +189,7 @@ class UnicastOperation(Operation, Generic[AnyPattern]):
 
 
 class SteppedOperation(UnicastOperation[Pattern]):
-    """Carry out a pattern that computes: each block that arrives is given to it."""
+    """A pattern that computes: each block that arrives is given to it."""
 
     def _begin(self) -> None:
         self._left = dict(self._pattern.expected)
@@ -258,7 +258,7 @@ class SteppedOperation(UnicastOperation[Pattern]):
 
 
 class RelayedOperation(UnicastOperation[TablePattern]):
-    """Carry out a pattern that is a table: compiled code takes blocks and passes them on."""
+    """A pattern that is a table: compiled code takes blocks and passes them on."""
 
     def _begin(self) -> None:
         communicator, pattern = self._communicator, self._pattern

@@ -88,7 +88,7 @@ def _meet(config: RankConfig) -> LineChannel:
 
 
 class _Rank:
-    """Hold the state of the process: what the runner has told it, and the operation at hand."""
+    """The state of the process: what the runner has told it, and the operation at hand."""
 
     def __init__(self, config: RankConfig, channel: LineChannel) -> None:
         self._config = config

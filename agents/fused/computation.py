@@ -25,7 +25,7 @@ CHECKED_ITEMS = 1 << 18
 
 
 class Work(NamedTuple):
-    """Say what a wait of the graph computes."""
+    """What a wait of the graph computes."""
 
     task: int
     """The wait."""

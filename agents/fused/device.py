@@ -17,7 +17,7 @@ HBM2e), the launch of a kernel, and what a put costs the workgroup that makes it
 
 @dataclass(frozen=True)
 class Device:
-    """Describe a device. Everything takes `slowdown` times as long as its rates say."""
+    """A device. Everything takes `slowdown` times as long as its rates say."""
 
     workgroups: int
     slowdown: float = 1.0

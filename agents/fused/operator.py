@@ -32,7 +32,7 @@ MOST_MAGNITUDE = 3
 
 @dataclass(frozen=True)
 class Sizes:
-    """Hold how large an operator is. What an operator does not have is 0."""
+    """How large an operator is. What an operator does not have is 0."""
 
     batch_size: int = 0
     """Rows of the whole input: samples, or tokens."""

@@ -66,7 +66,7 @@ class Slice(NamedTuple):
 
 
 class Computing(NamedTuple):
-    """Say which wait of the graph is what of a workgroup."""
+    """Which wait of the graph is what of a workgroup."""
 
     task: int
     rank: int
@@ -76,7 +76,7 @@ class Computing(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """Hold a graph and what its waits compute."""
+    """A graph and what its waits compute."""
 
     graph: FlowGraph
     computation: Computation
@@ -175,7 +175,7 @@ def _adding_ns(graph: FlowGraph, work: Sequence[Work]) -> list[int]:
 
 
 class _Kernel(NamedTuple):
-    """Say how long all workgroups of a rank compute if nothing is sent, after the launch."""
+    """How long all workgroups of a rank compute if nothing is sent, after the launch."""
 
     greedy_ns: int
     """As they take the rank's tiles, in the order of the way."""

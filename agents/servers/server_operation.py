@@ -25,7 +25,7 @@ from weft.base.errors import ProtocolError, refuse
 
 
 class ServerMembers(Members):
-    """Hold one communicator's ranks and then its servers, numbered from 0, as one of the servers
+    """One communicator's ranks and then its servers, numbered from 0, as one of the servers
     knows them.
 
     Raises:
@@ -104,7 +104,7 @@ class Post:
 
 
 class ServerOperation:
-    """Carry out one operation on one reduction server; see the module. `members` has the queue
+    """One operation on one reduction server; see the module. `members` has the queue
     pairs, `plan` says what is to be done, `register` makes registered memory of a size."""
 
     def __init__(

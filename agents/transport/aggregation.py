@@ -44,7 +44,7 @@ class DataKind(enum.IntEnum):
 
 @dataclass(frozen=True)
 class _Job:
-    """Hold the arrays of a job that compiled code works on."""
+    """The arrays of a job that compiled code works on."""
 
     state: at_job.JobState
     slots: npt.NDArray[np.void]

@@ -41,7 +41,7 @@ FRAME_BYTES = 14 + 20 + 8 + 12 + 8 + 4 + 16 + 4
 
 @dataclass(frozen=True)
 class AggregationJob:
-    """Describe a communicator that switches add for. The planner checks whether the switches have
+    """A communicator that switches add for. The planner checks whether the switches have
     room for it.
 
     Raises:
@@ -97,7 +97,7 @@ class AggregationJob:
 
 @dataclass(frozen=True)
 class AggregationNode:
-    """Describe one switch of a job's tree. Ports are those of this switch, by number."""
+    """One switch of a job's tree. Ports are those of this switch, by number."""
 
     children: tuple[int, ...]
     """The ports of child 0, child 1 and so on."""
@@ -109,7 +109,7 @@ class AggregationNode:
 
 @dataclass(frozen=True)
 class AggregationTree:
-    """Hold the switches of a job's tree."""
+    """The switches of a job's tree."""
 
     job: AggregationJob
     root: str

@@ -41,7 +41,7 @@ class Demand:
 
 @dataclass(frozen=True)
 class Planning:
-    """Hold all that planners are told."""
+    """All that planners are told."""
 
     names: ProgramNames
     """The names and sizes of the program that the switches run."""
@@ -66,7 +66,7 @@ class Planning:
 
 @dataclass(frozen=True)
 class Planned:
-    """Hold what a planner makes."""
+    """What a planner makes."""
 
     entities: Mapping[str, Sequence[Entity]] = field(default_factory=dict)
     """What every switch holds for the feature, by the switch's name."""

@@ -35,7 +35,7 @@ def max_groups(names: ProgramNames) -> int:
 
 @dataclass(frozen=True)
 class MulticastTree:
-    """Describe one multicast group and the way that its packets take."""
+    """One multicast group and the way that its packets take."""
 
     index: int
     """The group's number, from 0."""

@@ -24,7 +24,7 @@ number so far."""
 
 @dataclass(frozen=True)
 class Count:
-    """Hold what a counter has counted; one that counts packets alone, or bytes alone, has 0 for the
+    """What a counter has counted; one that counts packets alone, or bytes alone, has 0 for the
     other."""
 
     packets: int

@@ -10,7 +10,7 @@ from weft.switch.messages import p4runtime_pb2
 
 @dataclass(frozen=True)
 class Rates:
-    """Hold the rates of a meter's cell, in bytes or packets a second as the meter's unit is, and
+    """The rates of a meter's cell, in bytes or packets a second as the meter's unit is, and
     the bursts in the same unit (RFC 2698)."""
 
     committed: int
@@ -64,7 +64,7 @@ class _Cells:
 
 
 class CounterHandle(_Cells):
-    """Handle an indirect counter: ``leaf.counter("port_egress")[3].packets``."""
+    """A handle on an indirect counter: ``leaf.counter("port_egress")[3].packets``."""
 
     _kind = "counter_entry"
 
@@ -83,8 +83,8 @@ class CounterHandle(_Cells):
 
 
 class RegisterHandle(_Cells):
-    """Handle a register of bit<W> values: ``leaf.register("seen")[7] = 1``. BMv2 has no registers
-    in P4Runtime."""
+    """A handle on a register of bit<W> values: ``leaf.register("seen")[7] = 1``. BMv2 has no
+    registers in P4Runtime."""
 
     _kind = "register_entry"
 
@@ -107,8 +107,8 @@ class RegisterHandle(_Cells):
 
 
 class MeterHandle(_Cells):
-    """Handle an indirect meter: ``leaf.meter("police")[0] = Rates(...)``; None lets every packet be
-    green."""
+    """A handle on an indirect meter: ``leaf.meter("police")[0] = Rates(...)``; None lets every
+    packet be green."""
 
     _kind = "meter_entry"
 

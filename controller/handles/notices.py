@@ -29,7 +29,7 @@ Wait = Callable[[float], None]
 
 @dataclass(frozen=True)
 class Digest:
-    """Hold one message of a digest."""
+    """One message of a digest."""
 
     name: str
     """The digest's full name."""
@@ -39,7 +39,7 @@ class Digest:
 
 @dataclass(frozen=True)
 class ControllerPacket:
-    """Hold a packet that a switch has sent to the controller."""
+    """A packet that a switch has sent to the controller."""
 
     frame: bytes
     metadata: Mapping[str, int]

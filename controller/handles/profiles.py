@@ -21,7 +21,7 @@ Weights: TypeAlias = Sequence[int] | Mapping[int, int]
 
 @dataclass(frozen=True)
 class Member:
-    """Describe a member as the switch has it."""
+    """A member as the switch has it."""
 
     action: str
     """The full name of its action."""
@@ -32,7 +32,7 @@ class Member:
 
 
 class ProfileHandle:
-    """Handle an action profile or selector: ``leaf.profile("ecmp").members.insert(1, "send",
+    """A handle on an action profile or selector: ``leaf.profile("ecmp").members.insert(1, "send",
     port=2)``. Entries of its tables lead to members and groups by ``member=`` and ``group=``."""
 
     def __init__(self, switch: SwitchAccess, info: Any) -> None:
@@ -51,7 +51,7 @@ class ProfileHandle:
 
 
 class MembersHandle:
-    """Handle the members of an action profile or selector."""
+    """A handle on the members of an action profile or selector."""
 
     def __init__(self, switch: SwitchAccess, info: Any) -> None:
         self._switch = switch
@@ -125,8 +125,8 @@ class MembersHandle:
 
 
 class MemberGroupsHandle:
-    """Handle the groups of an action selector: from one of them the selector chooses a member for
-    every packet."""
+    """A handle on the groups of an action selector: from one of them the selector chooses a member
+    for every packet."""
 
     def __init__(self, switch: SwitchAccess, info: Any) -> None:
         self._switch = switch

@@ -35,7 +35,7 @@ Replicas: TypeAlias = Sequence[int | tuple[int, int] | Replica]
 
 @dataclass(frozen=True)
 class CloneSession:
-    """Hold what a clone session does."""
+    """What a clone session does."""
 
     replicas: tuple[Replica, ...]
     packet_length: int
@@ -43,7 +43,7 @@ class CloneSession:
 
 
 class GroupsHandle:
-    """Handle the multicast groups of the packet replication engine, by their numbers."""
+    """A handle on the multicast groups of the packet replication engine, by their numbers."""
 
     def __init__(self, switch: SwitchAccess) -> None:
         self._switch = switch
@@ -86,7 +86,7 @@ class GroupsHandle:
 
 
 class ClonesHandle:
-    """Handle the clone sessions, by the numbers that the program's ``clone`` names."""
+    """A handle on the clone sessions, by the numbers that the program's ``clone`` names."""
 
     def __init__(self, switch: SwitchAccess) -> None:
         self._switch = switch

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class SwitchHandle:
-    """Handle one switch of a controller.
+    """A handle on one switch of a controller.
 
     All methods of this and of what it gives raise InputError for a name or a value that makes no
     sense, and SwitchError where the switch refuses.

@@ -28,7 +28,7 @@ _TABLE_ONLY = p4info_pb2.ActionRef.TABLE_ONLY
 
 @dataclass(frozen=True)
 class InstalledEntry:
-    """Describe an entry as the switch has it."""
+    """An entry as the switch has it."""
 
     table: str
     match: Mapping[str, Key]
@@ -62,7 +62,7 @@ class InstalledEntry:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """Hold what an entry is to be, as `TableHandle.insert` is told."""
+    """What an entry is to be, as `TableHandle.insert` is told."""
 
     action: str
     params: Mapping[str, Value] | None
@@ -74,7 +74,7 @@ class _Wanted:
 
 
 class TableHandle:
-    """Handle one table."""
+    """A handle on one table."""
 
     def __init__(self, switch: SwitchAccess, info: Any) -> None:
         self._switch = switch

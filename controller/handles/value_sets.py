@@ -18,7 +18,7 @@ Matched = Mapping[str, Key]
 
 
 class ValueSetHandle:
-    """Handle a value set: ``leaf.value_set("kinds").insert(0x88b5)``. BMv2 has no value
+    """A handle on a value set: ``leaf.value_set("kinds").insert(0x88b5)``. BMv2 has no value
     sets in P4Runtime."""
 
     def __init__(self, switch: SwitchAccess, info: Any) -> None:

@@ -102,7 +102,7 @@ Timed = tuple[float, list[tuple[str, float]]]
 
 
 class _Opened:
-    """Hold an engine's workers that are up and warm, and what they took for the points."""
+    """An engine's workers that are up and warm, and what they took for the points."""
 
     workers: Workers
 

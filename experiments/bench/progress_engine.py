@@ -73,7 +73,7 @@ _QKEY = 9
 
 @dataclass(frozen=True)
 class WorkerShare:
-    """Hold one worker's share: its bytes, and the ring of packets that carries them."""
+    """One worker's share: its bytes, and the ring of packets that carries them."""
 
     group: int
     data: npt.NDArray[np.uint8]

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Needed:
-    """Say how many workers a rate takes."""
+    """How many workers a rate takes."""
 
     least: int
     """How many workers it takes if each is as quick as one alone."""
@@ -36,7 +36,7 @@ class Needed:
 
 @dataclass(frozen=True)
 class Scaling:
-    """Describe the rate at which workers receive, by their number; rates are anything per
+    """The rate at which workers receive, by their number; rates are anything per
     second."""
 
     alone: float
@@ -85,7 +85,7 @@ def fitted(rates: Mapping[int, float], cores: int) -> Scaling | None:
 
 @dataclass(frozen=True)
 class OffloadedThread:
-    """Describe a thread of a SmartNIC as others have published it."""
+    """A thread of a SmartNIC as others have published it."""
 
     cycles_per_chunk: float
     clock_hz: float

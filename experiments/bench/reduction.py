@@ -38,7 +38,7 @@ FUNCTIONS = {"sum": np.add, "min": np.minimum, "max": np.maximum}
 
 @dataclass(frozen=True)
 class Slots:
-    """Hold what the ranks have written, as chunks by rank, and the place for their sums."""
+    """What the ranks have written, as chunks by rank, and the place for their sums."""
 
     chunks: list[list[Array]]
     """[chunk][rank]."""

@@ -116,7 +116,7 @@ class ForwardingDevice:
 
 @dataclass
 class BenchmarkRow:
-    """Say what a row measures: frames of one kind that go through devices, and what comes
+    """What a row measures: frames of one kind that go through devices, and what comes
     of them."""
 
     what: str
@@ -269,7 +269,7 @@ def load(
 
 
 class Bench:
-    """Hold all devices, which are up, and their rows."""
+    """All devices, which are up, and their rows."""
 
     def __init__(self, folder: Path, sizes: Sequence[int]) -> None:
         self.folder = folder

@@ -11,7 +11,7 @@ from weft.base.errors import MachineError, refuse
 
 @dataclass(frozen=True)
 class Need:
-    """Say what a sweep needs of an engine."""
+    """What a sweep needs of an engine."""
 
     points: int
     """How many points there are to run at a time, at most."""
@@ -23,7 +23,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Workers:
-    """Hold an engine's workers that are ready.
+    """An engine's workers that are ready.
 
     An executor runs what it is given in processes that have this version of Weft. If a process
     dies, the engine runs what is lost elsewhere, or the future has a `BrokenExecutor`. Its workers

@@ -17,7 +17,7 @@ GROUP = "weft.engines"
 
 @dataclass(frozen=True)
 class Place:
-    """Hold an engine and where it is."""
+    """An engine and where it is."""
 
     engine: Engine
     where: str

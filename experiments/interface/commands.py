@@ -23,7 +23,7 @@ MOST_TIMEOUT_S = 24 * 3600.0
 
 @dataclass(frozen=True)
 class Completed:
-    """Hold what came of a command."""
+    """What came of a command."""
 
     host: str
     command: tuple[str, ...]
@@ -61,7 +61,7 @@ def words_of(command: tuple[object, ...]) -> list[str]:
 
 
 class Running:
-    """Hold a command that runs on a host. It ends with the network at the latest."""
+    """A command that runs on a host. It ends with the network at the latest."""
 
     def __init__(self, host: str, command: list[str], process: "subprocess.Popen[str]") -> None:
         self.host = host

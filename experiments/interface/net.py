@@ -690,7 +690,7 @@ class Net:
 
 @dataclass
 class PacketTrace:
-    """Hold the steps of packets through a switch's program; its text is one for people."""
+    """The steps of packets through a switch's program; its text is one for people."""
 
     events: list[dict[str, Any]] = field(default_factory=list)
     """The steps in order, as ``--trace`` of ``weft run`` writes them."""
@@ -700,7 +700,7 @@ class PacketTrace:
 
 
 class HostHandle:
-    """Handle a host of a network that is up."""
+    """A handle on a host of a network that is up."""
 
     def __init__(self, net: Net, host: Host) -> None:
         self._net = net
@@ -772,7 +772,7 @@ class HostHandle:
 
 
 class InterfaceHandle:
-    """Handle a network interface of a host of a network that is up."""
+    """A handle on a network interface of a host of a network that is up."""
 
     def __init__(self, net: Net, host: Host, interface: Interface) -> None:
         self._net = net
@@ -822,7 +822,7 @@ class InterfaceHandle:
 
 
 class LinkHandle:
-    """Handle a link of a network that is up."""
+    """A handle on a link of a network that is up."""
 
     def __init__(self, net: Net, link: Link) -> None:
         self._net = net

@@ -22,7 +22,7 @@ SLICES = 64
 
 
 class SimulatedNet:
-    """Hold a network in virtual time, and do there what a `Net` asks for."""
+    """A network in virtual time, which does there what a `Net` asks for."""
 
     name = "simulated"
     running = None

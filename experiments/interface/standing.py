@@ -18,7 +18,7 @@ Program: TypeAlias = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class Standing:
-    """Hold the options of `weft.up` and of ``weft up`` that say nothing of the network's shape."""
+    """The options of `weft.up` and of ``weft up`` that say nothing of the network's shape."""
 
     program: Program | Mapping[str, Program] | None = None
     """Of all switches, or of some by their names."""

@@ -37,7 +37,7 @@ def ports_of(
 
 
 class SwitchUnderTest(SwitchHandle):
-    """Handle the only switch of a network; each of its ports, from 1 on, leads to the test."""
+    """The only switch of a network; each of its ports, from 1 on, leads to the test."""
 
     def __init__(self, net: Net) -> None:
         (switch,) = net.topology.switches

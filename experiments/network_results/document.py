@@ -22,7 +22,7 @@ FABRIC, PORTS, INTERFACE = "the fabric's program", "the switch's port", "the hos
 class DirectionCounts(
     msgspec.Struct, forbid_unknown_fields=True, rename={"from_node": "from", "to_node": "to"}
 ):
-    """Hold what one direction of one link has carried. Bytes are those of Ethernet frames without
+    """What one direction of one link has carried. Bytes are those of Ethernet frames without
     FCS."""
 
     from_node: str
@@ -51,7 +51,7 @@ class DirectionCounts(
 
 
 class TableSize(msgspec.Struct, forbid_unknown_fields=True):
-    """Hold how full a table is."""
+    """How full a table is."""
 
     name: str
     size: int
@@ -60,7 +60,7 @@ class TableSize(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SwitchState(msgspec.Struct, forbid_unknown_fields=True):
-    """Hold what a switch runs and holds."""
+    """What a switch runs and holds."""
 
     name: str
     device_id: int
@@ -74,7 +74,7 @@ class SwitchState(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NetworkResults(msgspec.Struct, forbid_unknown_fields=True):
-    """Hold what a network has carried since it was up, and what its switches hold."""
+    """What a network has carried since it was up, and what its switches hold."""
 
     network: str
     world: str

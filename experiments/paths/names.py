@@ -9,7 +9,7 @@ from weft.base.registry import Colour, Registry
 
 
 class SchemeFacts(msgspec.Struct):
-    """Hold what is known of a path scheme without its module: attributes of
+    """What is known of a path scheme without its module: attributes of
     `weft.experiments.paths.scheme.PathScheme`."""
 
     routes: str

@@ -24,7 +24,7 @@ from weft.topo.network import Topology
 
 @dataclass(frozen=True, eq=False)
 class Situation:
-    """Hold a network, the places of its ranks, and what all schemes have in common."""
+    """A network, the places of its ranks, and what all schemes have in common."""
 
     paths: ClosPaths
     hosts: IntArray

@@ -35,7 +35,7 @@ other if no acknowledgements come back."""
 
 @dataclass(frozen=True)
 class PathAssignment:
-    """Hold what is decided of the paths of a run's flows."""
+    """What is decided of the paths of a run's flows."""
 
     paths: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
     """Of each pair of hosts that has flows, the path of each lane; `WITHIN_LEAF` where there is

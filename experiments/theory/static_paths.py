@@ -25,7 +25,7 @@ __all__ = ["SchemeLoads", "Situation", "analyse", "check_schemes", "figures"]
 
 @dataclass(frozen=True, eq=False)
 class SchemeLoads:
-    """Hold the loads that a scheme makes of a workload."""
+    """The loads that a scheme makes of a workload."""
 
     scheme: str
     loads: LinkLoads

@@ -31,7 +31,7 @@ _nanosleep: Any = external("nanosleep", "int32", "int64", "int64")
 
 @record
 class GeneratorRecord(Record):
-    """Say what a generator is to do, and how far it is."""
+    """What a generator is to do, and how far it is."""
 
     window: int
     """The most frames that are under way."""
@@ -53,7 +53,7 @@ def generator_state(window: int, copies_each: int, *, stop: int = 0) -> Generato
 
 
 class FrameMessages:
-    """Hold a struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
+    """A struct mmsghdr[BATCH] with one buffer of `FRAME_BYTES` each."""
 
     def __init__(self) -> None:
         self.buffers = np.zeros((BATCH, FRAME_BYTES), np.uint8)

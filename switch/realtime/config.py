@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 
 
 class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
-    """Describe a port: its interface, and the link behind it, which has no limit with rate 0.
+    """A port: its interface, and the link behind it, which has no limit with rate 0.
 
     A port at a patch link has no interface: ``patch`` names the switch and the port of this
     process that the link leads to. ``ingress_delay_ns`` is the delay of a link from whoever cannot
@@ -44,7 +44,7 @@ class PortConfig(msgspec.Struct, frozen=True, rename={"number": "port"}):
 
 
 class SwitchConfig(msgspec.Struct, frozen=True):
-    """Describe a switch, where its P4Runtime server listens, and the port that leads to its
+    """A switch, where its P4Runtime server listens, and the port that leads to its
     controller, if it has one."""
 
     name: str

@@ -59,7 +59,7 @@ class ControlMessage(Record):
 
 @record
 class SocketRecord(Record):
-    """Hold the sockets of a port."""
+    """The sockets of a port."""
 
     receiver: int
     """The descriptor of the socket that frames come in by."""

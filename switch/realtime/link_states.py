@@ -37,7 +37,7 @@ PortListener = Callable[[int, bool], None]
 
 @dataclass(frozen=True)
 class LinkChange:
-    """Say how an interface is, or that it has gone from this namespace."""
+    """How an interface is, or that it has gone from this namespace."""
 
     index: int
     name: str

@@ -80,7 +80,7 @@ class Notifier:
 
 
 class PacketsOut:
-    """Hold the packets from controllers that wait for the packet loop to take them in."""
+    """The packets from controllers that wait for the packet loop to take them in."""
 
     def __init__(self, dataplane: Dataplane) -> None:
         self._dataplane = dataplane

@@ -109,7 +109,7 @@ def messages(vectors: Any, each: int) -> Any:
 
 
 class PortSockets:
-    """Hold the sockets of all ports, and the arrays that ``loop.run_loop`` works on.
+    """The sockets of all ports, and the arrays that ``loop.run_loop`` works on.
 
     A port has two sockets, since the kernel wakes whatever waits for a socket at each frame that
     the socket has sent, and an epoll descriptor always waits: a twelfth of the switch's time.

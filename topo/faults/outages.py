@@ -69,7 +69,7 @@ class Outage(Fault):
 
 
 class OutageKind:
-    """Hold the grammar and the checks of a kind of outage, and what it does to a network while it
+    """The grammar and the checks of a kind of outage, and what it does to a network while it
     lasts."""
 
     name = ""

@@ -39,7 +39,7 @@ MATCH_KEYS = ("opcode", "rank", "to", "chunk")
 
 @dataclass(frozen=True)
 class PacketMatch:
-    """Say which packets a fault is about, by where they go and what they are; None matches all."""
+    """Which packets a fault is about, by where they go and what they are; None matches all."""
 
     where: str = "*"
     opcode: str = "any"

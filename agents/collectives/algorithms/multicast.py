@@ -56,7 +56,7 @@ MULTICAST_RUN = "own chunks to leave"
 
 
 class MulticastOperation(Operation):
-    """Carry out one rank's part of a multicast Broadcast or Allgather; see the module.
+    """One rank's part of a multicast Broadcast or Allgather; see the module.
 
     Args:
         region: the buffer of all shards; this rank's own is in its place.

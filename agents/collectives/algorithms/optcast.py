@@ -54,7 +54,7 @@ class _Server:
 
 
 class OptcastOperation(Operation):
-    """Carry out one rank's part of a reduction on servers; see the module.
+    """One rank's part of a reduction on servers; see the module.
 
     Args:
         data: this rank's vector, uint8[bytes]; only read.

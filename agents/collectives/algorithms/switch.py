@@ -51,7 +51,7 @@ _KINDS = {
 
 
 class SwitchOperation(Operation):
-    """Carry out one rank's part of a reduction in switches; see the module.
+    """One rank's part of a reduction in switches; see the module.
 
     Args:
         data: the rank's vector, or its part of all ranks' results; only read.

@@ -81,7 +81,7 @@ class KernelFeature:
 
 @dataclass(frozen=True)
 class MachineFacts:
-    """Hold what ``weft doctor`` shows."""
+    """What ``weft doctor`` shows."""
 
     cores: int
     """Processors that this process may use."""

@@ -671,7 +671,7 @@ for _name, _why in REFUSED_OF_NETWORK.items():
 
 
 class MininetNetwork:
-    """Hold a Mininet network under a run, and give typed access to the little of it that the world
+    """A Mininet network under a run, and give typed access to the little of it that the world
     needs."""
 
     def __init__(

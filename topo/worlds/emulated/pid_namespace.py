@@ -41,7 +41,7 @@ Child = TypeVar("Child", bound="subprocess.Popen[Any]")
 
 
 class PidNamespace:
-    """Hold a PID namespace that is up: `make` makes it and `end` ends it."""
+    """A PID namespace that is up: `make` makes it and `end` ends it."""
 
     def __init__(self, init: subprocess.Popen[bytes], ns: int) -> None:
         self._init = init

@@ -29,7 +29,7 @@ STOP_DEADLINE_S = 2.0
 
 
 class RunProcess:
-    """Hold a process of a run that was started in a namespace of the run and whose stderr is kept
+    """A process of a run that was started in a namespace of the run and whose stderr is kept
     in a file."""
 
     def __init__(

@@ -68,7 +68,7 @@ def boot_id() -> str:
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
-    """Hold one line of a run's record: a process, its start time, which tells it from others of its
+    """One line of a run's record: a process, its start time, which tells it from others of its
     id, and its job."""
 
     pid: int
@@ -80,7 +80,7 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class RunRecord:
-    """Hold a run's id, its folder and its record; `create` makes it and `remove` ends it."""
+    """A run's id, its folder and its record; `create` makes it and `remove` ends it."""
 
     def __init__(self, run_id: str, folder: Path) -> None:
         self.id = run_id

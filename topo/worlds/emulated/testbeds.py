@@ -35,7 +35,7 @@ def read_script(path: Path, what: str) -> str:
 
 @dataclass(frozen=True)
 class RunningSwitch:
-    """Describe a switch of a testbed by where it serves P4Runtime (``unix:PATH``) and by its device
+    """A switch of a testbed by where it serves P4Runtime (``unix:PATH``) and by its device
     id."""
 
     address: str
@@ -48,7 +48,7 @@ class RunningSwitch:
 
 @dataclass(frozen=True)
 class RunningTestbed:
-    """Describe a testbed that is up."""
+    """A testbed that is up."""
 
     run_id: str
     description: str

@@ -66,7 +66,7 @@ def _warn_denied(topology: Topology, switch: int, priority: int, queues: int) ->
 
 
 class Fabric:
-    """Hold the network's state. Times are ns since it was made.
+    """The network's state. Times are ns since it was made.
 
     Args:
         seed: seeds the switches' random(), as in the emulated world.

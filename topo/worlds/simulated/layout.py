@@ -21,7 +21,7 @@ Frame = npt.NDArray[np.uint8]
 
 @record
 class WorldRecord(Record):
-    """Hold the state of the world."""
+    """The state of the world."""
 
     now_ns: int
     stop_ns: int
@@ -81,7 +81,7 @@ class WorldRecord(Record):
 
 @record
 class HostRecord(Record):
-    """Hold the state of a host."""
+    """The state of a host."""
 
     endpoint: int
     """Address of its endpoint's words; 0 while it has none."""
@@ -104,7 +104,7 @@ class HostRecord(Record):
 
 @record
 class Rule(Record):
-    """Hold a rule of a packet fault: which frames match it, and what it does to them."""
+    """A rule of a packet fault: which frames match it, and what it does to them."""
 
     action: int
     first: int
@@ -131,7 +131,7 @@ tells that a packet has come."""
 
 @record
 class Held(Record):
-    """Hold a frame that a fault keeps back."""
+    """A frame that a fault keeps back."""
 
     time_ns: int
     number: int

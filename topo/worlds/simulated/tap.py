@@ -17,7 +17,7 @@ RING_BYTES = 16 << 20
 
 @dataclass(frozen=True)
 class ArrivedFrame:
-    """Hold a frame that has arrived at a host."""
+    """A frame that has arrived at a host."""
 
     time_ns: int
     """The virtual time at which it arrived."""
