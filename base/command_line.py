@@ -21,7 +21,8 @@ Texts = Optional[list[str]]  # noqa: UP045
 
 
 class ShowingConsole(Console):
-    """Control characters in texts are shown; those that rich itself writes are obeyed."""
+    """A console that shows control characters in texts; those that rich itself writes are
+    obeyed."""
 
     @property
     def file(self) -> IO[str]:

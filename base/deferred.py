@@ -31,8 +31,8 @@ _awake = _waking = False
 
 
 class Deferred:
-    """Stands for something of numba's until that is made; is made by being called, or asked for an
-    attribute."""
+    """A stand-in for something of numba's until that is made; it is made by being called, or asked
+    for an attribute."""
 
     def __init__(self, make: Callable[[], Any]) -> None:
         self._make = make

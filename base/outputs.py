@@ -33,11 +33,11 @@ class Unfinished(Exception):
 
 
 class Late(Unfinished):
-    """It runs for longer than it may."""
+    """A command that runs for longer than it may."""
 
 
 class TooMuch(Unfinished):
-    """It has printed more than is kept."""
+    """A command that has printed more than is kept."""
 
 
 def communicate(

@@ -15,7 +15,7 @@ PROGRESS_S = 0.25
 
 
 class Listener(Protocol):
-    """Hear of what happens: ``listener("end", stage="compile", duration_s=0.2)``."""
+    """Who hears of what happens: ``listener("end", stage="compile", duration_s=0.2)``."""
 
     def __call__(self, event: str, **more: Any) -> None: ...
 
@@ -31,7 +31,7 @@ def left_in_words(elapsed_s: float, fraction: float) -> str:
 
 
 class Progress:
-    """Progress is shown as stages, one after another; each ends as a line with its duration.
+    """Progress, shown as stages, one after another; each ends as a line with its duration.
 
     On a terminal the current stage is a live bar with the time that is left; elsewhere only
     finished stages are printed. A listener hears of each begin, of how far it is, and of the end.

@@ -69,7 +69,7 @@ class _Descriptor(io.FileIO):
 
 
 class _Shown(io.TextIOWrapper):
-    """Text is shown, and not obeyed."""
+    """A stream whose control characters are shown, and not obeyed."""
 
     def write(self, text: str, /) -> int:
         super().write(escaped(text))

@@ -28,7 +28,7 @@ def environment(*folders: Path) -> Environment:
 
 
 class _Compiled(FileSystemBytecodeCache):
-    """Compiled templates are kept between runs where there is room for them."""
+    """Compiled templates, kept between runs where there is room for them."""
 
     def dump_bytecode(self, bucket: Bucket) -> None:
         with contextlib.suppress(OSError):

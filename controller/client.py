@@ -75,7 +75,7 @@ _KINDS = {
 
 
 class SwitchError(RunError):
-    """Say that a request to a switch failed: which switch it was, what was attempted, and why it
+    """A request to a switch that failed: which switch it was, what was attempted, and why it
     failed."""
 
 
@@ -94,7 +94,7 @@ class Failure:
 
 
 class WriteError(SwitchError):
-    """Say that some updates of a batch failed; the others have taken effect.
+    """Updates of a batch that failed; the others have taken effect.
 
     ``failures`` are the updates that failed, or the first of them where the batch is large;
     ``summary`` says how many failed.
@@ -108,7 +108,7 @@ class WriteError(SwitchError):
 
 
 class ProgramPaths(Protocol):
-    """Name the files of a compiled program, as the compiler's result does."""
+    """The files of a compiled program, as the compiler's result does."""
 
     @property
     def json(self) -> Path:
@@ -148,7 +148,7 @@ class LoadableProgram:
 
 
 class RemoteClient:
-    """Call a switch over gRPC (``stub``) and keep the stream open by which a client owns the
+    """A client of a switch over gRPC (``stub``), with the stream by which a client owns the
     switch."""
 
     def __init__(
@@ -292,7 +292,7 @@ class RemoteClient:
 
 
 class Session:
-    """Own one switch for this controller, from ``connect`` to ``close``.
+    """A controller's ownership of one switch, from ``connect`` to ``close``.
 
     Two threads must not use a session at once, except that any thread may call ``close``. All
     methods raise SwitchError.
@@ -504,7 +504,7 @@ def _failures(error: Any, updates: Sequence[Update | str]) -> tuple[list[Failure
 
 
 class LocalClient:
-    """Be one controller's end of a `LocalSwitch`, with those methods of a `RemoteClient` that a
+    """One controller's end of a `LocalSwitch`, with those methods of a `RemoteClient` that a
     session uses."""
 
     def __init__(self, switch: LocalSwitch, device_id: int, election_id: tuple[int, int]) -> None:

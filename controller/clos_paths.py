@@ -26,7 +26,7 @@ _NODE = re.compile(r"([a-z]+)([0-9]{1,9})")
 
 @dataclass(frozen=True, eq=False)
 class ClosPaths:
-    """Count the paths of a leaf-spine, of a fat tree of two or three tiers, or of one switch, whose
+    """The paths of a leaf-spine, of a fat tree of two or three tiers, or of one switch, whose
     leaves are all alike.
 
     Raises InputError for counts that make no such network.

@@ -29,7 +29,7 @@ _R = TypeVar("_R")
 
 
 class Controller:
-    """Own all tables of a network's switches.
+    """The owner of all tables of a network's switches.
 
     ::
 

@@ -15,7 +15,7 @@ Counted = Mapping[str, Mapping[Cell, tuple[int, int]]]
 
 @dataclass(frozen=True)
 class LinkCounters:
-    """Count what one direction of a link has carried since the program was loaded.
+    """What one direction of a link has carried since the program was loaded.
 
     Bytes are those of Ethernet frames without FCS.
     """
@@ -39,8 +39,7 @@ class LinkCounters:
 
 @dataclass(frozen=True)
 class LinkCells:
-    """Look up counters at both ends of a link's direction; they are 0 at a host, which runs
-    no P4."""
+    """The counters at both ends of a link's direction; they are 0 at a host, which runs no P4."""
 
     names: ProgramNames
     direction: Direction

@@ -17,7 +17,7 @@ REPLICA_INSTANCE = 1
 
 @dataclass(frozen=True)
 class Action:
-    """Name an action, and give its parameters as (name, value) pairs."""
+    """An action by its name, with its parameters as (name, value) pairs."""
 
     name: str
     params: tuple[tuple[str, int], ...] = ()
@@ -78,7 +78,7 @@ def entry(
 
 @dataclass(frozen=True)
 class DefaultAction:
-    """Set the default action of a table; None puts back the one that the P4 program has."""
+    """The default action of a table; None puts back the one that the P4 program has."""
 
     table: str
     action: Action | None

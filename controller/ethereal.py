@@ -69,7 +69,7 @@ def ethereal(
 
 
 class _Groups:
-    """Group flows by source and destination leaf; a group is a run of ``order``."""
+    """Flows by source and destination leaf; a group is a run of ``order``."""
 
     def __init__(self, paths: ClosPaths, flows: Flows, order: IntArray, firsts: IntArray) -> None:
         self.paths = paths

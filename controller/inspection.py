@@ -20,7 +20,7 @@ _ADDRESS = re.compile("addr|ip|mac|eth", re.IGNORECASE)
 
 
 class Inspector:
-    """Read one switch, as a context manager.
+    """A reader of one switch, as a context manager.
 
     Args:
         name: the switch's name, for messages.

@@ -19,7 +19,8 @@ from weft.switch.p4runtime.bytestrings import encode
 
 
 class EntityMessages:
-    """Makes messages for one program. Raises InputError for a name that the program has not."""
+    """The messages of entities for one program. Raises InputError for a name that the program has
+    not."""
 
     def __init__(self, p4info: Any) -> None:
         self._tables = {table.preamble.name: table for table in p4info.tables}

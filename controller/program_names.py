@@ -9,8 +9,7 @@ from weft.base.errors import InputError, did_you_mean
 
 
 class ProgramNames:
-    """Find the full names of what a program has by short ones, and say how much room there is in
-    it.
+    """The full names of what a program has by short ones, and how much room there is in it.
 
     A short name is the end of exactly one full name of a table, an action, a key field, a profile,
     a counter or a register. It begins after a dot of the full name, or is the whole of it.

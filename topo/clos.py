@@ -55,7 +55,8 @@ __all__ = [
 
 @dataclass
 class _Builder:
-    """Collect nodes and links, and hand out ports, ranks, device ids and addresses as they come."""
+    """A Clos in the making: nodes and links, with ports, ranks, device ids and addresses as they
+    come."""
 
     rate_bps: int
     fabric_rate_bps: int | None

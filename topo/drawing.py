@@ -66,7 +66,7 @@ loads look calm."""
 
 @dataclass(frozen=True)
 class _Spot:
-    """Place a node: where its middle is, and half its size."""
+    """The place of a node: where its middle is, and half its size."""
 
     x: float
     y: float
@@ -90,7 +90,7 @@ class _Line:
 
 @dataclass(frozen=True)
 class _Number:
-    """Place the number of a port."""
+    """The place of a port's number."""
 
     x: float
     y: float

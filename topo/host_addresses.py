@@ -91,7 +91,7 @@ class _Addresses:
 
 
 class HostAddresses:
-    """Give interfaces their addresses, none of which two of them have."""
+    """The addresses of interfaces, none of which two of them have."""
 
     def __init__(self, switches: Mapping[str, int], attachments: Iterable[Attachment]) -> None:
         """Read what is asked for. Raises InputError, which names the place.

@@ -209,7 +209,7 @@ class Switch:
 
 @dataclass(frozen=True)
 class Port:
-    """Name a port by its node and its number."""
+    """A port, by its node and its number."""
 
     node: str
     number: int

@@ -38,7 +38,7 @@ MOST_BYTES = 16 << 20
 
 
 class Network:
-    """Put a network together from Python, node by node and link by link.
+    """A network that is put together from Python, node by node and link by link.
 
     Args:
         name: what it is called.

@@ -17,7 +17,7 @@ UNREACHED = -1
 
 
 class Reach:
-    """Find shortest paths between the switches of a topology.
+    """The shortest paths between the switches of a topology.
 
     Args:
         without: names of links that are not to be used (failed ones).

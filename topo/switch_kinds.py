@@ -15,7 +15,7 @@ BMV2_MAX_GROUP = 32767
 
 @dataclass(frozen=True)
 class Capability:
-    """Name something that a scenario may need of a switch, and the kinds of switch that have it."""
+    """Something that a scenario may need of a switch, and the kinds of switch that have it."""
 
     name: str
     kinds: tuple[SwitchKind, ...]

@@ -66,7 +66,7 @@ class _Joint:
 
 
 class _Build:
-    """Make a topology of a document, and check everything on the way."""
+    """The making of a topology of a document, which checks everything on the way."""
 
     def __init__(self, document: NetworkDocument) -> None:
         self._document = document

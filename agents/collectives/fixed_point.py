@@ -19,7 +19,7 @@ _NAN = "fixed_point_blocks_nan"
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """Count the blocks that one rank has had added in fixed point."""
+    """The blocks that one rank has had added in fixed point."""
 
     blocks: int = 0
     lossy: int = 0

@@ -39,8 +39,8 @@ NONE = -1
 
 @dataclass(frozen=True)
 class FlowPlaces:
-    """Places say where the bytes of flows are, where they do not just follow each other. Columns
-    have an entry for each task of the graph; those of waits mean nothing."""
+    """Where the bytes of flows are, where they do not just follow each other. Columns have an entry
+    for each task of the graph; those of waits mean nothing."""
 
     memory: tuple[int, ...]
     """Where a flow's source reads it: 0 in its buffer, 1 in its output."""
@@ -551,7 +551,7 @@ class FlowGraph:
 
 
 class Workgroups:
-    """Workgroups of ranks know which waits have one, and which could begin if they had."""
+    """The workgroups of ranks: which waits have one, and which could begin if they had."""
 
     def __init__(self, graph: FlowGraph) -> None:
         self._graph = graph

@@ -421,7 +421,7 @@ class SumPosted:
 
 
 class _Sums:
-    """Post what a rank contributes to sums, in order."""
+    """What a rank contributes to sums, posted in order."""
 
     def __init__(
         self, communicator: Communicator, request: Request, buffer: Bytes, output: Bytes

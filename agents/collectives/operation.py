@@ -97,7 +97,7 @@ class WrittenBytes:
 
 
 class Posts:
-    """Posts makes the posts of one operation, and counts those that have not completed."""
+    """The posts of one operation, and how many have not completed."""
 
     def __init__(self, communicator: Communicator, operation: int) -> None:
         self._communicator = communicator

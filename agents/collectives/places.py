@@ -10,8 +10,8 @@ from weft.agents.collectives.transfers import IntArray, Transfers
 
 
 class TierBytes(NamedTuple):
-    """Tier bytes count what all links of a tier carry in one direction: between hosts and leaves,
-    and between switches."""
+    """What all links of a tier carry in one direction: between hosts and leaves, and between
+    switches."""
 
     host_up: int
     host_down: int

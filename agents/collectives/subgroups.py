@@ -36,8 +36,8 @@ class WorkerPart:
 
 
 class Subgroups:
-    """Subgroups hold one rank's sinks, one for each worker, and say what they lack together (SC24,
-    arXiv 2408.13356, "Subgroups").
+    """One rank's sinks, one for each worker, and what they lack together (SC24, arXiv 2408.13356,
+    "Subgroups").
 
     Args:
         region: the gathered buffer.

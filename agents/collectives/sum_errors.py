@@ -33,7 +33,7 @@ _HIGH_BITS = np.int64(-1 << 27)
 
 @dataclass(frozen=True)
 class SumErrors:
-    """Errors say how far some elements of one rank's result, r, are from the exact sums, s."""
+    """How far some elements of one rank's result, r, are from the exact sums, s."""
 
     max_relative: float = 0.0
     """The greatest |r - s| / |s|, of elements with s other than 0. Where terms cancel, s is small,

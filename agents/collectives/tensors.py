@@ -59,8 +59,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Tensors:
-    """Tensors say what slices are in the buffers of all ranks, and what tiles must be there in the
-    end, in columns with an entry for each rank."""
+    """What slices are in the buffers of all ranks, and what tiles must be there in the end, in
+    columns with an entry for each rank."""
 
     tensors: tuple[TensorShape, ...]
     held: tuple[tuple[Piece, ...], ...]

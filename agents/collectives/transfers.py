@@ -13,7 +13,7 @@ Sizing = Callable[[IntArray], IntArray]
 
 
 class Transfers(NamedTuple):
-    """Transfers are messages between pairs of members: int64 arrays of one length.
+    """Messages between pairs of members: int64 arrays of one length.
 
     In one round a rank is the source of at most one message of an exchange, and the destination of
     at most one; in a tree it may be the source of several.

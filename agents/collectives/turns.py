@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 
 class Turns:
-    """Decide which writers may begin: so many that together they have a packet for each of their
+    """The turns of writers. So many may begin that together they have a packet for each of their
     paths within a window, and one at least; the next when one has ended.
 
     Args:

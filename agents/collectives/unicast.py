@@ -53,7 +53,7 @@ def block_bytes(request: Request, shard_bytes: Sequence[int], path_mtu: int) -> 
 
 
 class Blocks:
-    """Blocks cut ranges of bytes that follow each other, and are numbered through."""
+    """The blocks into which ranges of bytes that follow each other are cut, numbered through."""
 
     def __init__(self, sizes: Sequence[int], block_size: int) -> None:
         self._block_size = block_size

@@ -21,7 +21,7 @@ class Computed(NamedTuple):
 
 
 class Workers:
-    """Workers are threads, one for each workgroup; `fileno` can be read when something is done."""
+    """Threads, one for each workgroup; `fileno` can be read when something is done."""
 
     def __init__(self, count: int) -> None:
         self._threads = ThreadPoolExecutor(count, "weft-workgroup")

@@ -25,8 +25,7 @@ def silence_s(processes: int) -> float:
 
 
 class Patience:
-    """Patience tells the processes that get on from those that stand still. Times are in s, of any
-    clock.
+    """What tells processes that get on from those that stand still. Times are in s, of any clock.
 
     Args:
         processes: who is waited for.

@@ -205,8 +205,8 @@ def _group_socket(address: int, group: int, receive_buffer_bytes: int) -> socket
 
 @dataclass(frozen=True, slots=True)
 class WorkerTime:
-    """Times tell when a worker's thread began and ended (ns of CLOCK_MONOTONIC), and the processor
-    time that it took (ns)."""
+    """When a worker's thread began and ended (ns of CLOCK_MONOTONIC), and the processor time that
+    it took (ns)."""
 
     started_ns: int
     ended_ns: int

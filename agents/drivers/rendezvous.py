@@ -80,7 +80,7 @@ class ExitSource(Protocol):
 
 @dataclass(frozen=True)
 class RunProgress:
-    """Progress says how far an operation is, for a progress bar."""
+    """How far an operation is, for a progress bar."""
 
     received_bytes: list[int]
     """The bytes that each rank has received."""

@@ -119,7 +119,7 @@ class Driven(Protocol):
 
 
 class UdpDriver:
-    """Carries a host's datagrams; MachineError if the sockets cannot be made.
+    """The sockets of a host's datagrams; MachineError if the sockets cannot be made.
 
     Everything happens inside `run`, in the calling thread, but for what `workers` receive
     (`Endpoint.hand_over`), each in a thread of its own, from when the driver is made until `close`.

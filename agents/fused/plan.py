@@ -231,7 +231,7 @@ def slices_in_order(operator: Operator, way: Way, rank: int) -> list[Slice]:
 
 @dataclass
 class _Build:
-    """Put a graph together."""
+    """A graph in the making."""
 
     operator: Operator
     way: Way

@@ -42,7 +42,7 @@ _HEAD = struct.Struct("!BBBBIIIIIII")
 
 @dataclass(frozen=True)
 class Terms:
-    """Terms are what all members of an operation must say alike; they are the body of OPEN."""
+    """What all members of an operation must say alike; they are the body of OPEN."""
 
     collective: str
     op: str

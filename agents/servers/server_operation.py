@@ -71,7 +71,7 @@ class Incoming:
 
 
 class Outgoing:
-    """This server sends partial results to its parent, and the results come back."""
+    """The partial results that this server sends to its parent, and the results that come back."""
 
     def __init__(
         self, chunks: list[int], slots: int, partial_bytes: int, result_bytes: int,

@@ -8,7 +8,7 @@ from weft.agents.transport.posting import Completion
 
 
 class EndpointAgent:
-    """Agents on an endpoint have this in common; a subclass says what it does (`look_after`) and
+    """What agents on an endpoint have in common; a subclass says what it does (`look_after`) and
     when (`due_ns`)."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -91,8 +91,8 @@ def check_word(name: str, value: int) -> int:
 
 
 class Posting:
-    """Both kinds of queue pair have work that compiled code knows, work that waits for room, and
-    contexts.
+    """What both kinds of queue pair have: work that compiled code knows, work that waits for room,
+    and contexts.
 
     There may be a million of them in a process: what most do not need is made when it is needed.
     """

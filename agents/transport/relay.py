@@ -21,8 +21,8 @@ IntArray = npt.NDArray[np.int64]
 
 
 class Lanes:
-    """Lanes are queue pairs to one peer; each RDMA WRITE goes to the one that has been given the
-    fewest bytes.
+    """The queue pairs to one peer; each RDMA WRITE goes to the one that has been given the fewest
+    bytes.
 
     Args:
         pairs: the queue pairs; at least one, and all of one endpoint.
@@ -64,7 +64,7 @@ class RelayTable:
 
 @dataclass(frozen=True)
 class RelayLimits:
-    """Limits hold an endpoint from posting all that is to be sent."""
+    """The limits that hold an endpoint from posting all that is to be sent."""
 
     open_writes: int
     """No more is posted while so many RDMA WRITEs of the relay are not acknowledged,"""

@@ -78,8 +78,8 @@ class CompletionKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class TransportOptions:
-    """Options tune the transport; the defaults fit links of 10 Mbit/s to 10 Gbit/s with switch
-    queues of 256 KiB on a machine that may be late. Who knows the network gives better timeouts.
+    """Options of the transport. The defaults fit links of 10 Mbit/s to 10 Gbit/s with switch queues
+    of 256 KiB on a machine that may be late. Who knows the network gives better timeouts.
 
     A peer that does not answer fails a queue pair after `retries` retransmissions *and*
     `give_up_ns` without progress, whichever is later, and at most `maximum_timeout_ns` after
@@ -249,7 +249,7 @@ PEAKS = frozenset({"reorder_peak_packets", "reorder_distance_peak"})
 
 @dataclass(slots=True)
 class AggregationStatistics:
-    """Statistics count what one host has sent and received in a job since the job was made."""
+    """What one host has sent and received in a job since the job was made."""
 
     rounds_sent: int = 0
     """Packets, repetitions included."""

@@ -34,7 +34,7 @@ SYNDROME_REMOTE_ACCESS_ERROR = 0x62
 
 
 class Opcode(enum.IntEnum):
-    """Weft speaks these opcodes of the BTH (IBTA specification, volume 1, 9.2)."""
+    """The opcodes of the BTH that Weft speaks (IBTA specification, volume 1, 9.2)."""
 
     RC_SEND_FIRST = 0x00
     RC_SEND_MIDDLE = 0x01

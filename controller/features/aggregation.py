@@ -118,7 +118,7 @@ class AggregationTree:
 
 
 class Aggregation(Feature):
-    """Let switches add. Callers ask this feature for jobs; it provides their trees."""
+    """Addition by switches. Callers ask this feature for jobs; it provides their trees."""
 
     name = "aggregation"
     counters = ("port_egress_headers", "port_egress_values")

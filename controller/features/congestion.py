@@ -12,7 +12,7 @@ MAX_THRESHOLD = (1 << 19) - 1
 
 
 class Congestion(Feature):
-    """Mark packets that meet a long queue. Callers say how many packets make it long, as
+    """Marks on packets that meet a long queue. Callers say how many packets make it long, as
     `plan_marking` takes it."""
 
     name = "congestion"

@@ -20,7 +20,8 @@ CERTAIN = 1 << 32
 
 
 class Faults(Feature):
-    """Lose packets on purpose. Callers give the probabilities of loss, as `losses` returns them."""
+    """Losses of packets on purpose. Callers give the probabilities of loss, as `losses` returns
+    them."""
 
     name = "faults"
     counters = ("ingress_lost",)

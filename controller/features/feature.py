@@ -75,7 +75,7 @@ class Planned:
 
 
 class Feature:
-    """Plan and count something that every switch of a fabric does.
+    """Something that every switch of a fabric does: how it is planned, and what is counted.
 
     Another package brings an instance by an entry point in the group ``weft.p4_features``. Its
     include becomes a part of the fabric's program: table ``t`` of a control that is applied at

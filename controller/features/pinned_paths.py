@@ -24,7 +24,7 @@ from weft.topo.clos import Direction, Switch, Topology
 
 @dataclass(frozen=True)
 class Pin:
-    """Pin a flow to its path."""
+    """A flow that is pinned to its path."""
 
     source: int
     """Number of the host that sends."""
@@ -39,7 +39,7 @@ class Pin:
 
 
 class PathMap:
-    """Number the paths between the leaves of a topology."""
+    """The numbers of the paths between the leaves of a topology."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -89,8 +89,8 @@ class PathMap:
 
 
 class PinnedPaths(Feature):
-    """Pin flows to paths. Callers give the pins; those whose path needs a link that has failed are
-    left out."""
+    """Flows that are pinned to paths. Callers give the pins; those whose path needs a link that has
+    failed are left out."""
 
     name = "pinned_paths"
 

@@ -60,8 +60,8 @@ RoutePlanner = Callable[[Planning], Mapping[str, Sequence[Entity]]]
 
 
 class Routes(Feature):
-    """Route unicast packets. Callers say how flows choose among shortest paths (`Paths`), or give a
-    function that plans the routes (`RoutePlanner`); the default is ECMP."""
+    """Routes of unicast packets. Callers say how flows choose among shortest paths (`Paths`), or
+    give a function that plans the routes (`RoutePlanner`); the default is ECMP."""
 
     name = "routes"
 
@@ -330,7 +330,8 @@ the member that drops."""
 
 @dataclass(frozen=True)
 class SwitchSpraying:
-    """Plan how one switch sprays: every RoCEv2 packet takes another port, at random or in turn.
+    """The plan of how one switch sprays: every RoCEv2 packet takes another port, at random or in
+    turn.
 
     A set is the ports that a route may take, in places. In turn, its places are several rounds of
     all the ports, each round in an order of its own, so that switches do not go through their

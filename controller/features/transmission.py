@@ -5,7 +5,7 @@ from weft.controller.features.feature import Feature
 
 
 class Transmission(Feature):
-    """Count packets and bytes by port. What a host sends is counted where it arrives."""
+    """Counters of packets and bytes by port. What a host sends is counted where it arrives."""
 
     name = "transmission"
     counters = ("port_egress",)

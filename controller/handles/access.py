@@ -32,7 +32,7 @@ class Count:
 
 
 class SwitchAccess:
-    """Write to one switch in the script's name, and read it.
+    """Access to one switch in the script's name, to read and to write.
 
     All methods raise InputError for a name or a value that makes no sense, and SwitchError where
     the switch refuses.

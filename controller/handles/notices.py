@@ -55,7 +55,7 @@ class ControllerPacket:
 
 @dataclass(frozen=True)
 class IdleEntry:
-    """Name an entry that nothing has hit for as long as its idle timeout; it is still there."""
+    """An entry that nothing has hit for as long as its idle timeout; it is still there."""
 
     table: str
     """The table's full name."""
@@ -66,7 +66,7 @@ class IdleEntry:
 
 
 class SwitchNotices:
-    """Hear a switch, and send packets out by it."""
+    """What a switch tells a script, and how packets are sent out by it."""
 
     def __init__(self, access: SwitchAccess, wait: Wait) -> None:
         self._access = access

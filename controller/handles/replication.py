@@ -21,7 +21,7 @@ MAX_PORT = 511
 
 
 class Replica(NamedTuple):
-    """Name a copy that the packet replication engine makes."""
+    """A copy that the packet replication engine makes."""
 
     port: int
     """The port where it leaves; the CPU port, too."""

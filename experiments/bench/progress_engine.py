@@ -151,7 +151,7 @@ def _parts(chunk_bytes: int, workers: int) -> list[WorkerShare]:
 
 
 class _Gathering:
-    """Let workers receive their parts of one buffer; check what they gathered each time."""
+    """Workers that receive their parts of one buffer; what they gathered is checked each time."""
 
     def __init__(self, parts: list[WorkerShare], chunk_bytes: int, mode: str) -> None:
         packet_bytes = min(chunk_bytes, PATH_MTU)
@@ -231,7 +231,7 @@ def _from_memory(parts: list[WorkerShare], chunk_bytes: int, mode: str) -> tuple
 
 
 class _UntilWhole(SocketSource):
-    """Be a socket source that ends as soon as one sink is whole."""
+    """A socket source that ends as soon as one sink is whole."""
 
     def carry(self, worker: ReceiveWorker, stop: npt.NDArray[np.int64]) -> bool:
         super().carry(worker, stop)

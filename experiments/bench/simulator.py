@@ -95,8 +95,7 @@ def compared(program: Path, networks: Collection[dict[str, Any]]) -> dict[str, A
 
 @dataclass(eq=False)
 class Flow(Idle):
-    """Be a host of the benchmark: an endpoint that writes to one peer and is written to by
-    another."""
+    """A host of the benchmark: an endpoint that writes to one peer and is written to by another."""
 
     sent: bool = False
     error: str = ""

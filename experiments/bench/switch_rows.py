@@ -162,7 +162,7 @@ def chosen_window(rates: Mapping[int, float]) -> int:
 
 
 class TrafficGenerator:
-    """Sends to a device and counts what comes out behind it."""
+    """A generator that sends to a device and counts what comes out behind it."""
 
     def __init__(self) -> None:
         self._messages = bare.FrameMessages()

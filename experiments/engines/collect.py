@@ -68,7 +68,7 @@ def _prediction(point: Point, known: dict[Point, Predictions]) -> Predictions | 
 
 
 class _Taking:
-    """Take results of points, or the errors that ended them, and tell of them."""
+    """The results of points, or the errors that ended them, as they come."""
 
     def __init__(self, progress: Progress, arrived: Arrived) -> None:
         self._progress = progress

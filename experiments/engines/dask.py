@@ -50,7 +50,8 @@ _WHERE = re.compile(
 
 
 class Dask(Engine):
-    """Run points on the workers of a scheduler of Dask, with Dask's own security."""
+    """An engine that runs points on the workers of a scheduler of Dask, with Dask's own
+    security."""
 
     name = "dask"
     forms = ("dask:local[:N]", "dask://HOST:PORT", "dask+ssh://HOST,...", "dask+slurm:JOBS")

@@ -43,7 +43,7 @@ class Workers:
 
 
 class Engine:
-    """Run points of sweeps, for ``weft run --on NAME...``.
+    """What runs points of sweeps, for ``weft run --on NAME...``.
 
     A package names an instance of a subclass by an entry point in the group ``weft.engines``.
     """

@@ -39,7 +39,7 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THRE
 
 
 class Processes(Executor):
-    """Run functions in processes, each of which is a pool of one.
+    """Processes that run functions, each of which is a pool of one.
 
     So a process that dies takes nothing with it but what it was running, and is known to be to
     blame for it; another takes its place. They are forked from the server (`serving`), and never
@@ -114,7 +114,8 @@ class Processes(Executor):
 
 
 class Local(Engine):
-    """Run points on the cores of this machine. Emulated ones are run by the caller."""
+    """An engine that runs points on the cores of this machine. Emulated ones are run by the
+    caller."""
 
     name = "local"
     forms = ("local", "local:N")

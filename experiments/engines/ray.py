@@ -33,7 +33,7 @@ _WHERE = re.compile(r"://[^/,\s]+:[0-9]+")
 
 
 class RayExecutor(Executor):
-    """Run functions as tasks of Ray."""
+    """An executor that runs functions as tasks of Ray."""
 
     def __init__(self, options: dict[str, Any]) -> None:
         import ray
@@ -64,7 +64,7 @@ def _pass_on(done: "Future[Any]", taken: "Future[Any]") -> None:
 
 
 class Ray(Engine):
-    """Run points as tasks of Ray, with Ray's own security."""
+    """An engine that runs points as tasks of Ray, with Ray's own security."""
 
     name = "ray"
     forms = ("ray://HOST:PORT",)

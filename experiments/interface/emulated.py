@@ -39,7 +39,7 @@ FULL_S = 0.001
 
 
 class EmulatedNet:
-    """Bring a network up as namespaces, and do there what a `Net` asks for."""
+    """A network of namespaces, which does what a `Net` asks for."""
 
     name = "emulated"
 

@@ -50,7 +50,7 @@ _ORDINARY = Standing()
 
 
 class Backend(Protocol):
-    """Bring a network up in one of the worlds, and do there what a `Net` asks for; see
+    """A network in one of the worlds, which does what a `Net` asks for; see
     `weft.experiments.interface.emulated` and `weft.experiments.interface.simulated`."""
 
     name: str
@@ -172,7 +172,7 @@ def up(
 
 
 class Net:
-    """Be a network that is up while the with-block is entered; `up` makes one.
+    """A network that is up while the with-block is entered; `up` makes one.
 
     ``net["h0"]`` is a `HostHandle`, ``net["leaf0"]`` a `SwitchHandle`; `host` and `switch` are the
     same for type checkers.

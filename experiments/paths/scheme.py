@@ -37,7 +37,7 @@ class Situation:
 
 
 class PathScheme:
-    """Decide how the packets of a flow get to their paths; by default by a hash of the flow (ECMP).
+    """How the packets of a flow get to their paths; by default by a hash of the flow (ECMP).
 
     Another package brings an instance by an entry point in the group ``weft.path_schemes``.
     """

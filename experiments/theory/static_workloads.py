@@ -24,7 +24,7 @@ PERMUTATION = "permutation"
 
 @dataclass(frozen=True, eq=False)
 class Step:
-    """Hold flows that leave together, and how often they do so."""
+    """Flows that leave together, and how often they do so."""
 
     flows: Flows | None
     """The flows between ranks; None means that every rank sends as much to every other."""

@@ -14,7 +14,7 @@ _UNITS = {"ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 
 
 class Fault:
-    """Describe something that goes wrong in a network on purpose.
+    """Something that goes wrong in a network on purpose.
 
     The worlds carry out three classes: `LinkLoss`, `PacketFault` and `Outage`, and subclasses of
     these.
@@ -61,8 +61,8 @@ class Fault:
 
 
 class FaultKind(Protocol):
-    """Make a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other packages bring kinds of
-    their own by the entry point ``weft.faults``.
+    """A kind of fault, which makes a `LinkLoss`, a `PacketFault` or an `Outage` of a line. Other
+    packages bring kinds of their own by the entry point ``weft.faults``.
 
     A kind that the emulated world can carry out, too, has a text ``emulated``, which says how its
     lines are written there (`emulated_lines`). A kind that can last from the start has a text
@@ -105,7 +105,7 @@ def lasting_lines() -> list[str]:
 
 
 class Line:
-    """Split a line ``WHERE:ACTION=WHICH[,KEY=VALUE ...]`` into its parts, and read its values.
+    """A line ``WHERE:ACTION=WHICH[,KEY=VALUE ...]``, split into its parts.
 
     All readers raise InputError, whose message shows the line.
     """
@@ -207,7 +207,7 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class LinkLoss(Fault):
-    """Let a link or a direction lose each packet with a probability.
+    """A link or a direction that loses each packet with a probability.
 
     The link is given by its text, ``leaf0-spine1`` (both directions) or ``leaf0>spine1``. In both
     worlds the switches' fault tables lose the packets.
@@ -226,7 +226,7 @@ class LinkLoss(Fault):
 
 
 class LossKind:
-    """Read lines ``LINK:loss=P``."""
+    """The kind of the lines ``LINK:loss=P``."""
 
     name = "loss"
     emulated = "LINK:loss=P"

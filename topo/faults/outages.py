@@ -15,8 +15,7 @@ Rates = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Outage(Fault):
-    """Describe something that is gone or slow, from ``at_ns`` on or once ``after`` packets have
-    matched."""
+    """Something that is gone or slow, from ``at_ns`` on or once ``after`` packets have matched."""
 
     carried_out = True
     action: str
@@ -105,7 +104,7 @@ class OutageKind:
 
 
 class Fail(OutageKind):
-    """Let a link, one direction of it or a switch carry nothing (``fail``)."""
+    """A link, one direction of it or a switch that carries nothing (``fail``)."""
 
     name = "fail"
     emulated = "WHERE:fail,at=TIME[,for=TIME]"
@@ -145,7 +144,7 @@ class Fail(OutageKind):
 
 
 class Kill(Fail):
-    """End the rank of a host for good (``kill``)."""
+    """The end of a host's rank, for good (``kill``)."""
 
     name = "kill"
     emulated = "HOST:kill,at=TIME"
@@ -176,7 +175,7 @@ class Kill(Fail):
 
 
 class Slow(OutageKind):
-    """Let links between switches go on at a part of their rate (``slow``)."""
+    """Links between switches that go on at a part of their rate (``slow``)."""
 
     name = "slow"
     emulated = "WHERE:slow,rate=PART[,at=TIME][,for=TIME]"

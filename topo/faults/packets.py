@@ -66,7 +66,7 @@ class PacketMatch:
 
 @dataclass(frozen=True)
 class PacketFault(Fault):
-    """Do one of `PACKET_ACTIONS` to the packets ``first`` to ``last``, counted from 1, of those
+    """One of `PACKET_ACTIONS`, done to the packets ``first`` to ``last``, counted from 1, of those
     that match."""
 
     carried_out = True
@@ -113,7 +113,7 @@ def _named(opcode: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class PacketKind:
-    """Read lines of one kind of accident that befalls packets; the simulated world's links carry it
+    """One kind of accident that befalls packets, by its lines; the simulated world's links carry it
     out.
 
     Raises InputError for an action that these links do not know.

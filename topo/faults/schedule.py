@@ -13,7 +13,7 @@ from weft.topo.network import FABRIC_TIERS, Direction, Host, Topology
 
 
 class FaultyNetwork(Protocol):
-    """Be the network that a schedule carries outages out on."""
+    """The network that a schedule carries outages out on."""
 
     @property
     def topology(self) -> Topology:
@@ -31,7 +31,8 @@ class FaultyNetwork(Protocol):
 
 
 class OutageSchedule:
-    """Carry out outages on a network. Times are ns on the clock of whoever drives it.
+    """The outages of a network, carried out as time goes on. Times are ns on the clock of whoever
+    drives it.
 
     Args:
         faults: only those that are outages matter here.
@@ -128,7 +129,7 @@ class OutageSchedule:
 
 
 class Notices:
-    """Tell what a controller knows of failed links, and since when.
+    """What a controller knows of failed links, and since when.
 
     It is a machine in virtual time: it is told when every outage begins and ends, and says when
     something becomes known. A link between switches counts as failed while either direction of it

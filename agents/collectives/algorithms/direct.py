@@ -81,8 +81,8 @@ class Exchange:
 
 
 class DirectAlltoall(TablePattern):
-    """Write part d of this rank's vector to each rank d, where the parts of all ranks follow each
-    other.
+    """An All-to-all in which this rank writes part d of its vector to each rank d, where the parts
+    of all ranks follow each other.
 
     Args:
         buffer: this rank's vector; only read.
@@ -113,7 +113,7 @@ class DirectAlltoall(TablePattern):
 
 
 class DirectGather(TablePattern):
-    """Write this rank's shard to the root of a many-to-one.
+    """A many-to-one in which this rank writes its shard to the root.
 
     Args:
         buffer: on the root the gathered array, with its own shard in its place; elsewhere the
@@ -264,7 +264,7 @@ class Direct(Algorithm):
 
 
 class LinearAllgather(TablePattern):
-    """Write this rank's shard straight to all other ranks.
+    """An Allgather in which this rank writes its shard straight to all others.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.

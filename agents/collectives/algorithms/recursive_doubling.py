@@ -54,7 +54,8 @@ class Folding:
 
 
 class RecursiveDoublingAllgather(Pattern):
-    """Exchange, in each round k, all that this rank has with the rank 2^k places away.
+    """An Allgather in which, in each round k, this rank exchanges all that it has with the rank 2^k
+    places away.
 
     Args:
         buffer: the gathered array's bytes; this rank's shard is in its place.

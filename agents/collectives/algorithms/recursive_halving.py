@@ -43,7 +43,7 @@ class PartArea:
 
 @dataclass(frozen=True)
 class PartSend:
-    """Bytes [begin, end) of the sum so far are sent to a peer."""
+    """Bytes [begin, end) of the sum so far, to be sent to a peer."""
 
     peer: int
     begin: int

@@ -99,7 +99,7 @@ def place_in_tree(request: Request, place: int, size: int) -> tuple[int | None, 
 
 
 class TreeBroadcast(TablePattern):
-    """Pass on each block that comes from the parent to the children.
+    """A Broadcast in which each block that comes from the parent is passed on to the children.
 
     Args:
         buffer: of the whole message; on the root it is filled.

@@ -8,7 +8,7 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Destination(PathScheme):
-    """Route by destination (D-Mod-K); see `weft.controller.features.routes`."""
+    """Routes by destination (D-Mod-K); see `weft.controller.features.routes`."""
 
     name = "destination"
     position = 1

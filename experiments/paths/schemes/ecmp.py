@@ -4,7 +4,7 @@ from weft.experiments.paths.scheme import PathScheme
 
 
 class Ecmp(PathScheme):
-    """Give each whole flow one path, so that no marks are needed."""
+    """One path for each whole flow, so that no marks are needed."""
 
     name = "ecmp"
     position = 0

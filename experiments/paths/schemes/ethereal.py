@@ -13,8 +13,8 @@ from weft.topo.network import Topology
 
 
 class Ethereal(PathScheme):
-    """Compute paths from the flows of each step; switches pin them, or source ports hash to
-    them."""
+    """Paths that are computed from the flows of each step; switches pin them, or source ports hash
+    to them."""
 
     def pieces(
         self,

@@ -7,8 +7,8 @@ from weft.experiments.paths.scheme import PathScheme, Situation
 
 
 class Spraying(PathScheme):
-    """Send every packet along another path. Analysis takes spraying as ideal: every path has as
-    many bytes."""
+    """Another path for every packet. Analysis takes spraying as ideal: every path has as many
+    bytes."""
 
     reorders = True
     ideal = True

@@ -46,7 +46,7 @@ _COUNTS = {
 
 @dataclass(frozen=True)
 class CaptureResult:
-    """Tell what was written to one capture file, and what was lost."""
+    """What was written to one capture file, and what was lost."""
 
     path: Path
     end: str

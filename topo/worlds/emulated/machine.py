@@ -37,7 +37,7 @@ switch's own threads add: 1 switch took 1.6 GiB, 12 took 2.1 GiB."""
 
 @dataclass(frozen=True)
 class Tool:
-    """Name a program or Python package from outside that Weft calls."""
+    """A program or Python package from outside that Weft calls."""
 
     name: str
     purpose: str
@@ -61,7 +61,7 @@ TOOLS = (
 
 @dataclass(frozen=True)
 class ToolFact:
-    """Tell what was found of a tool: its path and version, or None."""
+    """What was found of a tool: its path and version, or None."""
 
     tool: Tool
     path: str | None
@@ -70,8 +70,7 @@ class ToolFact:
 
 @dataclass(frozen=True)
 class KernelFeature:
-    """Tell whether a kernel feature worked when it was tried, and what the kernel said if it did
-    not."""
+    """Whether a kernel feature worked when it was tried, and what the kernel said if it did not."""
 
     name: str
     works: bool
@@ -243,7 +242,7 @@ def probe_features() -> tuple[KernelFeature, ...]:
 
 @dataclass(frozen=True)
 class CpuTimes:
-    """Count the clock ticks that some processors together have spent since boot (/proc/stat)."""
+    """The clock ticks that some processors together have spent since boot (/proc/stat)."""
 
     busy: int
     """All time but that spent idle, waiting for discs, or stolen."""
@@ -254,7 +253,7 @@ class CpuTimes:
 
 @dataclass(frozen=True)
 class CpuUse:
-    """Hold shares of the processors' time over an interval, each from 0 to 1."""
+    """Shares of the processors' time over an interval, each from 0 to 1."""
 
     busy: float
     steal: float

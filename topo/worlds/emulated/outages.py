@@ -32,7 +32,7 @@ def check_emulated(fault: Fault) -> None:
 
 @dataclass(frozen=True)
 class Network:
-    """Be the network that outages are carried out on; see
+    """The network that outages are carried out on; see
     `weft.topo.faults.schedule.FaultyNetwork`."""
 
     topology: Topology
@@ -55,7 +55,7 @@ class Network:
 
 
 class Outages:
-    """Carry out the outages of a scenario while an operation runs, in a thread of its own.
+    """The outages of a scenario, carried out in a thread while an operation runs.
 
     Outages that begin with the operation are carried out a little before it starts. An outage that
     begins late because the machine was busy puts off all that follow, so that each lasts as long as

@@ -28,8 +28,8 @@ NOT_SENT = "0 packets transmitted, 0 received"
 
 
 class PingingNode:
-    """Stand for a node in Mininet's loops over hosts: its commands have begun before they are asked
-    for."""
+    """A stand-in for a node in Mininet's loops over hosts: its commands have begun before they are
+    asked for."""
 
     def __init__(self, node: Any, answers: Iterator[str]) -> None:
         self.node = node

@@ -13,7 +13,7 @@ READ_BYTES = 1 << 16
 
 
 class Relays:
-    """Relay connections, in a thread of its own, until `close`."""
+    """Relays of connections, in a thread of their own, until `close`."""
 
     def __init__(self, paths: Mapping[int, str]) -> None:
         """Listen on ports, each of which leads to the Unix socket of a path. Raises MachineError if

@@ -44,13 +44,12 @@ MOST_RECORD_BYTES = 16 << 20
 
 
 class DoubtfulError(MachineError):
-    """Say that another user may have written what a run's folder says."""
+    """A refusal because another user may have written what a run's folder says."""
 
 
 @dataclass(frozen=True)
 class Process:
-    """Identify a process by its id and its start time, which tells it from a later one with the
-    same id."""
+    """A process, by its id and its start time, which tells it from a later one with the same id."""
 
     pid: int
     started: int

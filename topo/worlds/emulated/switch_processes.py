@@ -116,7 +116,7 @@ def builtin_config(
 
 
 class BuiltinSwitches:
-    """Run all switches of a topology in one process of the built-in switch."""
+    """All switches of a topology in one process of the built-in switch."""
 
     def __init__(
         self,
@@ -208,8 +208,8 @@ class BuiltinSwitches:
 
 
 class Bmv2Switches:
-    """Run one ``simple_switch_grpc`` for each switch, which has no program until the controller
-    sends it one."""
+    """One ``simple_switch_grpc`` for each switch, which has no program until the controller sends
+    it one."""
 
     def __init__(
         self, topology: Topology, run: RunRecord, namespace_pid: int, log_packets: bool = False

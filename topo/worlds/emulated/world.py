@@ -73,7 +73,7 @@ TRACE_DEADLINE_S = 600.0
 
 
 class EmulatedWorld:
-    """Keep a topology up while this context manager is entered.
+    """A topology that is up while this context manager is entered.
 
     Enter it in the main thread, or in one that outlives it: the kernel kills the run's processes
     when the thread that started them ends. A SIGTERM or SIGHUP in between ends the block as

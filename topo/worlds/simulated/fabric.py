@@ -38,7 +38,7 @@ STUCK_CALLS = 100_000
 
 
 class Agent(Protocol):
-    """Run on a host: it is a `HostAgent`, or anything around an endpoint."""
+    """What runs on a host: a `HostAgent`, or anything around an endpoint."""
 
     @property
     def endpoint(self) -> Endpoint:
@@ -423,7 +423,7 @@ def prepare() -> None:
 
 @dataclass(eq=False)
 class Idle:
-    """Be a host that does nothing by itself; its transport answers packets."""
+    """A host that does nothing by itself; its transport answers packets."""
 
     endpoint: Endpoint
     groups: Collection[int] = ()

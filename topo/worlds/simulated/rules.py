@@ -16,8 +16,8 @@ Noticed = Callable[[Sequence[str]], None]
 
 
 class FaultPlan:
-    """Carry out the faults of one operation on a fabric; counts start at 0, and times at the
-    operation's start.
+    """The faults of one operation on a fabric; counts start at 0, and times at the operation's
+    start.
 
     What an outage takes away at some time is gone for every event at that time. ``killed`` is
     called with a rank that is never heard of again. ``noticed`` is called with the links that are
@@ -113,7 +113,7 @@ class FaultPlan:
 
 
 class _FaultyFabric:
-    """Be the network that outages are carried out on; see
+    """The network that outages are carried out on; see
     `weft.topo.faults.schedule.FaultyNetwork`."""
 
     def __init__(

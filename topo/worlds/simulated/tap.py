@@ -25,8 +25,8 @@ class ArrivedFrame:
 
 
 class HostTap:
-    """Capture what arrives at hosts, from the time when it is made until it is closed. A fabric has
-    one tap at most."""
+    """A capture of what arrives at hosts, from the time when it is made until it is closed. A
+    fabric has one tap at most."""
 
     def __init__(self, fabric: Fabric, ring_bytes: int = RING_BYTES) -> None:
         self._fabric = fabric

@@ -52,7 +52,7 @@ def _now_ns(fabric: Fabric) -> int:
 
 @dataclass(frozen=True)
 class SimulatedProgress:
-    """Tell how far an operation is."""
+    """How far an operation is."""
 
     received_bytes: int
     """Frame bytes that the transports of all ranks have taken in."""
@@ -69,8 +69,8 @@ class SimulatedProgress:
 
 
 class SimulatedWorld:
-    """Run operations on a topology in virtual time, one after the other; time goes on from one to
-    the next."""
+    """A topology on which operations run in virtual time, one after the other; time goes on from
+    one to the next."""
 
     switch_kind = "weft"
 
@@ -215,7 +215,7 @@ class SimulatedWorld:
 
 
 class _Operation:
-    """Run the operations of one run: make their agents and buffers, and collect their results."""
+    """The operations of one run, with their agents, buffers and results."""
 
     def __init__(
         self,
