@@ -57,7 +57,8 @@ _packet_log = logging.getLogger("weft.switch.packets")
 
 
 class TraceLines:
-    """This writes a switch's trace to a file, standard output or the log, from a thread of its own.
+    """A switch's trace as lines in a file, on standard output or in the log, from a thread of its
+    own.
 
     ``file`` is None for no file, ``-`` for standard output, or a name; if that ends in .jsonl, JSON
     lines are written. Raises ``InputError`` for a file that cannot be written.

@@ -173,7 +173,7 @@ class Do:
 
 @dataclass
 class Branch:
-    """Code runs if a condition holds, and other code if it does not."""
+    """Code that runs if a condition holds, and other code if it does not."""
 
     condition: LoweredExpression
     then: "list[Code]"
@@ -183,7 +183,7 @@ class Branch:
 
 @dataclass
 class Labelled:
-    """This code, an inlined control, action or function, may be left by `Leave`."""
+    """Code of an inlined control, action or function that may be left by `Leave`."""
 
     label: int
     body: "list[Code]"
@@ -191,14 +191,14 @@ class Labelled:
 
 @dataclass
 class Leave:
-    """Code leaves the `Labelled` code with this label, which it is inside of."""
+    """An end of the `Labelled` code with this label, which it is inside of."""
 
     label: int
 
 
 @dataclass
 class Repeat:
-    """Code runs again and again, until it leaves a label outside of it."""
+    """Code that runs again and again, until it leaves a label outside of it."""
 
     body: "list[Code]"
     span: Span = NOWHERE
@@ -225,7 +225,8 @@ class Apply:
 
 @dataclass
 class RunParser:
-    """Another parser's states run (parsers only); `parser` is what the parser lowering needs."""
+    """The run of another parser's states (parsers only); `parser` is what the parser lowering
+    needs."""
 
     parser: Any
     span: Span = NOWHERE

@@ -54,8 +54,7 @@ def is_static(node: syntax.Expression) -> bool:
 
 @dataclass(eq=False)
 class Effects:
-    """Effects tell whether the evaluation of an expression may change something, and how deep it
-    is."""
+    """Whether the evaluation of an expression may change something, and how deep it is."""
 
     _known: dict[int, bool] = field(default_factory=dict, init=False)
     _depths: dict[int, int] = field(default_factory=dict, init=False)

@@ -192,7 +192,7 @@ class InvalidHeader(Expression):
 
 @dataclass(eq=False)
 class Dots(Expression):
-    """Three dots, ``...``, stand for default values (section "Initializing with default
+    """Three dots, ``...``, which stand for default values (section "Initializing with default
     values")."""
 
 
@@ -345,7 +345,7 @@ def type_of(node: "Expression | Declaration") -> Type:
 
 @dataclass(eq=False)
 class AnyKeyset(Expression):
-    """Everything matches ``default`` and ``_`` (section "Operations on sets")."""
+    """A key set that everything matches, ``default`` or ``_`` (section "Operations on sets")."""
 
 
 @dataclass(eq=False)
@@ -722,14 +722,14 @@ class Typedef(Declaration):
 
 @dataclass(eq=False)
 class ErrorDeclaration(SyntaxNode):
-    """Errors are declared by ``error { ... }`` (section "The error type")."""
+    """A declaration of errors, ``error { ... }`` (section "The error type")."""
 
     members: list[tuple[str, Span]]
 
 
 @dataclass(eq=False)
 class MatchKindDeclaration(SyntaxNode):
-    """Match kinds are declared by ``match_kind { ... }`` (section "The match kind type")."""
+    """A declaration of match kinds, ``match_kind { ... }`` (section "The match kind type")."""
 
     members: list[tuple[str, Span]]
 

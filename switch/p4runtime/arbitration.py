@@ -84,7 +84,7 @@ def role_key(name: str, number: int) -> RoleKey:
 
 
 class Arbitration:
-    """This is the arbitration of one switch; it is not thread-safe."""
+    """The arbitration of one switch; it is not thread-safe."""
 
     def __init__(self, device_id: int) -> None:
         self.device_id = device_id

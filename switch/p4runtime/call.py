@@ -6,7 +6,7 @@ from typing import Any, NoReturn, Protocol
 
 
 class RpcCall(Protocol):
-    """This is a call that is being answered: gRPC's ``ServicerContext`` is one."""
+    """A call that is being answered: gRPC's ``ServicerContext`` is one."""
 
     def code(self) -> Any:
         """Return the ``grpc.StatusCode`` that the call was ended with, None before."""
@@ -22,7 +22,7 @@ class RpcCall(Protocol):
 
 
 class StreamCall(RpcCall, Protocol):
-    """This is a call whose client may go while it is answered."""
+    """A call whose client may go while it is answered."""
 
     def add_callback(self, callback: Callable[[], None]) -> bool:
         """Return whether ``callback`` will be called at the end of the call, which may be over."""

@@ -21,7 +21,7 @@ from weft.switch.p4runtime.refusals import failed_precondition
 
 
 class TurnLock:
-    """This lock, for ``with`` statements, is given to those who wait in turn."""
+    """A lock, for ``with`` statements, that is given to those who wait in turn."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -105,7 +105,7 @@ class PipelineConfig:
 
 @dataclass
 class StagedConfig:
-    """This config was saved and waits for COMMIT.
+    """A config that was saved and waits for COMMIT.
 
     ``control`` is a switch of its own that runs the saved program and forwards nothing: what is
     written meanwhile is checked against it, read from it, and replayed on COMMIT.

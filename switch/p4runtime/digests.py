@@ -91,7 +91,7 @@ class Learner:
 
 @dataclass(eq=False)
 class Digests:
-    """This holds all digests of a switch, by name."""
+    """All digests of a switch, by name."""
 
     learners: dict[str, Learner] = field(default_factory=dict, init=False)
     _list_id: int = field(default=0, init=False)

@@ -42,7 +42,7 @@ class LocalError(grpc.RpcError):
 
 
 class _LocalCall:
-    """This is a call within the process, as an `RpcCall`."""
+    """A call within the process, as an `RpcCall`."""
 
     _code: Any = None
     _metadata: tuple[tuple[str, Any], ...] = ()
@@ -62,7 +62,7 @@ class _LocalCall:
 
 
 class LocalSwitch:
-    """This is the service of one switch; requests and answers are messages of ``p4.v1``.
+    """The service of one switch; requests and answers are messages of ``p4.v1``.
 
     ``stub`` has the unary calls and Read, as gRPC's stubs have them; deadlines mean nothing, as
     every call is answered when it returns. They and all methods raise `LocalError` where gRPC would

@@ -40,8 +40,7 @@ _DOTS = "..."
 
 
 class Outcomes:
-    """Outcomes have a canonical code for each element of a batch, and the messages of the first
-    errors.
+    """A canonical code for each element of a batch, and the messages of the first errors.
 
     Iterating yields a `Refusal` for each element that failed, and None for each that succeeded.
     """

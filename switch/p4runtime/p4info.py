@@ -43,7 +43,7 @@ _NAMED = ("counter_arrays", "meter_arrays", "register_arrays", "learn_lists", "p
 
 
 class DataPlane:
-    """This knows the names of a program's objects, and the widths of its key fields, parameters and
+    """What knows the names of a program's objects, and the widths of its key fields, parameters and
     headers."""
 
     tables: Mapping[str, Sequence[Any]]
@@ -120,7 +120,7 @@ def width_at(widths: Sequence[Any], position: int) -> int:
 
 
 class ProgramInfo:
-    """This has all objects of a P4Info, by id and by name.
+    """All objects of a P4Info, by id and by name.
 
     ``program`` is the BMv2 JSON that belongs to the P4Info. Raises Refusal (INVALID_ARGUMENT) for a
     P4Info that contradicts itself or the program, or asks for what the server does not do.

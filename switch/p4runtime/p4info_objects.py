@@ -127,7 +127,7 @@ class ValueType:
 
 @dataclass(eq=False)
 class Translations:
-    """This has the string maps of a device by type; they outlive programs, so that names stay."""
+    """The string maps of a device by type; they outlive programs, so that names stay."""
 
     _maps: dict[tuple[str, str, int], StringMap] = field(default_factory=dict, init=False)
 
@@ -216,7 +216,7 @@ class MatchField(Param):
 
 @dataclass(frozen=True)
 class ActionInfo:
-    """This describes an action, with its parameters in the order of the source."""
+    """An action, with its parameters in the order of the source."""
 
     id: int
     name: str
@@ -225,8 +225,7 @@ class ActionInfo:
 
 @dataclass(frozen=True)
 class ObjectInfo:
-    """This describes something that clients write or read by its id; with an empty ``role`` every
-    role may."""
+    """Something that clients write or read by its id; with an empty ``role`` every role may."""
 
     kind: ClassVar[str]
     """What error messages call an object of this kind."""
@@ -243,7 +242,7 @@ class ObjectInfo:
 
 @dataclass(frozen=True)
 class TableInfo(ObjectInfo):
-    """This describes a table."""
+    """A table."""
 
     kind = "table"
     fields: tuple[MatchField, ...]
@@ -276,7 +275,7 @@ class TableInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class ProfileInfo(ObjectInfo):
-    """This describes an action profile, or with ``selector`` an action selector.
+    """An action profile, or with ``selector`` an action selector.
 
     A ``max_group_size`` of 0 is unset. With ``by_members`` sizes count members, each of a weight up
     to ``max_member_weight`` (0 allows any weight); otherwise they count weights.
@@ -291,7 +290,7 @@ class ProfileInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class ArrayInfo(ObjectInfo):
-    """This describes an indirect counter, with cells from 0 to ``size - 1``."""
+    """An indirect counter, with cells from 0 to ``size - 1``."""
 
     kind = "counter"
     size: int
@@ -299,8 +298,7 @@ class ArrayInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class MeterInfo(ArrayInfo):
-    """This describes an indirect meter, or with ``size`` 0 a direct one; ``type`` is a
-    ``MeterSpec.Type``."""
+    """An indirect meter, or with ``size`` 0 a direct one; ``type`` is a ``MeterSpec.Type``."""
 
     kind = "meter"
     type: int
@@ -308,7 +306,7 @@ class MeterInfo(ArrayInfo):
 
 @dataclass(frozen=True)
 class RegisterInfo(ArrayInfo):
-    """This describes a register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
+    """A register; ``type_spec`` is the ``P4DataTypeSpec`` of a cell."""
 
     kind = "register"
     type_spec: Any
@@ -316,7 +314,7 @@ class RegisterInfo(ArrayInfo):
 
 @dataclass(frozen=True)
 class ValueSetInfo(ObjectInfo):
-    """This describes a parser value set, which has at most ``size`` members of these fields."""
+    """A parser value set, which has at most ``size`` members of these fields."""
 
     kind = "value set"
     fields: tuple[MatchField, ...]
@@ -325,7 +323,7 @@ class ValueSetInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class DigestInfo(ObjectInfo):
-    """This describes a digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
+    """A digest; ``type_spec`` is the ``P4DataTypeSpec`` of one message."""
 
     kind = "digest"
     type_spec: Any
@@ -333,8 +331,7 @@ class DigestInfo(ObjectInfo):
 
 @dataclass(frozen=True)
 class PacketHeader:
-    """This describes a controller header, ``packet_in`` or ``packet_out``, with its fields in their
-    order.
+    """A controller header, ``packet_in`` or ``packet_out``, with its fields in their order.
 
     ``widths`` are the bits of the fields in the data plane.
     """
@@ -366,8 +363,7 @@ _T = TypeVar(
 
 
 class Objects(dict[int, _T]):
-    """This has the objects of one kind in a P4Info by id, in its order; ``by_name`` has them by
-    name.
+    """The objects of one kind in a P4Info by id, in its order; ``by_name`` has them by name.
 
     Raises Refusal (INVALID_ARGUMENT) where an id or a name is missing or occurs twice.
     """

@@ -93,8 +93,7 @@ MessageParser = Callable[[bytes], Any]
 
 
 class Elements(Sized, Protocol):
-    """Elements are messages of one kind; `Malformed` stands for each that is no message of that
-    kind."""
+    """Messages of one kind; `Malformed` stands for each that is no message of that kind."""
 
     def __iter__(self) -> Iterator[Any]: ...
 
@@ -110,7 +109,7 @@ class RequestBatch:
 
 @dataclass(frozen=True)
 class Malformed:
-    """This stands for a message that is no protobuf of the expected kind, or is too large."""
+    """A stand-in for a message that is no protobuf of the expected kind, or is too large."""
 
     error: Exception
 

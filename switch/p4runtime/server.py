@@ -197,8 +197,8 @@ def serve(
 
 
 class Waiting:
-    """This has the calls of a server that wait for their clients: for a request, or until a message
-    of the answer is taken."""
+    """The calls of a server that wait for their clients: for a request, or until a message of the
+    answer is taken."""
 
     def __init__(self, most: int = MOST_WAITING) -> None:
         self._most = most

@@ -99,7 +99,7 @@ def _arbitrates(message: Any) -> bool:
 
 
 class Streams:
-    """This has all open streams of a switch."""
+    """All open streams of a switch."""
 
     def __init__(self, device: Device, arbitration: Arbitration) -> None:
         self._device = device

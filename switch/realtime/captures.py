@@ -25,7 +25,7 @@ Port = tuple[int, int]
 
 
 class Captures:
-    """Write the capture files of ports: what comes in and what goes out, each to a file or to none.
+    """The capture files of ports: what comes in and what goes out, each to a file or to none.
 
     Times are those of the loop's clock, CLOCK_MONOTONIC, told as the time of day. A frame on a
     patch link has the time at which it reaches the far end, at both ends, as on a pair of veths;

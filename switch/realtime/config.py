@@ -56,7 +56,7 @@ class SwitchConfig(msgspec.Struct, frozen=True):
 
 
 class ProcessConfig(msgspec.Struct, frozen=True):
-    """Describe all switches of the process.
+    """All switches of the process.
 
     Timers that are closer together than ``coalesce_ns`` fire as one. With ``bypass_qdisc`` the
     frames that the switches send pass by the queueing disciplines of their interfaces. That costs a

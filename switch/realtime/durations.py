@@ -17,7 +17,7 @@ HISTOGRAM = 40 * 16
 
 @record
 class Durations(Record):
-    """Count durations by their length."""
+    """Counts of durations by their length."""
 
     greatest_ns: int
     counts: Annotated[Words, HISTOGRAM]

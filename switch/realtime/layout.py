@@ -12,7 +12,7 @@ BATCH = 64
 
 @record
 class Timespec(Record):
-    """Lay a struct timespec out."""
+    """A struct timespec."""
 
     seconds: int
     nanoseconds: int
@@ -20,7 +20,7 @@ class Timespec(Record):
 
 @record
 class IoVector(Record):
-    """Lay a struct iovec out."""
+    """A struct iovec."""
 
     address: int
     length: int
@@ -29,7 +29,7 @@ class IoVector(Record):
 
 @record
 class MessageHeader(Record):
-    """Lay a struct mmsghdr out."""
+    """A struct mmsghdr."""
 
     name: Annotated[Words, 2]
     """Its address and length; there is none."""
@@ -46,7 +46,7 @@ class MessageHeader(Record):
 
 @record
 class ControlMessage(Record):
-    """Lay a control message out that has a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
+    """A control message that has a struct tpacket_auxdata (packet(7), PACKET_AUXDATA)."""
 
     head: Annotated[Words, 2]
     """The message's length, its level and its type."""
@@ -84,7 +84,7 @@ class SocketRecord(Record):
 
 @record
 class LoopRecord(Record):
-    """Lead to what the packet loop works on beside the switches."""
+    """What the packet loop works on beside the switches."""
 
     poll: int
     """Address of pollfd[2]: of `readiness`, and of the event descriptor alone."""

@@ -46,7 +46,8 @@ class LinkChange:
 
 
 class LinkStates:
-    """Tell each switch's listener when a port goes down or comes back; all are up at first.
+    """The states of links: each switch's listener hears when a port goes down or comes back; all
+    are up at first.
 
     What becomes of interfaces is said, too: that one has gone, and that it is there again.
     """

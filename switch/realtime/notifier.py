@@ -28,7 +28,7 @@ MOST_WAITING_PACKETS = 256
 
 
 class Notifier:
-    """Call the listeners of switches that have events."""
+    """A caller of the listeners of switches that have events."""
 
     def __init__(self, dataplane: Dataplane, sockets: PortSockets) -> None:
         self._dataplane = dataplane

@@ -48,7 +48,7 @@ def to_stderr(line: str) -> None:
 
 
 class SwitchProcess:
-    """Run all switches of a configuration, which forward from ``start`` to ``stop``.
+    """All switches of a configuration in this process, which forward from ``start`` to ``stop``.
 
     Every other thread changes what packets see through ``at_once``: the loop comes back
     to Python, runs the change, and goes on.

@@ -53,7 +53,7 @@ MOST_DIGITS = 19
 
 
 class StatisticsSocket:
-    """Answer requests on a Unix socket, in threads of its own.
+    """A Unix socket on which requests are answered, in threads of its own.
 
     A client sends one line, or none and the end of its stream; it gets a JSON document and the end
     of the stream. The document is the answer of `done`, or has an ``error``. Requests are done one

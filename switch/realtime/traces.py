@@ -19,7 +19,7 @@ from weft.switch.engine.tracer import MOST_PACKETS, Tracer
 
 @dataclass
 class Traces:
-    """Run the traces of a process: at most one of each switch at a time."""
+    """The traces of a process: at most one of each switch at a time."""
 
     controls: Mapping[str, SwitchControl]
     """Those of all switches, by name."""

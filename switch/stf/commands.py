@@ -32,7 +32,7 @@ Item = TypeVar("Item")
 
 @dataclass
 class ReplicationState:
-    """This has the nodes, groups and sessions of a switch; `apply` brings them there.
+    """The nodes, groups and sessions of a switch; `apply` brings them there.
 
     Nodes, whose handles begin with 0, are copies to ports; groups are made of nodes; a session
     mirrors to a port or to a group.
@@ -241,7 +241,7 @@ def _place_of(entry: TableEntry) -> tuple[Any, ...]:
 
 
 class Arrays:
-    """By this, commands reach a program's arrays, and what the switch replicates."""
+    """A program's arrays, and what the switch replicates, as commands reach them."""
 
     def __init__(self, tables: Tables) -> None:
         self.tables = tables

@@ -96,8 +96,7 @@ MAXIMUM_LISTED = 10
 
 @dataclass(frozen=True)
 class _Raw:
-    """This is a statement's text from its first word, which is blanked out, to the next
-    statement."""
+    """A statement's text from its first word, which is blanked out, to the next statement."""
 
     keyword: str
     place: TextPlace

@@ -100,7 +100,7 @@ class StfStatement:
 
 @dataclass(frozen=True)
 class Add(StfStatement):
-    """Insert a table entry, and call it ``handle``."""
+    """A table entry that is inserted, and called ``handle``."""
 
     table: StfWord
     priority: int | None
@@ -111,7 +111,7 @@ class Add(StfStatement):
 
 @dataclass(frozen=True)
 class SetDefault(StfStatement):
-    """Set a table's default action."""
+    """A table's default action that is set."""
 
     table: StfWord
     call: StfCall
@@ -119,14 +119,15 @@ class SetDefault(StfStatement):
 
 @dataclass(frozen=True)
 class Remove(StfStatement):
-    """Remove an entry by the name that it was given, or with None all that the test added."""
+    """An entry that is removed by the name that it was given; with None, all that the test
+    added."""
 
     handle: StfWord | None
 
 
 @dataclass(frozen=True)
 class RemoveEntry(StfStatement):
-    """Remove an entry by its key."""
+    """An entry that is removed by its key."""
 
     table: StfWord
     priority: int | None
@@ -135,7 +136,7 @@ class RemoveEntry(StfStatement):
 
 @dataclass(frozen=True)
 class SendPacket(StfStatement):
-    """Send a frame to a port."""
+    """A frame that is sent to a port."""
 
     port: int
     frame: bytes
@@ -143,7 +144,8 @@ class SendPacket(StfStatement):
 
 @dataclass(frozen=True)
 class Expect(StfStatement):
-    """Expect a frame at a port: hex digits with ``*`` for any digit, or None for any frame.
+    """A frame that is expected at a port: hex digits with ``*`` for any digit, or None for any
+    frame.
 
     With ``exact`` the frame must not be longer than that.
     """
@@ -155,19 +157,19 @@ class Expect(StfStatement):
 
 @dataclass(frozen=True)
 class NoPacket(StfStatement):
-    """Expect that the frame that was sent last leaves nowhere."""
+    """An expectation that the frame that was sent last leaves nowhere."""
 
 
 @dataclass(frozen=True)
 class Wait(StfStatement):
-    """Let time pass."""
+    """A time that passes."""
 
     seconds: int
 
 
 @dataclass(frozen=True)
 class CheckCell(StfStatement):
-    """Compare a cell of a counter or register; without ``comparison`` it is only read.
+    """A cell of a counter or register that is compared; without ``comparison`` it is only read.
 
     ``kind`` is counter or register; ``counted`` is what of a counter is compared: packets or bytes.
     """
@@ -182,7 +184,7 @@ class CheckCell(StfStatement):
 
 @dataclass(frozen=True)
 class NewMember(StfStatement):
-    """Create a member of an action profile."""
+    """A member of an action profile that is created."""
 
     profile: StfWord
     call: StfCall
@@ -191,7 +193,7 @@ class NewMember(StfStatement):
 
 @dataclass(frozen=True)
 class NewGroup(StfStatement):
-    """Create a group of an action selector."""
+    """A group of an action selector that is created."""
 
     profile: StfWord
     handle: str | None

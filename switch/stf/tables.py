@@ -41,8 +41,7 @@ tables."""
 
 @dataclass
 class Tables:
-    """This has the tables of a switch; entries, members and groups have the names that a test gave
-    them."""
+    """The tables of a switch; entries, members and groups have the names that a test gave them."""
 
     control: SwitchControl
     program: Program

@@ -176,8 +176,7 @@ def _is_written_out(node: syntax.Expression) -> bool:
 
 
 class Check(Protocol):
-    """This is the type of a function that checks an expression and returns the node to use in its
-    place."""
+    """The type of a function that checks an expression and returns the node to use in its place."""
 
     def __call__(
         self, node: syntax.Expression, scope: Scope, expected: Type | None = None

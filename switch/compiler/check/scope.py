@@ -53,7 +53,7 @@ class TypeEntry:
 
 @dataclass
 class Overloads:
-    """Overloads are the functions (or extern functions) that share one name."""
+    """The functions (or extern functions) that share one name."""
 
     functions: list[syntax.Function | syntax.ExternFunction]
 

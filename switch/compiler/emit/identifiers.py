@@ -30,7 +30,7 @@ def one_at_a_time(name: str) -> int:
 
 
 class Identifiers:
-    """This holds the identifiers of all the objects of a program."""
+    """The identifiers of all the objects of a program."""
 
     def __init__(self, objects: Iterable[tuple[str, str, int | None]]) -> None:
         """Take `objects`: kind (a key of `PREFIXES`), name, and the number that ``@id`` gives if

@@ -47,7 +47,7 @@ def _field(kind: Type) -> str | None:
 
 @dataclass(eq=False)
 class TypeInfo:
-    """This fills a P4TypeInfo message with the types that are named."""
+    """A P4TypeInfo message in the making, with the types that are named."""
 
     message: Any
     annotations: AnnotationWriter

@@ -171,7 +171,7 @@ def operand(node: ir.LoweredExpression) -> Json:
 
 @dataclass(eq=False)
 class SourceNotes:
-    """Notes tell where in the source something comes from.
+    """Notes on where in the source something comes from.
 
     The names of files are relative to the program's folder; `reporter` knows the source text.
     """

@@ -22,7 +22,7 @@ from weft.switch.compiler.types import ActionEnumType
 
 
 class StatementLowering(LoweringPart):
-    """This lowers statements; their code goes to the writer."""
+    """The lowering of statements; their code goes to the writer."""
 
     def __init__(
         self, expressions: ExpressionLowering, calls: CallLowering, tables: TableLowering
@@ -185,8 +185,7 @@ def _table_condition(node: syntax.Expression) -> tuple[syntax.CallExpression, bo
 
 
 class BodyLowering:
-    """This puts together the parts that lower parsers, controls, or the lists that other controls
-    are.
+    """The parts together that lower parsers, controls, or the lists that other controls are.
 
     `context` is control or parser; `apply_parser` lowers the application of a parser.
     """

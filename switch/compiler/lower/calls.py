@@ -45,7 +45,7 @@ Applications = Mapping[str, Callable[[syntax.CallExpression, Environment], None]
 
 @dataclass
 class CopyOut:
-    """This tells where an argument's value goes once the callee has returned."""
+    """Where an argument's value goes once the callee has returned."""
 
     place: Place
     value: Place
@@ -54,7 +54,7 @@ class CopyOut:
 
 @dataclass
 class Frames:
-    """Frames are the calls that the code is inside of, from the outermost to the innermost."""
+    """The calls that the code is inside of, from the outermost to the innermost."""
 
     returning: list[tuple[int, Place | None]] = field(default_factory=list)
     """The label that ``return`` leaves in each call, and the place that its value goes to."""
@@ -63,7 +63,7 @@ class Frames:
 
 @dataclass(eq=False)
 class CallLowering(LoweringPart):
-    """This lowers calls. `statements` lowers a callee's body; `applications` lower what else is
+    """The lowering of calls. `statements` lowers a callee's body; `applications` lower what else is
     applied."""
 
     externs: ExternLowering

@@ -62,7 +62,7 @@ Numbers = list[tuple[ir.LoweredExpression, int]]
 
 
 class ExpressionLowering:
-    """This lowers expressions; code that must run before one has its value goes to the writer.
+    """The lowering of expressions; code that must run before one has its value goes to the writer.
 
     `call_value` gives the value of a call, `table_result` that of ``t.apply().hit`` or ``.miss``.
     """

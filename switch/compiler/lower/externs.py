@@ -69,7 +69,7 @@ class _ExternCall:
 
 
 class ExternLowering(LoweringPart):
-    """This lowers calls of extern functions and methods."""
+    """The lowering of calls of extern functions and methods."""
 
     def __init__(self, expressions: ExpressionLowering) -> None:
         super().__init__(expressions)

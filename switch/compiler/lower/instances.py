@@ -42,7 +42,7 @@ VALUE_SET_KINDS = ("exact", "ternary", "lpm", "range", "optional")
 
 @dataclass(eq=False)
 class InstanceLowering(LoweringPart):
-    """This makes and applies instances; one is made for each instance of the block that it is
+    """The making and applying of instances; one is made for each instance of the block that it is
     in."""
 
     calls: CallLowering

@@ -53,7 +53,7 @@ def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
 
 
 class ListLowering:
-    """This lowers controls that are lists of calls."""
+    """The lowering of controls that are lists of calls."""
 
     def __init__(self, shared: Shared) -> None:
         self.program = shared.program

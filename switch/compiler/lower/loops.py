@@ -24,7 +24,7 @@ Counters = dict[syntax.Variable, ir.LoweredExpression]
 
 @dataclass(eq=False)
 class LoopLowering(LoweringPart):
-    """This lowers loops; `statement` lowers what is in them."""
+    """The lowering of loops; `statement` lowers what is in them."""
 
     statement: Callable[[syntax.SyntaxNode, Environment], None]
     loops: list[tuple[int, int]] = field(default_factory=list, init=False)

@@ -55,7 +55,7 @@ class _ParserRun:
 
 
 class ParserLowering:
-    """This lowers parsers to states, those that they run included."""
+    """The lowering of parsers to states, those that they run included."""
 
     def __init__(self, shared: Shared) -> None:
         self.shared = shared

@@ -54,7 +54,7 @@ _UNCHANGING = (ir.Number, ir.Truth, ir.Text, ir.ActionParameter)
 
 @dataclass(eq=False)
 class PlaceLowering:
-    """This reads places, compares what they hold, and stores values in them."""
+    """What reads places, compares what they hold, and stores values in them."""
 
     writer: CodeWriter
 

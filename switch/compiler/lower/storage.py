@@ -32,7 +32,7 @@ SCALARS = "scalars"
 
 @dataclass(eq=False)
 class FieldPlace:
-    """This place is one field of a header instance."""
+    """A place that is one field of a header instance."""
 
     header: str
     name: str
@@ -46,7 +46,7 @@ class FieldPlace:
 
 @dataclass(eq=False)
 class HeaderPlace:
-    """This place is a header instance."""
+    """A place that is a header instance."""
 
     name: str
     type: StructType
@@ -54,7 +54,7 @@ class HeaderPlace:
 
 @dataclass(eq=False)
 class StackPlace:
-    """This place is a stack of headers or header unions."""
+    """A place that is a stack of headers or header unions."""
 
     name: str
     type: StackType
@@ -63,7 +63,7 @@ class StackPlace:
 
 @dataclass(eq=False)
 class UnionPlace:
-    """This place is a header union."""
+    """A place that is a header union."""
 
     name: str
     type: StructType
@@ -72,7 +72,7 @@ class UnionPlace:
 
 @dataclass(eq=False)
 class StructPlace:
-    """This place is a struct, tuple or array, made of the places of its members."""
+    """A place that is a struct, tuple or array, made of the places of its members."""
 
     type: Type
     members: "dict[str, Place]"
@@ -80,7 +80,7 @@ class StructPlace:
 
 @dataclass(eq=False)
 class ElementPlace:
-    """This place is a header of a stack at an index that is not known at compile time."""
+    """A place that is a header of a stack at an index that is not known at compile time."""
 
     stack: StackPlace
     index: ir.LoweredExpression
@@ -89,7 +89,7 @@ class ElementPlace:
 
 @dataclass(eq=False)
 class NextPlace:
-    """This place is ``stack.next`` or, if `last`, ``stack.last``; or the `member` of such a
+    """A place that is ``stack.next`` or, if `last`, ``stack.last``; or the `member` of such a
     union."""
 
     stack: StackPlace
@@ -100,7 +100,7 @@ class NextPlace:
 
 @dataclass(eq=False)
 class OffsetPlace:
-    """This place is a field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it)
+    """A place that is a field of an `ElementPlace`, or of ``stack.last`` (or a `member` of it)
     without `index`."""
 
     stack: StackPlace
@@ -112,7 +112,7 @@ class OffsetPlace:
 
 @dataclass(eq=False)
 class SlicePlace:
-    """This place is the bits `high` to `low` of another."""
+    """A place that is the bits `high` to `low` of another."""
 
     base: "Place"
     high: int
@@ -122,7 +122,7 @@ class SlicePlace:
 
 @dataclass(eq=False)
 class MovingSlicePlace:
-    """This place is `width` bits of another, from bit `index` on, which is not known at compile
+    """A place that is `width` bits of another, from bit `index` on, which is not known at compile
     time; it is at most the number of bits of the whole."""
 
     base: "Place"
@@ -133,7 +133,7 @@ class MovingSlicePlace:
 
 @dataclass(eq=False)
 class ChosenPlace:
-    """This place is an array's element at an index that is not known at compile time: one of
+    """A place that is an array's element at an index that is not known at compile time: one of
     `choices`."""
 
     choices: "list[Place]"
@@ -224,7 +224,7 @@ def unique(name: str, taken: set[str]) -> str:
 
 
 class Storage:
-    """Storage allocates header types, header instances and fields of a program."""
+    """The allocation of header types, header instances and fields of a program."""
 
     def __init__(self, program: ir.LoweredProgram) -> None:
         self.program = program

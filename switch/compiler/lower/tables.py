@@ -28,8 +28,8 @@ _MATCH_KINDS = ("exact", "ternary", "lpm", "range", "optional", "selector")
 
 @dataclass(eq=False)
 class TableLowering(LoweringPart):
-    """This makes tables, once for each instance of the control that they are in, and applies
-    them."""
+    """The making of tables, once for each instance of the control that they are in, and their
+    application."""
 
     calls: CallLowering
     instances: InstanceLowering

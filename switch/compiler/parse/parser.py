@@ -37,7 +37,7 @@ class SourceToken(Token):
 
 
 class _TokenFeed(Lexer):
-    """This is the lexer that lark calls; it hands on the tokens that it is given."""
+    """The lexer that lark calls; it hands on the tokens that it is given."""
 
     def __init__(self, lexer_conf: Any) -> None:
         pass

@@ -87,7 +87,7 @@ class _TooMuchError(Exception):
 
 
 class _Preprocessor(pcpp.Preprocessor):  # type: ignore[misc]
-    """This is the preprocessor pcpp, with errors kept as diagnostics instead of printed."""
+    """The preprocessor pcpp, with errors kept as diagnostics instead of printed."""
 
     def __init__(self, include_dirs: Sequence[Path]) -> None:
         with some_folder():  # which pcpp asks for, and shortens paths by
