@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from weft.switch.engine.control import GroupTarget, Key, MemberTarget
+from weft.switch.engine.control.entities import GroupTarget, Key, MemberTarget
 
 REPLICA_INSTANCE = 1
 """The egress_rid of copies whose makers do not ask for one."""

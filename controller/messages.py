@@ -13,7 +13,15 @@ from weft.controller.entities import (
     PlannedGroup,
     PlannedMember,
 )
-from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
+from weft.switch.engine.control.entities import (
+    Exact,
+    GroupTarget,
+    Key,
+    Lpm,
+    MemberTarget,
+    Range,
+    Ternary,
+)
 from weft.switch.messages import p4info_pb2
 from weft.switch.p4runtime.bytestrings import encode
 

@@ -14,9 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from weft.switch.compiler.driver import compile_cached
-from weft.switch.engine.control import ActionCall, Exact, MulticastGroup, Replica, TableEntry
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import (
+    ActionCall,
+    Exact,
+    MulticastGroup,
+    Replica,
+    TableEntry,
+)
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.topo.fabric_program import fabric_macros, fabric_program
 
 Values = npt.NDArray[np.int64]

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
 
 PORTS = 5
 CONFIGURED_S = 60.0

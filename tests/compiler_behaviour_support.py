@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 
 
 def send(bmv2_json: str, frames: list[bytes]) -> list[bytes]:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.p4runtime.server import serve
 from weft.topo.clos import Host, Topology
 

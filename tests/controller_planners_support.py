@@ -14,7 +14,7 @@ from weft.controller.entities import (
     PlannedMember,
     PlannedMulticast,
 )
-from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
+from weft.switch.engine.control.entities import Exact, GroupTarget, Lpm, MemberTarget
 
 
 class Tables:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tests.engine_programs import router
 
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     Exact,
     GroupTarget,
@@ -19,8 +19,8 @@ from weft.switch.engine.control import (
     Replica,
     TableEntry,
 )
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
 
 MBIT100 = 100_000_000
 

@@ -16,7 +16,7 @@ from tests.p4runtime_support import (
     make_dataplane,
 )
 
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.server import P4RuntimeServer, serve
 
 

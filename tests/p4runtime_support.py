@@ -18,7 +18,7 @@ from google.rpc import code_pb2, status_pb2
 
 from weft.base.cache import CHECKOUT
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.messages import p4info_pb2, p4runtime_pb2, stub_of
 from weft.switch.p4runtime.streams import ClientOutbox
 

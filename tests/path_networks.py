@@ -9,7 +9,7 @@ from tests.aggregation_support import icrc, internet_checksum
 from tests.p4runtime_support import FABRIC, Files, compiled
 
 from weft.controller import Controller, Plan
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.p4runtime.local import LocalSwitch
 from weft.topo.clos import Topology
 

@@ -25,18 +25,18 @@ from tests.bmv2_support import loaded
 from tests.random_source import CELLS, PORTS, Generator, RandomProgram
 
 from weft.switch.compiler import CompileError, compile_program
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     CloneSession,
     Exact,
     Key,
     MeterConfig,
     MulticastGroup,
-    NotFound,
     Replica,
     TableEntry,
 )
-from weft.switch.engine.state import SwitchControl
-from weft.switch.engine.trace import describe_key
+from weft.switch.engine.control.errors import NotFound
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.trace.decoder import describe_key
 
 Outcome = dict[str, Any]
 

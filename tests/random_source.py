@@ -10,7 +10,15 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass, field
 
-from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, TableEntry, Ternary
+from weft.switch.engine.control.entities import (
+    ActionCall,
+    Exact,
+    Key,
+    Lpm,
+    Range,
+    TableEntry,
+    Ternary,
+)
 
 PORTS = 4
 CELLS = {"i": 10, "e": 16 * PORTS + 10}

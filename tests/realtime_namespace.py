@@ -18,7 +18,7 @@ from tests.engine_programs import router
 from tests.engine_support import packet
 
 from weft.base.errors import InputError
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     Exact,
     Lpm,

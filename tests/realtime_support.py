@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from weft.switch.engine.control import Event
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import Event
+from weft.switch.engine.control.state import SwitchControl
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -26,7 +26,7 @@ from tests.aggregation_support import (
 )
 
 from weft.base.errors import InputError
-from weft.switch.engine.control import ActionCall
+from weft.switch.engine.control.entities import ActionCall
 from weft.topo.fabric_program import fabric_macros
 
 LEAF = Place((2, 5, 3), parent=4, owners={0: 2, 1: 5, 2: 3})

@@ -35,6 +35,24 @@ FLOORS = (
 PACKAGES = tuple(package for floor in FLOORS for package in floor)
 PARTS = {f"weft.{package}" for package in PACKAGES}
 
+ROOMS = {
+    "switch/engine": (
+        "native", "dataplane", "program", "codegen", "control", "trace", "build.py", "switches.py",
+    ),
+}  # fmt: skip
+"""Of some folders all parts, each of which knows only those before it."""
+
+UPWARDS = {
+    ("agents/collectives", "agents/fused"),
+    ("agents/collectives", "agents/servers"),
+    ("experiments/results", "experiments/plots"),
+    ("experiments/runs", "experiments/engines"),
+    ("experiments/scenario", "experiments/plots"),
+    ("experiments/training", "experiments/interface"),
+    ("experiments/workloads", "experiments/theory"),
+}
+"""Imports that close a circle of folders, to be undone: nothing is added here."""
+
 SANS_IO = ("switch/engine", "agents", "topo", "controller", "analysis", "experiments/paths")
 """Where machines are that are handed packets and the time, what is pure data, who plans with it,
 and the world whose time is virtual: whole folders, so that a new file is looked at, too."""
@@ -285,6 +303,44 @@ def test_a_machine_without_input_and_output_reads_no_clock_and_opens_no_socket()
 def test_no_modules_of_a_package_import_each_other() -> None:
     found = [sorted(circle) for package in PACKAGES for circle in circles(import_graph(package))]
     assert not found, "these import each other: let one be handed what it needs of the other"
+
+
+def part_graph(*packages: str) -> dict[str, set[str]]:
+    """Which parts of a folder import which others of it: its modules, and the folders in it with
+    all that is in them."""
+    files = {module_name(file): file for file in modules(*packages)}
+    graph: dict[str, set[str]] = {}
+    for file in files.values():
+        for name in imported_modules(file, files):
+            folder = Path(os.path.commonpath([file, files[name]]))
+            importing, imported = (
+                name_of(folder / each.relative_to(folder).parts[0]) for each in (file, files[name])
+            )
+            graph.setdefault(imported, set())
+            graph.setdefault(importing, set()).add(imported)
+    return graph
+
+
+def without(graph: dict[str, set[str]], edges: Collection[tuple[str, str]]) -> dict[str, set[str]]:
+    return {part: {to for to in graph[part] if (part, to) not in edges} for part in graph}
+
+
+def test_no_folders_import_each_other() -> None:
+    """Directly, or by way of others; nor do a folder and a module beside it."""
+    graph = part_graph(*PACKAGES)
+    assert not [sorted(circle) for circle in circles(without(graph, UPWARDS))]
+    for edge in UPWARDS:
+        assert circles(without(graph, UPWARDS - {edge})), f"{edge} is no circle now: take it out"
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_folders_of_a_room_know_only_those_below_them(room: str) -> None:
+    order = [f"{room}/{part}" for part in ROOMS[room]]
+    parts = {name_of(path) for path in (ROOT / room).iterdir() if not path.name.startswith("__")}
+    assert parts - {f"{room}/README.md"} == set(order)
+    graph = part_graph(room)
+    wrong = {part: graph[part].difference(order[:place]) for place, part in enumerate(order)}
+    assert not any(wrong.values()), wrong
 
 
 def test_a_circle_of_imports_is_found_however_long_it_is() -> None:

@@ -13,7 +13,7 @@ from weft.base.errors import MachineError
 from weft.experiments.bench import switch as bench_switch
 from weft.experiments.bench.switch_rows import _HOST, TWELVE_TABLES, chosen_window, frames
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.realtime.bare import received_frames
 
 

@@ -35,8 +35,8 @@ from weft.controller.features.aggregation import (
 )
 from weft.controller.features.multicast import max_groups
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.control import Exact
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.control.entities import Exact
+from weft.switch.engine.switches import Dataplane
 from weft.topo.clos import Host, Topology, fat_tree, leaf_spine, single
 from weft.topo.reach import Reach
 

@@ -27,7 +27,7 @@ from weft.controller.features.multicast import plan_trees, tree_entities
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.routes import PATHS, UPLINK_GROUP, Paths, plan_routes, plan_salts
 from weft.controller.plan import Plan, Update, diff, merge
-from weft.switch.engine.control import GroupTarget, Lpm, MemberTarget
+from weft.switch.engine.control.entities import GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
 from weft.topo.reach import Reach

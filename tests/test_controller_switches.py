@@ -27,8 +27,8 @@ from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.plan import Update
-from weft.switch.engine.control import Exact, GroupTarget, Lpm
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.control.entities import Exact, GroupTarget, Lpm
+from weft.switch.engine.switches import Dataplane
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.streams import Streams

@@ -9,28 +9,30 @@ import pytest
 from tests.engine_programs import router
 from tests.engine_support import MBIT100, checksum, configure, free, make, packet
 
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
-    AlreadyExists,
     CounterCell,
     Exact,
-    InvalidAction,
-    InvalidKey,
-    InvalidValue,
     Lpm,
     MemberTarget,
     MulticastGroup,
+    ProfileMember,
+    Replica,
+    TableEntry,
+)
+from weft.switch.engine.control.errors import (
+    AlreadyExists,
+    InvalidAction,
+    InvalidKey,
+    InvalidValue,
     NoProgram,
     NotFound,
-    ProfileMember,
-    ProgramError,
-    Replica,
     StillInUse,
-    TableEntry,
     TableFull,
 )
-from weft.switch.engine.dataplane import Queue
-from weft.switch.engine.layout import DROPS_NO_PROGRAM
+from weft.switch.engine.dataplane.layout import DROPS_NO_PROGRAM
+from weft.switch.engine.program.errors import ProgramError
+from weft.switch.engine.switches import Queue
 
 SOURCE = 0x020000000001
 

@@ -11,8 +11,8 @@ import pytest
 from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import features
 
-from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.control.state import SwitchControl
 
 
 def commands() -> Iterator[bytes]:

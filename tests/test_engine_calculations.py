@@ -12,9 +12,9 @@ from tests.bmv2_support import assert_same, bmv2, require_bmv2, weft
 from tests.engine_programs import Document, assign, call, extract, field, hexstr
 
 from weft.base.deferred import numba
-from weft.switch.engine import runtime
-from weft.switch.engine.calculations import CRCS, FUNCTIONS, custom_crc
-from weft.switch.engine.plain import word64
+from weft.switch.engine.codegen.calculations import CRCS, FUNCTIONS, custom_crc
+from weft.switch.engine.dataplane import runtime
+from weft.switch.engine.native.plain import word64
 
 Json = Any
 

@@ -12,7 +12,7 @@ import pytest
 from tests.engine_support import packet
 
 from weft.switch.compiler.driver import compile_program
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     Exact,
     GroupTarget,
@@ -23,8 +23,8 @@ from weft.switch.engine.control import (
     Replica,
     TableEntry,
 )
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.topo.fabric_program import fabric_program
 
 

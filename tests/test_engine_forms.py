@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.engine_programs import Document, assign, expression, extract, field, hexstr
 from tests.engine_support import configure, packet
 
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 
 Json = Any
 

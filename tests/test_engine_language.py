@@ -10,8 +10,8 @@ import pytest
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 
 from weft.switch.compiler import compile_program
-from weft.switch.engine.control import Exact
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import Exact
+from weft.switch.engine.control.state import SwitchControl
 
 PROGRAMS = Path(__file__).parent / "bmv2_programs"
 

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from tests.engine_programs import Document, expression, extract, features, field, router
 
 from weft.switch.compiler import compile_program
-from weft.switch.engine.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
-from weft.switch.engine.build import build, write_source
-from weft.switch.engine.control import ProgramError
-from weft.switch.engine.generate import generate
-from weft.switch.engine.reader import read_program
+from weft.switch.engine.build import build
+from weft.switch.engine.codegen.generate import generate
+from weft.switch.engine.codegen.loading import write_source
+from weft.switch.engine.program.amounts import MOST_OBJECTS, MOST_TEXT_BYTES
+from weft.switch.engine.program.errors import ProgramError
+from weft.switch.engine.program.reader import read_program
 
 Json = Any
 

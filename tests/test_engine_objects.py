@@ -16,35 +16,37 @@ from tests.engine_support import CPU_PORT, SOURCE, colours, frame, packet
 
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_program
-from weft.switch.engine import layout
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
-    AlreadyExists,
     CounterCell,
     DigestEvent,
     Exact,
     GroupTarget,
     IdleTimeout,
-    InvalidKey,
-    InvalidValue,
     Key,
     Lpm,
     MemberTarget,
     MeterConfig,
-    NotFound,
-    NotPermitted,
     PacketIn,
     ProfileGroup,
     ProfileMember,
     Range,
-    StillInUse,
     TableEntry,
-    TableFull,
     Ternary,
 )
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.outbox import RING_WORDS
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.errors import (
+    AlreadyExists,
+    InvalidKey,
+    InvalidValue,
+    NotFound,
+    NotPermitted,
+    StillInUse,
+    TableFull,
+)
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.dataplane import layout
+from weft.switch.engine.dataplane.outbox import RING_WORDS
+from weft.switch.engine.switches import Dataplane, Queue
 
 SECOND = 1_000_000_000
 

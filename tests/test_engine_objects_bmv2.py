@@ -11,8 +11,8 @@ from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2
 from tests.compiler_support import compiled
 from tests.engine_support import SOURCE, colours, frame
 
-from weft.switch.engine.control import ActionCall, Exact, MeterConfig, TableEntry
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import ActionCall, Exact, MeterConfig, TableEntry
+from weft.switch.engine.control.state import SwitchControl
 
 BURSTS = {1: (3, 6), 2: (0, 200), 3: (100, 100), 4: (200, 300)}
 """Of the cells of both meters, and of the entries' direct meters: committed and peak. Rates are 0,

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weft.base.deferred import numba
-from weft.switch.engine import runtime
-from weft.switch.engine.rolling import LEAST_REPEATS, roll
+from weft.switch.engine.codegen.rolling import LEAST_REPEATS, roll
+from weft.switch.engine.dataplane import runtime
 
 NAMES = {f"FIELD_{number}": number + 3 for number in range(40)}
 

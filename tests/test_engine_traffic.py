@@ -8,8 +8,8 @@ from pathlib import Path
 
 from tests.bmv2_support import assert_same, bmv2, compile_with_p4c, require_bmv2, weft
 
-from weft.switch.engine.control import CloneSession, MulticastGroup, Replica
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, Replica
+from weft.switch.engine.control.state import SwitchControl
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "traffic_manager.p4"
 

@@ -13,9 +13,17 @@ from tests.bmv2_support import Sent, assert_same, bmv2, compile_with_p4c, requir
 from tests.engine_programs import Document, assign, data, extract, field, hexstr
 
 from weft.switch.compiler.driver import compile_program
-from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, TableEntry, Ternary
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import (
+    ActionCall,
+    Exact,
+    Key,
+    Lpm,
+    Range,
+    TableEntry,
+    Ternary,
+)
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane, Queue
 
 PROGRAM = Path(__file__).parent / "bmv2_programs" / "wide_values.p4"
 

@@ -18,7 +18,7 @@ from weft.controller.features.aggregation import AggregationJob
 from weft.controller.features.multicast import trees_of as multicast_trees
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.features.routes import PATHS, Paths
-from weft.switch.engine.dataplane import Queue
+from weft.switch.engine.switches import Queue
 from weft.topo.clos import fat_tree, leaf_spine, single
 from weft.topo.faults import LinkLoss
 

@@ -23,7 +23,7 @@ from weft.controller.entities import (
 )
 from weft.controller.features.pinned_paths import Pin
 from weft.controller.features.routes import Paths
-from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
+from weft.switch.engine.control.entities import Exact, GroupTarget, Lpm, MemberTarget
 from weft.topo.clos import leaf_spine
 
 pytestmark = [

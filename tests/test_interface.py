@@ -24,7 +24,7 @@ from tests.system_support import WORLDS, left_as_it_was
 
 import weft
 from weft.base.errors import InputError, MachineError, RunError
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 
 LEARNER = """
 #include <core.p4>

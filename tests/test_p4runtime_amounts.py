@@ -26,7 +26,7 @@ from tests.p4runtime_support import (
 from weft.controller.client import LoadableProgram, Session, WriteError
 from weft.controller.entities import Action, entry
 from weft.controller.plan import Update
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import arrays, configs, received, requests
 from weft.switch.p4runtime.device import Device, TurnLock

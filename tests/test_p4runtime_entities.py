@@ -13,7 +13,7 @@ from tests.p4runtime_support import (
     Refused,
 )
 
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.server import P4RuntimeServer
 
 pytest_plugins = ["tests.p4runtime_fixtures"]

@@ -24,7 +24,7 @@ from tests.p4runtime_support import (
     taken,
 )
 
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import bytestrings, configs, requests
 from weft.switch.p4runtime.arbitration import Arbitration, Client

@@ -35,7 +35,7 @@ from tests.p4runtime_support import (
 )
 
 from weft.switch.engine.build import MOST_BUILT
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import configs, notifications, requests
 from weft.switch.p4runtime.arbitration import Arbitration

@@ -30,7 +30,7 @@ from tests.p4runtime_support import (
     taken,
 )
 
-from weft.switch.engine.dataplane import Dataplane, Queue
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.messages import p4data_pb2, p4info_pb2, p4runtime_pb2, p4types_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.data_values import decode_data, encode_data

@@ -25,7 +25,7 @@ from tests.p4runtime_support import (
 )
 
 from weft.base.errors import InputError, MachineError
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.messages import p4runtime_pb2, stub_of
 from weft.switch.p4runtime.received import bmv2_json
 from weft.switch.p4runtime.server import Credentials, P4RuntimeServer, serve

@@ -10,7 +10,7 @@ from tests.emulated_support import wait_until
 from tests.p4runtime_support import EVERY_NOTICE, Files, compiled, make_dataplane
 from tests.shell_process import Shell, ShellError
 
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.p4runtime.device import Device
 from weft.switch.p4runtime.server import P4RuntimeServer, serve
 

@@ -15,10 +15,16 @@ from tests.engine_programs import router
 from tests.engine_support import free, packet
 
 from weft.base.errors import InputError
-from weft.switch.engine.control import ActionCall, Lpm, MemberTarget, ProfileMember, TableEntry
-from weft.switch.engine.dataplane import Dataplane, Departure, Queue
-from weft.switch.engine.events import advance_some
-from weft.switch.engine.pipeline import receive_frame
+from weft.switch.engine.control.entities import (
+    ActionCall,
+    Lpm,
+    MemberTarget,
+    ProfileMember,
+    TableEntry,
+)
+from weft.switch.engine.dataplane.events import advance_some
+from weft.switch.engine.dataplane.pipeline import receive_frame
+from weft.switch.engine.switches import Dataplane, Departure, Queue
 from weft.switch.realtime import statistics
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import read_config

@@ -20,7 +20,7 @@ from weft.controller.features.feature import Planning
 from weft.controller.features.pinned_paths import PathMap, Pin, plan_pins
 from weft.controller.features.routes import PATHS, Paths, plan_routes
 from weft.controller.plan import diff
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.topo.clos import Topology, fat_tree, leaf_spine, single
 
 

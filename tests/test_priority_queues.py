@@ -16,11 +16,11 @@ from tests.compiler_support import compiled
 
 import weft
 from weft.base.errors import InputError
-from weft.switch.engine import layout
-from weft.switch.engine.control import MulticastGroup, Replica
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.trace import Decoder, Event
-from weft.switch.engine.tracer import Tracer
+from weft.switch.engine.control.entities import MulticastGroup, Replica
+from weft.switch.engine.dataplane import layout
+from weft.switch.engine.switches import Dataplane, Queue
+from weft.switch.engine.trace.decoder import Decoder, Event
+from weft.switch.engine.trace.tracer import Tracer
 from weft.switch.stf import run_test
 from weft.switch.stf.reader import parse_test
 

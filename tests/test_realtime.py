@@ -18,7 +18,7 @@ from tests.emulated_support import wait_until
 from tests.realtime_support import ROOT, needs_namespaces
 
 from weft.base.errors import InputError
-from weft.switch.engine.memory import rows
+from weft.switch.engine.control.memory import rows
 from weft.switch.realtime.config import config_of, read_config
 from weft.switch.realtime.durations import HISTOGRAM, Durations, count_duration, lateness
 from weft.switch.realtime.process import SwitchProcess

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weft.switch.engine.memory import rows
+from weft.switch.engine.control.memory import rows
 from weft.switch.realtime.layout import LoopRecord, SocketRecord
 from weft.switch.realtime.loop import FORGOTTEN, record_burst
 

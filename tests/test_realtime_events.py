@@ -10,7 +10,7 @@ from tests.engine_support import CPU_PORT, SOURCE, frame
 from tests.realtime_support import collect
 
 from weft.switch.compiler import compile_program
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     DigestEvent,
     Exact,

@@ -286,7 +286,7 @@ from weft.topo.worlds.emulated.world import EmulatedWorld
 from weft.topo.worlds.emulated.runs import RunRecord
 
 from weft.agents.drivers.rank import warm_up
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime.process import prepare
 
 scenario = Scenario(topology="single", hosts_per_leaf=2)

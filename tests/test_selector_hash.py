@@ -26,7 +26,7 @@ from weft.controller.selector_hash import (
     source_ports,
     uplink_masks,
 )
-from weft.switch.engine.dataplane import Dataplane
+from weft.switch.engine.switches import Dataplane
 from weft.topo.clos import Topology, fat_tree, leaf_spine
 
 CASES: dict[str, tuple[Topology, tuple[str, ...]]] = {

@@ -19,9 +19,9 @@ from weft.experiments.runs import simulation
 from weft.experiments.runs.inputs import program_of
 from weft.experiments.runs.simulation import simulate
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.state import SwitchControl
-from weft.switch.engine.tracer import Tracer
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane
+from weft.switch.engine.trace.tracer import Tracer
 from weft.topo.faults import Fault
 from weft.topo.worlds.simulated import fabric as simulated_fabric
 from weft.topo.worlds.simulated.world import SimulatedWorld

@@ -18,12 +18,13 @@ from tests.realtime_support import collect, needs_namespaces
 
 from weft.base.cache import CHECKOUT
 from weft.base.errors import RunError
-from weft.switch.engine import layout, pipeline, queues
-from weft.switch.engine.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
-from weft.switch.engine.control import CloneSession, MulticastGroup, PacketIn, Replica, TableFull
-from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from weft.switch.engine.events import advance, begin_turn
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import CloneSession, MulticastGroup, PacketIn, Replica
+from weft.switch.engine.control.errors import TableFull
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.dataplane import layout, pipeline, queues
+from weft.switch.engine.dataplane.events import advance, begin_turn
+from weft.switch.engine.program.amounts import MOST_REPLICAS, MOST_REPLICAS_IN_ALL
+from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
 from weft.switch.p4runtime.server import serve
 from weft.switch.realtime.config import config_of
 from weft.switch.realtime.process import SwitchProcess

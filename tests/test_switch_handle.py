@@ -16,7 +16,7 @@ from weft.controller.handles.access import SCRIPT, Count
 from weft.controller.handles.cells import Rates
 from weft.controller.handles.switch import SwitchHandle
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.control import Exact, Lpm, Range, Ternary
+from weft.switch.engine.control.entities import Exact, Lpm, Range, Ternary
 from weft.switch.messages import p4runtime_pb2
 from weft.topo.clos import leaf_spine, single
 from weft.topo.worlds.simulated.world import SimulatedWorld

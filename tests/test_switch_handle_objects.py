@@ -16,7 +16,7 @@ from weft.controller.client import SwitchError
 from weft.controller.handles.access import Count
 from weft.controller.handles.cells import Rates
 from weft.controller.handles.replication import CloneSession, Replica
-from weft.switch.engine.control import Exact, Ternary
+from weft.switch.engine.control.entities import Exact, Ternary
 
 
 @pytest.fixture(scope="module", params=WORLDS)

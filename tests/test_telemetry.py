@@ -29,9 +29,9 @@ from weft.experiments.results.telemetry import (
 from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.dataplane import Queue
-from weft.switch.engine.layout import DEPTH_BUCKETS, LOAD_BINS
-from weft.switch.engine.telemetry import count_depth, depth_bytes, depths_of
+from weft.switch.engine.dataplane.layout import DEPTH_BUCKETS, LOAD_BINS
+from weft.switch.engine.dataplane.telemetry import count_depth, depth_bytes, depths_of
+from weft.switch.engine.switches import Queue
 from weft.switch.realtime.config import ProcessConfig
 from weft.switch.realtime.process import SwitchProcess
 from weft.switch.realtime.statistics import StatisticsSocket

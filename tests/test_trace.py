@@ -13,14 +13,14 @@ from tests.engine_support import packet
 
 from weft.base.errors import InputError
 from weft.switch.compiler import compile_cached
-from weft.switch.engine.control import ActionCall, Exact, Lpm, TableEntry
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.generate import generate
-from weft.switch.engine.reader import read_program
-from weft.switch.engine.state import SwitchControl
-from weft.switch.engine.trace import Decoder, Event
-from weft.switch.engine.trace_text import json_lines, log_line, packets_text
-from weft.switch.engine.tracer import Tracer
+from weft.switch.engine.codegen.generate import generate
+from weft.switch.engine.control.entities import ActionCall, Exact, Lpm, TableEntry
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.program.reader import read_program
+from weft.switch.engine.switches import Dataplane, Queue
+from weft.switch.engine.trace.decoder import Decoder, Event
+from weft.switch.engine.trace.text import json_lines, log_line, packets_text
+from weft.switch.engine.trace.tracer import Tracer
 from weft.switch.stf import Report, run_test
 from weft.switch.stf.reader import parse_test
 

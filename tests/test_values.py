@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from weft.base.errors import InputError
 from weft.controller.handles.values import read_key, read_value
-from weft.switch.engine.control import Exact, Lpm, Range, Ternary
+from weft.switch.engine.control.entities import Exact, Lpm, Range, Ternary
 from weft.switch.messages import p4info_pb2
 
 KINDS = p4info_pb2.MatchField

@@ -22,7 +22,7 @@ from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.features.multicast import host_link, max_groups, roots_of
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.topo.network import Topology
 from weft.topo.reach import Reach
 

@@ -11,7 +11,7 @@ from weft.controller.counters import LinkCells, LinkCounters
 from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.program_names import ProgramNames
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.topo.clos import Topology
 from weft.topo.faults import LinkLoss
 

@@ -17,7 +17,7 @@ from weft.controller.entities import Action, Entity, PlannedMulticast, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.plan import Plan
 from weft.controller.program_names import ProgramNames
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.topo.network import Direction, Switch, Topology
 from weft.topo.reach import Reach
 from weft.topo.switch_kinds import BMV2_MAX_GROUP

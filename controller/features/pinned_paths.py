@@ -18,7 +18,7 @@ from weft.controller.entities import Action, Entity, entry
 from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.flows import WITHIN_LEAF
 from weft.controller.program_names import ProgramNames
-from weft.switch.engine.control import Exact
+from weft.switch.engine.control.entities import Exact
 from weft.topo.clos import Direction, Switch, Topology
 
 

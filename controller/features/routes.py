@@ -39,7 +39,7 @@ from weft.controller.features.feature import Demand, Feature, Planned, Planning
 from weft.controller.plan import merge
 from weft.controller.program_names import ProgramNames
 from weft.controller.selector_hash import salt_of
-from weft.switch.engine.control import Exact, GroupTarget, Lpm, MemberTarget
+from weft.switch.engine.control.entities import Exact, GroupTarget, Lpm, MemberTarget
 from weft.topo.network import Direction, Switch, Topology
 from weft.topo.reach import Reach
 

@@ -11,7 +11,7 @@ from weft.controller.controller import Controller
 from weft.controller.entities import Action, Entity, PlannedEntry, PlannedMember
 from weft.controller.handles.values import read_value
 from weft.controller.plan import Update
-from weft.switch.engine.control import MemberTarget
+from weft.switch.engine.control.entities import MemberTarget
 from weft.switch.messages import p4runtime_pb2
 from weft.topo.switch_kinds import SwitchKind, require
 

@@ -13,7 +13,7 @@ from weft.base.units import listed
 from weft.controller.handles.access import SwitchAccess
 from weft.controller.handles.table import match_of
 from weft.controller.handles.values import Value, read_value
-from weft.switch.engine.control import Key
+from weft.switch.engine.control.entities import Key
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.bytestrings import encode
 

@@ -13,7 +13,15 @@ from weft.controller.handles.cells import Rates, config_of, rates_of
 from weft.controller.handles.values import Value, read_key
 from weft.controller.inspection import entry_text
 from weft.controller.plan import Update
-from weft.switch.engine.control import Exact, GroupTarget, Key, Lpm, MemberTarget, Range, Ternary
+from weft.switch.engine.control.entities import (
+    Exact,
+    GroupTarget,
+    Key,
+    Lpm,
+    MemberTarget,
+    Range,
+    Ternary,
+)
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 
 Match = Mapping[str, Any]

@@ -10,7 +10,7 @@ from weft.controller.handles.access import SwitchAccess
 from weft.controller.handles.table import match_of
 from weft.controller.handles.values import read_key
 from weft.controller.messages import fill_match
-from weft.switch.engine.control import Key
+from weft.switch.engine.control.entities import Key
 from weft.switch.messages import p4info_pb2, p4runtime_pb2
 
 _KINDS = p4info_pb2.MatchField

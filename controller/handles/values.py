@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from weft.base.errors import InputError, refuse
 from weft.base.units import shown
-from weft.switch.engine.control import Exact, Key, Lpm, Range, Ternary
+from weft.switch.engine.control.entities import Exact, Key, Lpm, Range, Ternary
 from weft.switch.messages import p4info_pb2
 
 Value: TypeAlias = (

@@ -40,8 +40,8 @@ from weft.controller.program_names import ProgramNames
 from weft.experiments.bench.switch import HOPS
 from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
 from weft.switch.compiler import ProgramFiles, compile_cached
-from weft.switch.engine.control import Exact, Lpm, MemberTarget
-from weft.switch.engine.memory import rows
+from weft.switch.engine.control.entities import Exact, Lpm, MemberTarget
+from weft.switch.engine.control.memory import rows
 from weft.switch.realtime import bare
 from weft.switch.realtime.layout import Timespec
 from weft.switch.realtime.ports import open_port

@@ -20,7 +20,7 @@ from weft.experiments.commands.completion import candidates, examples, link_exam
 from weft.experiments.commands.load import load
 from weft.experiments.interface.net import Net
 from weft.experiments.runs.folder import REPORT
-from weft.switch.engine.trace_text import packets_text
+from weft.switch.engine.trace.text import packets_text
 from weft.topo.switch_kinds import require
 from weft.topo.worlds.emulated.mininet_nodes import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace

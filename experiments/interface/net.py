@@ -31,7 +31,7 @@ from weft.experiments.runs.simulation import simulate
 from weft.experiments.scenario.choices import RATES_BPS
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
-from weft.switch.engine.trace_text import packets_text
+from weft.switch.engine.trace.text import packets_text
 from weft.topo.fabric_program import check_carried
 from weft.topo.interfaces import LinkKind
 from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac

@@ -50,8 +50,8 @@ def quantile(depths: Depths, fraction: float) -> int:
 def queue_figures(links: Sequence[LinkResult]) -> dict[str, dict[str, int]]:
     """Return `Run.queues`: the figures of each kind of link whose queues are known.
 
-    Figures are at most an eighth too large (`weft.switch.engine.telemetry`); ``max`` is exact, and
-    counts the packet that entered last, too.
+    Figures are at most an eighth too large (`weft.switch.engine.dataplane.telemetry`); ``max`` is
+    exact, and counts the packet that entered last, too.
     """
     found: dict[str, dict[str, int]] = {}
     for tier in LINK_TIERS:

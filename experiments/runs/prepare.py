@@ -14,7 +14,7 @@ def prepare(progress: Progress) -> None:
 
         program = featured_program()
     with progress.stage("switch", "Compile the switch"):
-        from weft.switch.engine.dataplane import Dataplane
+        from weft.switch.engine.switches import Dataplane
         from weft.switch.realtime.process import prepare as prepare_loop
 
         prepare_loop()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from weft.base import files
 from weft.base.errors import RunError
 from weft.base.progress import Progress
-from weft.switch.engine.trace_text import json_lines, packets_text
+from weft.switch.engine.trace.text import json_lines, packets_text
 
 if TYPE_CHECKING:
     from weft.topo.worlds.emulated.world import EmulatedWorld

@@ -24,12 +24,12 @@ from weft.base.errors import Ended, InputError, MachineError, RunError, WeftErro
 from weft.base.units import format_duration, format_rate, format_size
 from weft.switch.commands.stf import load_program
 from weft.switch.commands.switch_options import SwitchOptions, TlsFiles, parse_options
-from weft.switch.engine.control import ProgramError
-from weft.switch.engine.trace_text import json_lines, log_line
+from weft.switch.engine.program.errors import ProgramError
+from weft.switch.engine.trace.text import json_lines, log_line
 from weft.switch.realtime.config import ProcessConfig, config_of
 
 if TYPE_CHECKING:
-    from weft.switch.engine.trace import Event
+    from weft.switch.engine.trace.decoder import Event
     from weft.switch.p4runtime.device import Device
     from weft.switch.p4runtime.server import Credentials
     from weft.switch.realtime.process import SwitchProcess

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.switch.compiler import syntax
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.parse.tokens import RawToken
+from weft.switch.compiler.raw_token import RawToken
 from weft.switch.compiler.types import StructType, Type
 
 ParseAnnotation = Callable[[syntax.Annotation], list[syntax.Expression]]

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from weft.switch.compiler.diagnostics import Span
-from weft.switch.compiler.parse.tokens import RawToken
+from weft.switch.compiler.raw_token import RawToken
 from weft.switch.compiler.types import VOID, Bindings, Type
 
 KnownValue = int | bool | str | tuple[Any, ...]

@@ -1,92 +1,17 @@
-"""From BMv2 JSON to a function that can be called by address, compiled or plain."""
+"""A program that switches run: from BMv2 JSON to a pipeline, each built once in a process."""
 
-import contextlib
-import ctypes
 import hashlib
-import importlib.util
-import pickle
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType
-from typing import Any
 
-from weft.base.cache import cache_dir
-from weft.base.deferred import wake
-from weft.base.errors import MachineError
-from weft.base.files import write_whole
-from weft.base.machine_code import address_of, place_of
-from weft.switch.engine.control import ProgramError
-from weft.switch.engine.generate import generate
-from weft.switch.engine.layout import DROP_PORT
-from weft.switch.engine.native import JIT
-from weft.switch.engine.program import Program
-from weft.switch.engine.reader import read_program
-from weft.switch.engine.tables import check_given_entries
-from weft.switch.engine.traced import Legend, generate_traced
-
-SIGNATURE = "int64(int64, int64, int64, int64, int64)"
-CALLBACK = ctypes.CFUNCTYPE(
-    ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-)
+from weft.switch.engine.codegen.loading import Pipeline, load, store, write_source
+from weft.switch.engine.codegen.traced import Legend, generate_traced
+from weft.switch.engine.control.tables import check_given_entries
+from weft.switch.engine.dataplane.layout import DROP_PORT
+from weft.switch.engine.program.reader import read_program
 
 MOST_BUILT = 16
 """How many programs a process remembers."""
-MOST_FAILURES = 16
-"""How many failures of a plain program are kept until they are raised."""
-
-
-@dataclass
-class Pipeline:
-    """Hold a program that packets can run through.
-
-    ``address`` is that of a C function int64(context, operation, switch, packet, other). Of a
-    plain pipeline it is a callback into Python, which takes the GIL; errors are kept in
-    ``failures``.
-    """
-
-    program: Program
-    source_path: Path
-    address: int
-    compiled: bool
-    keep: Any
-    failures: list[BaseException] = field(default_factory=list)
-
-
 _built: dict[tuple[bytes, bool, int], Pipeline] = {}
-
-
-def write_source(text: str, drop_port: int = DROP_PORT) -> tuple[Program, Path]:
-    """Translate BMv2 JSON, or find what came of it when it was translated before.
-
-    The source's path in the cache folder is named by its content. What was found in the program,
-    and what is noted of it while its source is made, is kept beside it, named by the JSON.
-    """
-    kept = _place(f"{drop_port} {text}", "pickle")
-    with contextlib.suppress(Exception):  # it is not there, or not whole: it is made again
-        program, name = pickle.loads(kept.read_bytes())
-        path = kept.with_name(name)
-        if path.is_file():
-            return program, path
-    program = read_program(text)
-    path = _store(generate(program, drop_port))
-    write_whole(kept, pickle.dumps((program, path.name)), folders=True, keep=True)
-    return program, path
-
-
-def _place(content: str, suffix: str) -> Path:
-    """Return the place in the cache folder of what is made of a content by this source code."""
-    key = hashlib.sha256(f"{JIT.digest}{content}".encode()).hexdigest()[:24]
-    return cache_dir() / "programs" / f"program_{key}.{suffix}"
-
-
-def _store(source: str) -> Path:
-    """Return the path of a program's source in the cache folder."""
-    path = _place(source, "py")
-    if not path.is_file():
-        write_whole(path, source, folders=True, keep=True)
-    return path
 
 
 def build(text: str, *, plain: bool = False, drop_port: int = DROP_PORT) -> Pipeline:
@@ -101,7 +26,7 @@ def build(text: str, *, plain: bool = False, drop_port: int = DROP_PORT) -> Pipe
             _forget(next(iter(_built)))
         program, path = write_source(text, drop_port)
         check_given_entries(program)
-        _built[key] = _load(program, path, plain)
+        _built[key] = load(program, path, plain=plain)
     return _built[key]
 
 
@@ -119,75 +44,4 @@ def build_traced(
     It takes as long as ``build``; raises ``ProgramError``.
     """
     source, legend = generate_traced(read_program(text), drop_port)
-    return _load(legend.program, _store(source), plain), legend
-
-
-def _load(program: Program, path: Path, plain: bool) -> Pipeline:
-    try:
-        return _build_plain(program, path) if plain else _build_compiled(program, path)
-    except MachineError:
-        raise
-    except Exception as error:  # numba and LLVM raise of all kinds
-        raise ProgramError(f"the program cannot be compiled ({path}): {error}") from error
-
-
-def _build_compiled(program: Program, path: Path) -> Pipeline:
-    place = place_of(JIT.folder, path.stem, ())
-    known = address_of(place)
-    if known is not None:
-        return Pipeline(program, path, known[0], True, None)
-
-    def compile_pipeline() -> Any:
-        wake()
-        module = _import(path, path.stem)
-        compiler: Any = importlib.import_module("numba").cfunc
-        return compiler(SIGNATURE, nopython=True, cache=True)(module.pipeline)
-
-    from weft.base.numba_code import keep_callback
-
-    function = JIT.in_folder(compile_pipeline)
-    keep_callback(place, function)
-    return Pipeline(program, path, function.address, True, function)
-
-
-def _import(path: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_PLAIN_MODULES = {"native": "plain", "wide": "plain_wide", "runtime": "plain_runtime"}
-"""What a plain program imports in place of compiled code."""
-
-
-def _execute_plain(source: str, path: Path, name: str) -> ModuleType:
-    module = ModuleType(name)
-    module.__file__ = str(path)
-    sys.modules[name] = module
-    for compiled, plain in _PLAIN_MODULES.items():
-        source = source.replace(f"switch.engine.{compiled} import", f"switch.engine.{plain} import")
-    exec(compile(source, str(path), "exec"), module.__dict__)
-    return module
-
-
-def _build_plain(program: Program, path: Path) -> Pipeline:
-    if "weft.switch.engine.plain_runtime" not in sys.modules:
-        runtime = Path(__file__).with_name("runtime.py")
-        _execute_plain(runtime.read_text("utf-8"), runtime, "weft.switch.engine.plain_runtime")
-    module = _execute_plain(path.read_text("utf-8"), path, f"plain_{path.stem}")
-    run: Callable[..., int] = module.__dict__["pipeline"]
-    pipeline = Pipeline(program, path, 0, False, None)
-
-    def call(address: int, operation: int, switch: int, packet: int, other: int) -> int:
-        try:
-            return run(address, operation, switch, packet, other)
-        except BaseException as error:
-            if len(pipeline.failures) < MOST_FAILURES:
-                pipeline.failures.append(error)
-            return -1
-
-    pipeline.keep = CALLBACK(call)
-    pipeline.address = ctypes.cast(pipeline.keep, ctypes.c_void_p).value or 0
-    return pipeline
+    return load(legend.program, store(source), plain=plain), legend

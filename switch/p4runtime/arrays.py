@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import CounterCell, MeterConfig, MeterCounts
+from weft.switch.engine.control.entities import CounterCell, MeterConfig, MeterCounts
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime.data_values import decode_data, encode_data, is_scalar
 from weft.switch.p4runtime.device import Device

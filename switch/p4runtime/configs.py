@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import Any
 
 from weft.base.errors import refuse
-from weft.switch.engine.amounts import check_text
-from weft.switch.engine.control import ControlError
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.errors import ControlError
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.program.amounts import check_text
+from weft.switch.engine.switches import Dataplane, Queue
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import reconcile
 from weft.switch.p4runtime.device import Device, Notes, PipelineConfig, StagedConfig

@@ -12,8 +12,9 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any
 
-from weft.switch.engine.control import ControlError, Key
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import Key
+from weft.switch.engine.control.errors import ControlError
+from weft.switch.engine.control.state import SwitchControl
 from weft.switch.p4runtime.digests import Digests
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import Translations

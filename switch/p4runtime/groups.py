@@ -9,14 +9,14 @@ from copy import deepcopy
 from typing import Any
 
 from weft.base.errors import refuse
-from weft.switch.engine.amounts import MOST_REPLICAS
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     CloneSession,
     MulticastGroup,
     ProfileGroup,
     ProfileMember,
     Replica,
 )
+from weft.switch.engine.program.amounts import MOST_REPLICAS
 from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device

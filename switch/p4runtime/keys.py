@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.engine.control.entities import ActionCall, Exact, Key, Lpm, Range, Ternary
 from weft.switch.messages import MODIFY, p4info_pb2, p4runtime_pb2
 from weft.switch.p4runtime import bytestrings
 from weft.switch.p4runtime.device import Device

@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 import grpc
 
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime.arbitration import Client
 from weft.switch.p4runtime.call import RpcCall

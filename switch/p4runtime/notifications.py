@@ -15,7 +15,8 @@ from dataclasses import asdict, astuple, dataclass, fields
 from typing import Any
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import DigestEvent, IdleTimeout, NotFound, PacketIn, TableEntry
+from weft.switch.engine.control.entities import DigestEvent, IdleTimeout, PacketIn, TableEntry
+from weft.switch.engine.control.errors import NotFound
 from weft.switch.messages import DELETE, INSERT, p4runtime_pb2
 from weft.switch.p4runtime.data_values import encode_data
 from weft.switch.p4runtime.device import Device, EntryId

@@ -8,8 +8,9 @@ import contextlib
 from collections.abc import Callable
 from functools import partial
 
-from weft.switch.engine.control import ControlError, CounterCell, Key
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.entities import CounterCell, Key
+from weft.switch.engine.control.errors import ControlError
+from weft.switch.engine.control.state import SwitchControl
 from weft.switch.p4runtime.p4info import ProgramInfo
 from weft.switch.p4runtime.p4info_objects import TableInfo
 

@@ -8,7 +8,8 @@ from google.rpc import code_pb2
 
 from weft.base.errors import MachineError, WeftError
 from weft.base.limits import shortage
-from weft.switch.engine import control
+from weft.switch.engine.control import errors as control
+from weft.switch.engine.program.errors import ProgramError
 
 MOST_MESSAGE = 2000
 """The most bytes of an error's message, which may quote what the client sent."""
@@ -53,7 +54,7 @@ _CODES: tuple[tuple[type[WeftError], int], ...] = (
     (control.InvalidValue, code_pb2.INVALID_ARGUMENT),
     (control.StillInUse, code_pb2.FAILED_PRECONDITION),
     (control.NotPermitted, code_pb2.PERMISSION_DENIED),
-    (control.ProgramError, code_pb2.INVALID_ARGUMENT),
+    (ProgramError, code_pb2.INVALID_ARGUMENT),
     (MachineError, code_pb2.RESOURCE_EXHAUSTED),
 )
 

@@ -25,7 +25,7 @@ from google.rpc import code_pb2
 
 from weft.base.errors import MachineError, refuse
 from weft.base.private_files import keep_private
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
 from weft.switch.messages import p4runtime_pb2
 from weft.switch.p4runtime import configs, requests
 from weft.switch.p4runtime.addresses import check_address

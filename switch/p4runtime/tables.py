@@ -10,18 +10,18 @@ from functools import partial
 from typing import Any, Literal
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     CounterCell,
     GroupTarget,
     Key,
     MemberTarget,
     MeterConfig,
-    NotFound,
     OneShot,
     TableEntry,
     Target,
 )
+from weft.switch.engine.control.errors import NotFound
 from weft.switch.messages import DELETE, INSERT, MODIFY, p4runtime_pb2
 from weft.switch.p4runtime.arrays import (
     UNUSED,

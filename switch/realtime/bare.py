@@ -11,8 +11,8 @@ import numpy as np
 
 from weft.base.deferred import external
 from weft.base.jit import Record, record
-from weft.switch.engine.memory import rows
-from weft.switch.engine.native import jit
+from weft.switch.engine.control.memory import rows
+from weft.switch.engine.native.compiled import jit
 from weft.switch.realtime.layout import BATCH, TIMESPEC_BYTES, IoVector, Timespec
 from weft.switch.realtime.ports import messages
 from weft.switch.realtime.system_calls import MSG_DONTWAIT, clock, recvmmsg, sendmmsg

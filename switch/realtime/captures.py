@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from weft.base import files
-from weft.switch.engine import captures as ring
-from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import HEADROOM
+from weft.switch.engine.dataplane import captures as ring
+from weft.switch.engine.dataplane.layout import HEADROOM
+from weft.switch.engine.switches import Dataplane
 
 RING_BYTES = 16 << 20
 DRAIN_INTERVAL_S = 0.01

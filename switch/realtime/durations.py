@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.jit import Record, record
-from weft.switch.engine.layout import Words
-from weft.switch.engine.native import jit
+from weft.switch.engine.dataplane.layout import Words
+from weft.switch.engine.native.compiled import jit
 
 STOOD_NS = 10_000_000
 """From this lateness on, the loop stood still. Schedulers are late by some ms now and then."""

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from weft.base.jit import Record, record, words_in
-from weft.switch.engine.layout import Chain, Words
+from weft.switch.engine.dataplane.layout import Chain, Words
 from weft.switch.realtime.durations import Durations
 
 BATCH = 64

@@ -7,9 +7,9 @@ comes back to Python only when the event descriptor is readable.
 import numpy as np
 
 from weft.base.jit import load32
-from weft.switch.engine.captures import capture_bytes
-from weft.switch.engine.events import MOST_PASSES, advance, advance_some, begin_turn
-from weft.switch.engine.layout import (
+from weft.switch.engine.dataplane.captures import capture_bytes
+from weft.switch.engine.dataplane.events import MOST_PASSES, advance, advance_some, begin_turn
+from weft.switch.engine.dataplane.layout import (
     DROPS_TOO_LONG,
     HEADROOM,
     NONE,
@@ -19,16 +19,16 @@ from weft.switch.engine.layout import (
     PortRecord,
     SwitchRecord,
 )
-from weft.switch.engine.native import int64_view, jit, uint8_view
-from weft.switch.engine.pipeline import ingest
-from weft.switch.engine.queues import (
+from weft.switch.engine.dataplane.pipeline import ingest
+from weft.switch.engine.dataplane.queues import (
     next_deadline,
     put_on_link,
     reschedule,
     take_buffer,
     take_packet,
 )
-from weft.switch.engine.telemetry import count_load
+from weft.switch.engine.dataplane.telemetry import count_load
+from weft.switch.engine.native.compiled import int64_view, jit, uint8_view
 from weft.switch.realtime.durations import STOOD_NS, count_duration
 from weft.switch.realtime.layout import (
     BATCH,
@@ -134,7 +134,7 @@ def put_tag_back(context: Context, io: LoopRecord, slot: int, row: Packet) -> No
 @jit
 def delay_frame(context: Context, line: int, packet: int, now: int) -> None:
     """Let a frame be in its switch after the delay of a line, a port without rate that leads there;
-    what else is done to a frame that comes is done then (`weft.switch.engine.events.cross`)."""
+    what else is done to a frame that comes is done then (`engine.dataplane.events.cross`)."""
     row = Packet(context.packets, packet)
     row.payload = row.frame
     row.payload_length = row.frame_length

@@ -13,9 +13,9 @@ import time
 import numpy as np
 
 from weft.base.machine_code import prepare
-from weft.switch.engine import pipeline
-from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import NEVER_NS
+from weft.switch.engine.dataplane import pipeline
+from weft.switch.engine.dataplane.layout import NEVER_NS
+from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime.ports import PortSockets
 
 LEAST_SCAN_NS = 10_000_000

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import MachineError
-from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.layout import NONE
-from weft.switch.engine.memory import rows
+from weft.switch.engine.control.memory import rows
+from weft.switch.engine.dataplane.layout import NONE
+from weft.switch.engine.switches import Dataplane
 from weft.switch.realtime import layout
 from weft.switch.realtime.system_calls import EVENT_BYTES, POLLIN
 

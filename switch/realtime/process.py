@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from weft.base.errors import InputError, RunError, refuse
-from weft.switch.engine import layout
-from weft.switch.engine.build import Pipeline
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.state import SwitchControl
-from weft.switch.engine.trace import no_queue
+from weft.switch.engine.codegen.loading import Pipeline
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.dataplane import layout
+from weft.switch.engine.switches import Dataplane, Queue
+from weft.switch.engine.trace.decoder import no_queue
 from weft.switch.realtime import loop
 from weft.switch.realtime.captures import Captures
 from weft.switch.realtime.config import ProcessConfig
@@ -234,7 +234,7 @@ class SwitchProcess:
         )
         done.result()
 
-    # -- ``weft.switch.engine.surroundings.Surroundings``
+    # -- ``weft.switch.engine.control.surroundings.Surroundings``
 
     def build(self, bmv2_json: str) -> Pipeline:
         """Translate and compile, one program at a time: the switches of a run mostly share one."""

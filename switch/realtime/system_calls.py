@@ -4,7 +4,7 @@ import platform
 from typing import Any
 
 from weft.base.deferred import external
-from weft.switch.engine.native import int64_view, jit
+from weft.switch.engine.native.compiled import int64_view, jit
 from weft.switch.realtime.layout import Timespec
 
 POLLIN = 1

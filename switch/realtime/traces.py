@@ -11,10 +11,10 @@ from threading import Lock
 from typing import Any
 
 from weft.base.errors import InputError, refuse
-from weft.switch.engine.dataplane import Dataplane
-from weft.switch.engine.state import SwitchControl
-from weft.switch.engine.trace import Decoder, Event
-from weft.switch.engine.tracer import MOST_PACKETS, Tracer
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.switches import Dataplane
+from weft.switch.engine.trace.decoder import Decoder, Event
+from weft.switch.engine.trace.tracer import MOST_PACKETS, Tracer
 
 
 @dataclass

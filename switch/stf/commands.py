@@ -6,23 +6,25 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from weft.base.errors import refuse
-from weft.switch.engine.attachments import Meter
-from weft.switch.engine.contents import Replicated
-from weft.switch.engine.control import (
-    AlreadyExists,
+from weft.switch.engine.control.contents import Replicated
+from weft.switch.engine.control.entities import (
     CloneSession,
     CounterCell,
     MeterConfig,
     MulticastGroup,
+    Replica,
+    TableEntry,
+)
+from weft.switch.engine.control.errors import (
+    AlreadyExists,
     NotFound,
     NotPermitted,
-    Replica,
     StillInUse,
-    TableEntry,
     TableFull,
 )
-from weft.switch.engine.program import Cells
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.program.attachments import Meter
+from weft.switch.engine.program.program import Cells
 from weft.switch.stf.names import resolve
 from weft.switch.stf.statements import CheckCell, Command, StfValue, StfWord, number_of
 from weft.switch.stf.tables import Tables

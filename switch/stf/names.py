@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import ActionCall, Exact, Key, Lpm, Range, Ternary
-from weft.switch.engine.program import KeyField, Program, ProgramAction, Table
+from weft.switch.engine.control.entities import ActionCall, Exact, Key, Lpm, Range, Ternary
+from weft.switch.engine.program.program import KeyField, Program, ProgramAction, Table
 from weft.switch.stf.statements import Match, StfArgument, StfCall, StfValue, StfWord
 
 _ELEMENT = re.compile(r"^(.*)\$([0-9]+)(.*)$")

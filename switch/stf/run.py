@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from weft.base.errors import RunError, WeftError, refuse
-from weft.switch.engine.control import ControlError
-from weft.switch.engine.dataplane import Dataplane, Queue
-from weft.switch.engine.trace import Decoder, no_queue
-from weft.switch.engine.trace_text import packets_text
-from weft.switch.engine.tracer import Tracer
+from weft.switch.engine.control.errors import ControlError
+from weft.switch.engine.switches import Dataplane, Queue
+from weft.switch.engine.trace.decoder import Decoder, no_queue
+from weft.switch.engine.trace.text import packets_text
+from weft.switch.engine.trace.tracer import Tracer
 from weft.switch.stf import commands
 from weft.switch.stf.build import MOST_PORT
 from weft.switch.stf.report import Output, PacketPath, Report, StfFailure, compare_port

@@ -4,18 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from weft.base.errors import refuse
-from weft.switch.engine.control import (
+from weft.switch.engine.control.entities import (
     ActionCall,
     GroupTarget,
     MemberTarget,
-    NotFound,
     ProfileGroup,
     ProfileMember,
     TableEntry,
     Target,
 )
-from weft.switch.engine.program import Program, ProgramAction, Table
-from weft.switch.engine.state import SwitchControl
+from weft.switch.engine.control.errors import NotFound
+from weft.switch.engine.control.state import SwitchControl
+from weft.switch.engine.program.program import Program, ProgramAction, Table
 from weft.switch.stf.names import action_call, find_table, keys_of, resolve
 from weft.switch.stf.statements import (
     Add,

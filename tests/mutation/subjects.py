@@ -80,12 +80,16 @@ GROUPS = (
     Group(
         "engine",
         ("switch/engine/**/*.py",),
-        without=tuple(
-            f"switch/engine/**/{name}.py"
-            for name in (
-                "captures", "events", "*layout", "native", "pipeline", "plain*", "queues",
-                "runtime", "telemetry", "trace_notes", "traced", "wide",
-            )
+        without=(
+            "switch/engine/native/*.py",
+            "switch/engine/codegen/traced.py",
+            *(
+                f"switch/engine/dataplane/{name}.py"
+                for name in (
+                    "captures", "events", "*layout", "pipeline", "queues", "runtime", "telemetry",
+                    "trace_notes",
+                )
+            ),
         ),
     ),
 )  # fmt: skip

@@ -18,11 +18,11 @@ from weft.switch.compiler.parse.preprocess import Preprocessed
 from weft.switch.compiler.parse.tokens import (
     PUNCTUATION,
     UNEXPECTED,
-    RawToken,
     sort_tokens,
     split_declarations,
     tokenize,
 )
+from weft.switch.compiler.raw_token import RawToken
 
 _GRAMMAR = Path(__file__).with_name("grammar.lark")
 _STARTS = ["declaration", "expression_list"]

@@ -7,11 +7,11 @@ of type arguments from comparisons, and folds each annotation into one token.
 """
 
 import re
-from dataclasses import dataclass, field
 from itertools import accumulate
 
 from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.parse.preprocess import Preprocessed
+from weft.switch.compiler.raw_token import RawToken
 
 KEYWORDS = frozenset(
     [
@@ -106,21 +106,6 @@ _TYPE_KEYWORDS = frozenset({"BOOL", "BIT", "INT", "VARBIT", "STRING", "ERROR", "
 _IN_ARGUMENTS = _TYPE_KEYWORDS | {"COMMA", "INTEGER", "UNDERSCORE"}
 _OF_TYPES = _TYPE_KEYWORDS | {"IDENTIFIER", "DOT", "HEADER", "HEADER_UNION", "STRUCT", "ENUM"}
 _CLOSING = {"LEFT_PARENTHESIS": "RIGHT_PARENTHESIS", "LEFT_BRACKET": "RIGHT_BRACKET"}
-
-
-@dataclass
-class RawToken:
-    """A token has its terminal in the grammar, its text and the place where it stands.
-
-    An annotation is one token (kind ANNOTATION): `text` is its name, `bracket` is "(" or "[" or
-    empty, and `body` holds the tokens between the brackets.
-    """
-
-    kind: str
-    text: str
-    span: Span
-    bracket: str = ""
-    body: "list[RawToken]" = field(default_factory=list)
 
 
 def tokenize(program: Preprocessed, reporter: Reporter) -> list[RawToken]:

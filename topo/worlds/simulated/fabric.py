@@ -17,9 +17,9 @@ from weft.agents.transport.endpoint import Endpoint
 from weft.agents.wire.headers import HEADER_ROOM_BYTES
 from weft.base.errors import RunError, refuse
 from weft.base.machine_code import bound
-from weft.switch.engine import layout as engine
-from weft.switch.engine.dataplane import MOST_PASSES, Dataplane, Queue
-from weft.switch.engine.trace import no_queue
+from weft.switch.engine.dataplane import layout as engine
+from weft.switch.engine.switches import MOST_PASSES, Dataplane, Queue
+from weft.switch.engine.trace.decoder import no_queue
 from weft.topo.clos import single
 from weft.topo.network import Direction, Topology
 from weft.topo.worlds.simulated import layout as at

@@ -1,7 +1,7 @@
 """Compiled code for frames of datagrams: it makes and checks them as a host's stack does, and
 hashes them."""
 
-from weft.switch.engine.native import int64_view, load64, shift_right64, store64
+from weft.switch.engine.native.compiled import int64_view, load64, shift_right64, store64
 from weft.topo.worlds.simulated.layout import (
     ETHERNET_BYTES,
     STACK_BYTES,

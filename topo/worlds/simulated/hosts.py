@@ -7,9 +7,8 @@ from weft.agents.transport.kernels.receive import take_batch
 from weft.agents.transport.kernels.transmit import fill_batch
 from weft.agents.transport.layout import Batch, EndpointState
 from weft.base.jit import load8, load16, load32, memcpy, store8, store16, store32
-from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, PortRecord
-from weft.switch.engine.native import uint8_view
-from weft.switch.engine.queues import (
+from weft.switch.engine.dataplane.layout import HEADROOM, NONE, Context, Packet, PortRecord
+from weft.switch.engine.dataplane.queues import (
     drop_buffer,
     enqueue,
     land,
@@ -20,6 +19,7 @@ from weft.switch.engine.queues import (
     take_buffer,
     take_packet,
 )
+from weft.switch.engine.native.compiled import uint8_view
 from weft.topo.worlds.simulated.faults import frame_view
 from weft.topo.worlds.simulated.frames import put_stack, read16, read32, taken_size
 from weft.topo.worlds.simulated.layout import (

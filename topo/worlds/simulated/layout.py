@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from weft.agents.wire.compiled import JIT as AGENTS
 from weft.base.jit import Jit, Record, record
-from weft.switch.engine.native import JIT as ENGINE
+from weft.switch.engine.native.compiled import JIT as ENGINE
 
 Frame = npt.NDArray[np.uint8]
 """The buffer that a frame is in."""

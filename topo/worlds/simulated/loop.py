@@ -9,13 +9,11 @@ seed gives one order.
 """
 
 from weft.base.jit import words_at
-from weft.switch.engine.captures import capture_bytes
-from weft.switch.engine.dataplane import MOST_PASSES
-from weft.switch.engine.events import begin_turn
-from weft.switch.engine.layout import HEADROOM, NONE, Context, Packet, PortRecord
-from weft.switch.engine.native import int64_view
-from weft.switch.engine.pipeline import go_on, ingest, join_frame, serve_port
-from weft.switch.engine.queues import (
+from weft.switch.engine.dataplane.captures import capture_bytes
+from weft.switch.engine.dataplane.events import begin_turn
+from weft.switch.engine.dataplane.layout import HEADROOM, NONE, Context, Packet, PortRecord
+from weft.switch.engine.dataplane.pipeline import go_on, ingest, join_frame, serve_port
+from weft.switch.engine.dataplane.queues import (
     put_on_link,
     release,
     reschedule,
@@ -24,6 +22,8 @@ from weft.switch.engine.queues import (
     take_departure,
     take_packet,
 )
+from weft.switch.engine.native.compiled import int64_view
+from weft.switch.engine.switches import MOST_PASSES
 from weft.topo.worlds.simulated.faults import (
     copy_of,
     first_held,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from weft.switch.engine.layout import NONE
+from weft.switch.engine.dataplane.layout import NONE
 from weft.topo.faults import Fault, Outage, PacketFault, PacketMatch
 from weft.topo.faults.packets import PACKET_ACTIONS
 from weft.topo.faults.schedule import OutageSchedule, known_from_start

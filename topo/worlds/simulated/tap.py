@@ -1,7 +1,7 @@
 """The frames that arrive at hosts of the simulated world, for whoever wants to see them.
 
-The event loop writes them into a bounded ring (`weft.switch.engine.captures`), from which they are
-taken while it rests.
+The event loop writes them into a bounded ring (`weft.switch.engine.dataplane.captures`), from which
+they are taken while it rests.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from weft.base.errors import refuse
-from weft.switch.engine.captures import SKIP, CaptureRing
+from weft.switch.engine.dataplane.captures import SKIP, CaptureRing
 from weft.topo.worlds.simulated.fabric import Fabric
 
 RING_BYTES = 16 << 20

@@ -1,0 +1,1 @@
+"""What happens to packets in compiled code: queues, links, pipelines, look-up, and its records."""

@@ -1,0 +1,584 @@
+"""What generated programs call: table look-up, hashes and checksums, random numbers.
+
+This source is used twice, compiled and plain; see ``weft.switch.engine.build``.
+"""
+
+from weft.switch.engine.dataplane.layout import (
+    DIRECTORY_WORDS,
+    ENTRY_WORDS,
+    GROUP_RECORD_WORDS,
+    GROUP_WORDS,
+    OUTBOX_RECORD,
+    RANGE,
+    Bucket,
+    Context,
+    Directory,
+    EntryGroup,
+    EntryRecord,
+    GroupRecord,
+    MeterCell,
+    Octets,
+    OutboxRecord,
+    SwitchRecord,
+    Words,
+)
+from weft.switch.engine.dataplane.trace_layout import KIND_BITS, RECORD, TraceHead, TraceRecord
+from weft.switch.engine.native.compiled import (
+    address_of,
+    constant_table,
+    inline,
+    inner,
+    int64_view,
+    less64,
+    load64,
+    modulo64,
+    multiply64,
+    release_fence,
+    shift_right64,
+    store64,
+    unsigned64,
+    word64,
+)
+
+HASH_MULTIPLIER = -7046029254386353131  # 2**64 / golden ratio, as a signed word
+XXH_1 = -7046029288634856825  # the five primes of XXH64, as signed words
+XXH_2 = -4417276706812531889
+XXH_3 = 1609587929392839161
+XXH_4 = -8796714831421723037
+XXH_5 = 2870177450012600261
+
+
+@inline
+def hash_word(state: int, word: int) -> int:
+    """Return the hash of a look-up with one more key word mixed into it."""
+    mixed = multiply64(state ^ word, HASH_MULTIPLIER)
+    return mixed ^ shift_right64(mixed, 29)
+
+
+@inner
+def lookup_word(image: Words, directory: int, key: int) -> int:
+    """Look a key of one word up in the table of a directory; return the image's offset of the best
+    `EntryRecord`, or -1."""
+    best = -1
+    best_priority = -1
+    at = directory + DIRECTORY_WORDS
+    for _ in range(Directory(address_of(image, directory)).groups):
+        group = EntryGroup(address_of(image, at))
+        if best_priority >= group.priority:
+            break
+        masked = key & image[at + GROUP_WORDS]
+        bits = group.bits
+        slots = group.slots
+        slot = shift_right64(hash_word(0, masked), 64 - bits)
+        while True:
+            place = slots + slot * (1 + ENTRY_WORDS)
+            entry = EntryRecord(address_of(image, place + 1))
+            if entry.record == 0:
+                break
+            if image[place] == masked:
+                if entry.priority > best_priority:
+                    best = place + 1
+                    best_priority = entry.priority
+                break
+            slot = (slot + 1) & ((1 << bits) - 1)
+        at += GROUP_WORDS + 1
+    return best
+
+
+@inner
+def lookup_words(image: Words, directory: int, keys: Words) -> int:
+    """Do as `lookup_word` for a key of several words, or of none, or with ranges."""
+    head = Directory(address_of(image, directory))
+    words = head.key_words
+    best = -1
+    best_priority = -1
+    at = directory + DIRECTORY_WORDS
+    for _ in range(head.groups):
+        group = EntryGroup(address_of(image, at))
+        if best_priority >= group.priority:
+            break
+        masks = at + GROUP_WORDS
+        state = 0
+        for k in range(words):
+            state = hash_word(state, keys[k] & image[masks + k])
+        bits = group.bits
+        slots = group.slots
+        slot = shift_right64(state, 64 - bits)
+        while True:
+            place = slots + slot * (words + ENTRY_WORDS)
+            entry = EntryRecord(address_of(image, place + words))
+            if entry.record == 0:
+                break
+            same = True
+            for k in range(words):
+                if image[place + k] != keys[k] & image[masks + k]:
+                    same = False
+            if same:
+                if entry.priority > best_priority:
+                    best = place + words
+                    best_priority = entry.priority
+                break
+            slot = (slot + 1) & ((1 << bits) - 1)
+        at += GROUP_WORDS + words
+    return first_in_range(image, directory, keys, best)
+
+
+@inner
+def first_in_range(image: Words, directory: int, keys: Words, best: int) -> int:
+    """Return the first linear entry that matches, or ``best`` if there is none."""
+    head = Directory(address_of(image, directory))
+    words = head.key_words
+    ranges = head.ranges
+    entry = head.linear_offset
+    for _ in range(head.linear):
+        same = True
+        low_open = True  # whether the words of a range so far equal those of its bound
+        high_open = True
+        for k in range(words):
+            first = image[entry + 2 * k]
+            second = image[entry + 2 * k + 1]
+            kind = image[ranges + k]
+            if kind == 0:
+                if keys[k] & second != first:
+                    same = False
+                continue
+            if kind == RANGE:
+                low_open = True
+                high_open = True
+            if (low_open and less64(keys[k], first)) or (high_open and less64(second, keys[k])):
+                same = False
+            low_open = low_open and keys[k] == first
+            high_open = high_open and keys[k] == second
+        if same:
+            return entry + 2 * words
+        entry += 2 * words + ENTRY_WORDS
+    return best
+
+
+@inline
+def choose(image: Words, record: int, hash_value: int) -> int:
+    """Return the record that a group's hash chooses, or -1 if the group is empty."""
+    count = GroupRecord(address_of(image, record)).members
+    if count == 0:
+        return -1
+    return image[record + GROUP_RECORD_WORDS + modulo64(hash_value, count)]  # type: ignore[no-any-return]
+
+
+@inner
+def draw(state: SwitchRecord) -> int:
+    """Return the next 64 random bits of a switch (splitmix64), as a word."""
+    word = word64(state.random + HASH_MULTIPLIER)
+    state.random = word
+    word = multiply64(word ^ shift_right64(word, 30), -4658895280553007687)
+    word = multiply64(word ^ shift_right64(word, 27), -7723592293110705685)
+    return word ^ word64(shift_right64(word, 31))
+
+
+@inline
+def random_between(state: SwitchRecord, low: int, high: int) -> int:
+    """Return a random number from ``low`` to ``high``, both included (unsigned words, low <=
+    high)."""
+    span = word64(high - low + 1)
+    return unsigned64(draw(state)) if span == 0 else low + modulo64(draw(state), unsigned64(span))
+
+
+def reflected_table(polynomial: int) -> list[int]:
+    """Return the byte table of a CRC that takes the least significant bit first (its
+    polynomial is reversed)."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = (byte >> 1) ^ (polynomial if byte & 1 else 0)
+        table.append(byte)
+    return table
+
+
+def forward_table(polynomial: int) -> list[int]:
+    """Return the byte table of a 16-bit CRC that takes the most significant bit first."""
+    table = []
+    for byte in range(256):
+        value = byte << 8
+        for _ in range(8):
+            value = (value << 1) ^ (polynomial if value & 0x8000 else 0)
+        table.append(value & 0xFFFF)
+    return table
+
+
+def slicing_tables(table: list[int]) -> list[int]:
+    """Return eight tables of a reflected CRC, one behind the other.
+
+    The last is ``table``; entry ``256 * k + byte`` is what ``byte`` does with 7 - k bytes after it
+    (Kounavis and Berry, "A systematic approach to building high performance, software-based, CRC
+    generators", 2005).
+    """
+    tables = [table]
+    for _ in range(7):
+        tables.insert(0, [(value >> 8) ^ table[value & 0xFF] for value in tables[0]])
+    return [value for part in tables for value in part]
+
+
+CRC16 = constant_table(reflected_table(0xA001))
+CRC32 = constant_table(reflected_table(0xEDB88320))
+CRC32_SLICES = constant_table(slicing_tables(reflected_table(0xEDB88320)))
+CRC_CCITT = constant_table(forward_table(0x1021))
+
+
+@inner
+def crc16(data: Octets, start: int, length: int) -> int:
+    """Return the CRC-16/ARC of bytes, as BMv2's ``crc16`` does."""
+    value = 0
+    for i in range(start, start + length):
+        value = (value >> 8) ^ CRC16[(value ^ data[i]) & 0xFF]
+    return value
+
+
+@inner
+def crc32(data: Octets, start: int, length: int) -> int:
+    """Return the CRC-32 of Ethernet and zlib, as BMv2's ``crc32`` does."""
+    value = 0xFFFFFFFF
+    whole = start + (length & ~7)
+    for i in range(start, whole, 8):
+        word = load64(data, i)
+        value = (
+            CRC32_SLICES[((word >> 56) ^ value) & 0xFF]
+            ^ CRC32_SLICES[256 + (((word >> 48) ^ (value >> 8)) & 0xFF)]
+            ^ CRC32_SLICES[512 + (((word >> 40) ^ (value >> 16)) & 0xFF)]
+            ^ CRC32_SLICES[768 + (((word >> 32) ^ (value >> 24)) & 0xFF)]
+            ^ CRC32_SLICES[1024 + ((word >> 24) & 0xFF)]
+            ^ CRC32_SLICES[1280 + ((word >> 16) & 0xFF)]
+            ^ CRC32_SLICES[1536 + ((word >> 8) & 0xFF)]
+            ^ CRC32_SLICES[1792 + (word & 0xFF)]
+        )
+    for i in range(whole, start + length):
+        value = (value >> 8) ^ CRC32[(value ^ data[i]) & 0xFF]
+    return value ^ 0xFFFFFFFF
+
+
+@inner
+def crcCCITT(data: Octets, start: int, length: int) -> int:
+    """Return the CRC-16 with polynomial 0x1021 from 0xFFFF, as BMv2's ``crcCCITT`` does."""
+    value = 0xFFFF
+    for i in range(start, start + length):
+        value = ((value << 8) & 0xFFFF) ^ CRC_CCITT[((value >> 8) ^ data[i]) & 0xFF]
+    return value
+
+
+@inner
+def csum16(data: Octets, start: int, length: int) -> int:
+    """Return the Internet checksum (RFC 1071)."""
+    total = 0
+    whole = length & ~7
+    for i in range(start, start + whole, 8):
+        word = load64(data, i)
+        total += ((word >> 32) & 0xFFFFFFFF) + (word & 0xFFFFFFFF)
+    for i in range(whole, length):
+        total += data[start + i] << 8 if i & 1 == 0 else data[start + i] << 0
+    while total > 0xFFFF:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+@inner
+def identity(data: Octets, start: int, length: int) -> int:
+    """Return the first 8 bytes as a number, as BMv2's ``identity`` does."""
+    value = 0
+    for i in range(start, start + min(length, 8)):
+        value = (value << 8) | data[i]
+    return unsigned64(value)
+
+
+@inner
+def xor16(data: Octets, start: int, length: int) -> int:
+    """Return the exclusive or of the 16-bit words, the last one padded with 0."""
+    value = 0
+    for i in range(length):
+        value ^= data[start + i] << 8 if i & 1 == 0 else data[start + i] << 0
+    return value
+
+
+@inner
+def read_varbit(
+    phv: Words, slot: int, words: int, data: Octets, at: int, skip: int, length: int
+) -> None:
+    """Read ``length`` bits that begin ``skip`` bits (0 to 7) behind ``data[at]`` to a varbit field.
+
+    Its words are at ``phv[slot]``, first bit most significant, its length behind them.
+    """
+    for k in range(words):
+        left = length - 64 * k
+        word = 0
+        if left > 0:
+            word = load64(data, at + 8 * k)
+            if skip > 0:
+                word = (word << skip) | (data[at + 8 * k + 8] >> (8 - skip))
+            if left < 64:
+                word = word & ~((1 << (64 - left)) - 1)
+        phv[slot + k] = word64(word)
+    phv[slot + words] = length
+
+
+@inner
+def write_varbit(data: Octets, at: int, skip: int, phv: Words, slot: int, length: int) -> None:
+    """Write a varbit field ``skip`` bits behind ``data[at]``; the bits before it stay."""
+    for k in range((length + 63) >> 6):
+        word = phv[slot + k]
+        place = at + 8 * k
+        if skip > 0:
+            before = word64((data[place] >> (8 - skip)) << (64 - skip))
+            store64(data, place, before | shift_right64(word, skip))
+            data[place + 8] = (word << (8 - skip)) & 0xFF
+        else:
+            store64(data, place, word)
+
+
+@inner
+def put_varbit(data: Octets, position: int, phv: Words, slot: int, length: int) -> int:
+    """Write a varbit field at a bit position of zeroed bytes; return the position behind it."""
+    for i in range(length):
+        if (phv[slot + (i >> 6)] >> (63 - (i & 63))) & 1:
+            at = position + i
+            data[at >> 3] |= 0x80 >> (at & 7)
+    return position + length
+
+
+@inner
+def put_bits(data: Octets, position: int, value: int, width: int) -> None:
+    """Write the low ``width`` bits (at most 64) of a value at a bit position of zeroed bytes."""
+    for i in range(width):
+        if (value >> (width - 1 - i)) & 1:
+            at = position + i
+            data[at >> 3] |= 0x80 >> (at & 7)
+
+
+@inner
+def xor32(data: Octets, start: int, length: int) -> int:
+    """Return the exclusive or of the 32-bit words, the last one padded with 0."""
+    value = 0
+    for i in range(length):
+        value ^= data[start + i] << (24 - 8 * (i & 3))
+    return value
+
+
+@inner
+def reflect_bits(value: int, width: int) -> int:
+    """Return the low ``width`` bits of a value in reverse order, as a word."""
+    result = 0
+    for i in range(width):
+        result = word64((result << 1) | (shift_right64(value, i) & 1))
+    return result
+
+
+@inner
+def crc_bits(
+    data: Octets,
+    start: int,
+    length: int,
+    width: int,
+    polynomial: int,
+    initial: int,
+    final: int,
+    reflected: bool,
+) -> int:
+    """Return any CRC of 8 to 64 bits, bit by bit; a ``reflected`` one takes the least
+    significant bit first."""
+    value = initial
+    for i in range(start, start + length):
+        byte = reflect_bits(data[i], 8) if reflected else word64(data[i])
+        value = word64(value ^ word64(byte << (width - 8)))
+        for _ in range(8):
+            top = shift_right64(value, width - 1) & 1
+            value = word64(value << 1)
+            if width < 64:
+                value &= (1 << width) - 1
+            if top:
+                value ^= polynomial
+    if reflected:
+        value = reflect_bits(value, width)
+    return unsigned64(value ^ final)
+
+
+@inner
+def hash_ex(data: Octets, start: int, length: int) -> int:
+    """Return simple_switch's ``hash_ex``: FNV with five mixing steps; a byte from 128 on is
+    negative."""
+    value = 2166136261
+    for i in range(start, start + length):
+        byte = data[i] - ((data[i] & 0x80) << 1)
+        value = ((value ^ byte) * 16777619) & 0xFFFFFFFF
+    value = (value + (value << 13)) & 0xFFFFFFFF
+    value ^= value >> 7
+    value = (value + (value << 3)) & 0xFFFFFFFF
+    value ^= value >> 17
+    return (value + (value << 5)) & 0xFFFFFFFF
+
+
+@inline
+def rotate(value: int, count: int) -> int:
+    """Return a word rotated left by 1 to 63 bits."""
+    return word64(word64(value << count) | shift_right64(value, 64 - count))
+
+
+@inline
+def swap64(value: int) -> int:
+    """Return a word's bytes in reverse order."""
+    result = 0
+    for i in range(8):
+        result = word64((result << 8) | (shift_right64(value, 8 * i) & 0xFF))
+    return result
+
+
+@inline
+def xxh_round(state: int, word: int) -> int:
+    """Return the state of XXH64 after one more word."""
+    return multiply64(rotate(word64(state + multiply64(word, XXH_2)), 31), XXH_1)
+
+
+@inner
+def xxh64(data: Octets, start: int, length: int) -> int:
+    """Return XXH64 with seed 0, as BMv2's ``xxh64`` and ``bmv2_hash`` do."""
+    at = start
+    end = start + length
+    if length >= 32:
+        one = word64(XXH_1 + XXH_2)
+        two = word64(XXH_2)
+        three = word64(0)
+        four = word64(-XXH_1)
+        while at + 32 <= end:
+            one = xxh_round(one, swap64(load64(data, at)))
+            two = xxh_round(two, swap64(load64(data, at + 8)))
+            three = xxh_round(three, swap64(load64(data, at + 16)))
+            four = xxh_round(four, swap64(load64(data, at + 24)))
+            at += 32
+        value = word64(rotate(one, 1) + rotate(two, 7) + rotate(three, 12) + rotate(four, 18))
+        value = word64(multiply64(word64(value ^ xxh_round(0, one)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, two)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, three)), XXH_1) + XXH_4)
+        value = word64(multiply64(word64(value ^ xxh_round(0, four)), XXH_1) + XXH_4)
+    else:
+        value = word64(XXH_5)
+    value = word64(value + length)
+    while at + 8 <= end:
+        value = word64(value ^ xxh_round(0, swap64(load64(data, at))))
+        value = word64(multiply64(rotate(value, 27), XXH_1) + XXH_4)
+        at += 8
+    if at + 4 <= end:
+        four_bytes = data[at] | data[at + 1] << 8 | data[at + 2] << 16 | data[at + 3] << 24
+        value = word64(value ^ multiply64(word64(four_bytes), XXH_1))
+        value = word64(multiply64(rotate(value, 23), XXH_2) + XXH_3)
+        at += 4
+    while at < end:
+        value = word64(value ^ multiply64(word64(data[at]), XXH_5))
+        value = multiply64(rotate(value, 11), XXH_1)
+        at += 1
+    value = multiply64(word64(value ^ shift_right64(value, 33)), XXH_2)
+    value = multiply64(word64(value ^ shift_right64(value, 29)), XXH_3)
+    return unsigned64(word64(value ^ shift_right64(value, 32)))
+
+
+@inner
+def fill_bucket(bucket: Bucket, elapsed_us: int) -> None:
+    """Add the tokens of a time to a bucket; millionths of a token are kept for the next time."""
+    rate = bucket.rate
+    missing = bucket.burst - bucket.tokens
+    seconds = elapsed_us // 1000000
+    micros = elapsed_us % 1000000
+    each_us = rate // 1000000
+    millionths = micros * (rate % 1000000) + bucket.remainder
+    bucket.remainder = millionths % 1000000
+    full = rate > 0 and seconds > missing // rate
+    if full or (each_us > 0 and micros > missing // each_us):
+        bucket.tokens = bucket.burst
+    else:
+        more = seconds * rate + micros * each_us + millionths // 1000000
+        bucket.tokens = min(bucket.tokens + more, bucket.burst)
+
+
+@inner
+def run_meter(state: SwitchRecord, cell: int, size: int, length: int) -> int:
+    """Return the colour of a packet of ``length`` bytes that takes ``size`` tokens: 0 for green,
+    1 for yellow, 2 for red. Count packets and bytes by colour."""
+    meter = MeterCell(state.meters, cell)
+    colour = mark(meter, (state.now_ns - state.epoch_ns) // 1000, size)
+    meter.counts[2 * colour] += 1
+    meter.counts[2 * colour + 1] += length
+    return colour
+
+
+@inner
+def mark(meter: MeterCell, now_us: int, size: int) -> int:
+    """Run a meter, and return the colour of a packet.
+
+    It is a two-rate three-colour marker, colour-blind (RFC 2698), as BMv2's: time is in whole
+    microseconds; a red packet takes no tokens, a yellow one only of the peak bucket. Without rates
+    all packets are green.
+    """
+    if meter.has_rates == 0:
+        return 0
+    elapsed_us = now_us - meter.last_us
+    if elapsed_us > 0:
+        meter.last_us = now_us
+        fill_bucket(meter.peak, elapsed_us)
+        fill_bucket(meter.committed, elapsed_us)
+    if meter.peak.tokens < size:
+        return 2
+    meter.peak.tokens -= size
+    if meter.committed.tokens < size:
+        return 1
+    meter.committed.tokens -= size
+    return 0
+
+
+@inner
+def write_note(
+    state: SwitchRecord, kind: int, packet: int, row: int, a: int, b: int, c: int, d: int
+) -> None:
+    """Write a record of a switch's trace, of a packet's number and row, if there is room."""
+    head = TraceHead(state.trace_head)
+    end = head.end
+    if end + RECORD > head.capacity:
+        head.lost += 1
+        return
+    note = TraceRecord(state.trace_head + end * 8)
+    note.kind = kind + (head.version << KIND_BITS)
+    note.packet = packet
+    note.row = row
+    note.time_ns = state.now_ns
+    note.a = a
+    note.b = b
+    note.c = c
+    note.d = d
+    head.end = end + RECORD
+
+
+@inner
+def open_record(state: SwitchRecord, kind: int, subject: int, count: int, time_ns: int) -> int:
+    """Begin a record of ``count`` words for the controller; return where they go, or -1 if
+    there is no room."""
+    size = state.outbox_words
+    start = state.outbox_head
+    if start + OUTBOX_RECORD + count - state.outbox_tail > size:
+        state.events_lost += 1
+        return -1
+    head = OutboxRecord(state.outbox + 8 * (start & (size - 1)))
+    head.kind = kind
+    head.time_ns = time_ns
+    head.subject = subject
+    head.words = count
+    return start + OUTBOX_RECORD
+
+
+@inner
+def put_record(state: SwitchRecord, place: int, word: int) -> None:
+    """Write one word of a record."""
+    size = state.outbox_words
+    int64_view(state.outbox, size)[place & (size - 1)] = word
+
+
+@inner
+def close_record(context: Context, state: SwitchRecord, end: int) -> None:
+    """Let the controller see a record, whose words end before ``end``."""
+    release_fence()
+    state.outbox_head = end
+    if state.outbox_waits == 0:
+        state.outbox_waits = 1
+        context.events_wait = 1

@@ -1,0 +1,1 @@
+"""How the engine's code reaches memory and computes: compiled, and on Python's own integers."""

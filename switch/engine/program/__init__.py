@@ -1,0 +1,1 @@
+"""A BMv2 JSON program as typed data, read and checked."""
