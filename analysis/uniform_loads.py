@@ -19,7 +19,7 @@ from weft.analysis.link_loads import (
     loads_of,
 )
 from weft.controller.clos_paths import ClosPaths
-from weft.controller.ethereal import cut
+from weft.controller.ethereal import Columns, cut
 from weft.controller.flows import BoolArray, IntArray
 
 
@@ -43,7 +43,9 @@ def uniform_destination(paths: ClosPaths, size_bytes: int) -> LinkLoads:
     return replace(loads, host_up=hosts.host_up, host_down=hosts.host_down)
 
 
-def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> LinkLoads:
+def uniform_ethereal(
+    paths: ClosPaths, size_bytes: int, unit_bytes: int = 1, whole_below_bytes: int = 0
+) -> LinkLoads:
     """Return exactly the loads that Ethereal makes of flows of ``size_bytes`` from every host to
     every other.
 
@@ -51,6 +53,7 @@ def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> 
     depends on the place at which sources begin.
     """
     loads = _host_loads(paths, size_bytes)
+    sizes = np.full(paths.hosts_per_leaf, size_bytes, np.int64)
     kinds = kinds_of(paths)
     circles: dict[int, tuple[int, FloatArray]] = {}
     for here in kinds:
@@ -61,7 +64,9 @@ def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> 
             usable = kind_paths(paths, here, there)
             number = int(usable.sum())
             if number not in circles:
-                circles[number] = _circle(paths.hosts_per_leaf, size_bytes, number, unit_bytes)
+                circles[number] = _circle(
+                    cut(sizes, number, unit_bytes, whole_below_bytes), paths.hosts_per_leaf, number
+                )
             least, more = circles[number]
             up, down = (
                 _on_all_paths(usable, counts, least, more)
@@ -76,7 +81,9 @@ def uniform_ethereal(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> 
     return loads
 
 
-def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> int:
+def uniform_pieces(
+    paths: ClosPaths, size_bytes: int, unit_bytes: int = 1, whole_below_bytes: int = 0
+) -> int:
     """Return how many pieces Ethereal cuts the flows of all hosts into."""
     each = paths.hosts_per_leaf
     total = paths.hosts * (each - 1)
@@ -87,20 +94,22 @@ def uniform_pieces(paths: ClosPaths, size_bytes: int, unit_bytes: int = 1) -> in
             if pairs:
                 sizes = np.full(each, size_bytes, np.int64)
                 number = int(kind_paths(paths, here, there).sum())
-                total += pairs * each * len(cut(sizes, number, unit_bytes)[0])
+                pieces = len(cut(sizes, number, unit_bytes, whole_below_bytes)[0])
+                total += pairs * each * pieces
     return total
 
 
-def _circle(flows: int, size_bytes: int, paths: int, unit_bytes: int) -> tuple[int, FloatArray]:
-    """Return what all hosts of a leaf send to another leaf if the two leaves' numbers add up to o:
-    the bytes that every path has, and, float64 [o, path], how many more bytes a path has."""
-    _, place, _, piece_bytes = cut(np.full(flows, size_bytes, np.int64), paths, unit_bytes)
+def _circle(pieces: Columns, hosts: int, paths: int) -> tuple[int, FloatArray]:
+    """Return what all hosts of a leaf, each of which sends these pieces to another leaf, send there
+    if the two leaves' numbers add up to o: the bytes that every path has, and, float64 [o, path],
+    how many more bytes a path has."""
+    _, place, _, piece_bytes = pieces
     load = np.zeros(paths, np.int64)
     np.add.at(load, place, piece_bytes)
     least = int(load.min())
-    own = sum(np.roll(load - least, position) for position in range(flows))
+    own = sum(np.roll(load - least, position) for position in range(hosts))
     places = np.arange(paths)
-    return flows * least, np.asarray(own, np.float64)[places[None, :] - places[:, None]]
+    return hosts * least, np.asarray(own, np.float64)[places[None, :] - places[:, None]]
 
 
 def _begins(here: IntArray, there: IntArray, paths: int) -> tuple[IntArray, IntArray]:

@@ -46,9 +46,9 @@ class Registry:
         register: to which name in a module its objects are assigned.
         group: the entry points by which other packages bring theirs.
         facts: the attributes that are to be known without importing the modules, and their types,
-            as a `msgspec.Struct`; sets are lists in it, and of dataclasses the names of their
-            fields. An object of another package that lacks one, or whose one is of another type, is
-            left out.
+            as a `msgspec.Struct`; sets are lists in it, and dataclasses ``module:name``, or empty
+            if they have no fields. An object of another package that lacks one, or whose one is of
+            another type, is left out.
         kind: the class that objects of other packages are instances of, ``module:name``; empty if
             any will do.
     """
@@ -84,6 +84,14 @@ class Registry:
             return self._brought[name]
         module = import_module(f"{self._package}.{self._own[name].module}")
         return next(each for each in getattr(module, self._register) if each.name == name)
+
+    def options_of(self, name: str) -> Any:
+        """Return the dataclass of the options that an object has of its own, without importing the
+        object's module."""
+        if name not in self._own:
+            return self._brought[name].options
+        module, _, options = self.fact(name, "options").partition(":")
+        return getattr(import_module(module), options)
 
     @cached_property
     def _brought(self) -> dict[str, Any]:
@@ -146,7 +154,7 @@ class Registry:
 
 
 def _plain(value: object) -> object:
-    """Return a value as JSON has it; of a dataclass the names of its fields."""
+    """Return a value as JSON has it; of a dataclass with fields where it is found."""
     if isinstance(value, type):
-        return [each.name for each in fields(value)]
+        return f"{value.__module__}:{value.__qualname__}" if fields(value) else ""
     return sorted(value) if isinstance(value, (set, frozenset)) else value

@@ -35,6 +35,7 @@ def ethereal(
     seed: int = 1,
     without: Collection[str] = (),
     unit_bytes: int = 1,
+    whole_below_bytes: int = 0,
 ) -> Pieces:
     """Cut the flows of a step and give each piece its path.
 
@@ -46,6 +47,7 @@ def ethereal(
         network: a topology, or its paths.
         without: names of links of the topology that are not to be used (failed ones).
         unit_bytes: pieces are whole numbers of this; the path MTU gives the fewest packets.
+        whole_below_bytes: smaller flows are not cut.
 
     Raises:
         InputError: there is no such host or link, or no path is left between two leaves.
@@ -61,7 +63,7 @@ def ethereal(
     group_of_row = flows.source[order] * paths.leaves + leaf[order]
     firsts = np.flatnonzero(np.diff(group_of_row, prepend=-1))
     found = _Groups(paths, flows, order, firsts)
-    columns = [found.pieces(alike, unit_bytes) for alike in found.alike()]
+    columns = [found.pieces(alike, unit_bytes, whole_below_bytes) for alike in found.alike()]
     flow, path, offset, size_bytes = _concatenated(columns)
     turn = _shuffled(seed, flows.source[flow], leaf[flow])
     rows = np.lexsort((turn, flows.source[flow]))  # stable: within a group as they were cut
@@ -96,14 +98,16 @@ class _Groups:
             found.setdefault((key, self.sizes[first:end].tobytes()), []).append(number)
         return (np.array(groups, np.int64) for groups in found.values())
 
-    def pieces(self, groups: IntArray, unit_bytes: int) -> Columns:
+    def pieces(self, groups: IntArray, unit_bytes: int, whole_below_bytes: int) -> Columns:
         """Return all pieces of groups that are cut alike."""
         one = groups[0]
         usable = self.paths.usable_paths(
             int(self.source_leaf[one]), int(self.destination_leaf[one])
         )
         sizes = self.sizes[self.firsts[one] : self.ends[one]]
-        row, place, offset, size_bytes = cut(sizes, max(1, len(usable)), unit_bytes)
+        row, place, offset, size_bytes = cut(
+            sizes, max(1, len(usable)), unit_bytes, whole_below_bytes
+        )
         flow = self.order[self.firsts[groups][:, None] + row]
         if len(usable):
             # Loads that are equal are so from any path on. Where all sources begin with the same,
@@ -119,12 +123,12 @@ class _Groups:
         return flow.ravel(), path.ravel(), offsets.ravel(), all_sizes.ravel()
 
 
-def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
+def cut(sizes: IntArray, paths: int, unit_bytes: int = 1, whole_below_bytes: int = 0) -> Columns:
     """Cut what one source sends to one leaf; return (row in ``sizes``, path from 0, offset, bytes)
     of every piece, in order.
 
     Flows of equal size are cut together, the smallest first. The loads of any two paths differ by
-    at most ``unit_bytes``.
+    at most ``unit_bytes``, or by the largest flow below ``whole_below_bytes``, which are not cut.
     """
     loads = np.zeros(paths, np.int64)
     found: list[Columns] = []
@@ -137,7 +141,12 @@ def cut(sizes: IntArray, paths: int, unit_bytes: int = 1) -> Columns:
             none = np.zeros_like(whole)
             found.append((whole, place, none, none + size_bytes))
             loads += len(whole) // paths * size_bytes
-        if len(split):
+        if size_bytes < whole_below_bytes:
+            place = np.argsort(loads, kind="stable")[:over]
+            none = np.zeros_like(split)
+            found.append((split, place, none, none + size_bytes))
+            loads[place] += size_bytes
+        elif len(split):
             number, place, offset, piece_bytes = _split(size_bytes, len(split), paths, unit_bytes)
             added = np.zeros(paths, np.int64)
             np.add.at(added, place, piece_bytes)

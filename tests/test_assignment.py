@@ -74,6 +74,19 @@ def test_source_ports_lead_where_pins_would(shape: dict[str, object]) -> None:
     assert (ecmp_paths(network, salts, source, destination, port) == path).all()
 
 
+@pytest.mark.parametrize("paths", ["ethereal", "ethereal-ports"])
+def test_flows_smaller_than_asked_have_one_lane(paths: str) -> None:
+    ways: dict[str, object] = {"collective": "allreduce", "algorithm": "halving-doubling"}
+    lanes = {
+        below: assignment_of(
+            scenario_of(SHAPE, paths=paths, **ways, **{"whole-below": below}), "halving-doubling"
+        ).pieces
+        for below in ("0", "16KiB", "32769", "1GiB")
+    }
+    # Between leaves the last two exchanges of four are of a half and of a quarter, or the first.
+    assert lanes == {"0": 4, "16KiB": 4, "32769": 1, "1GiB": 1}
+
+
 def test_ecmp_in_pieces_has_as_many_lanes_with_ports_of_their_own() -> None:
     assigned = assignment_of(scenario_of(SHAPE, paths="ecmp-4"), "direct")
     assert assigned.pieces == 4

@@ -106,6 +106,50 @@ def test_flows_are_cut_into_as_few_pieces_as_the_paper_says(
     assert whole[: number - rest].all()
 
 
+@given(steps(), st.data())
+def test_smaller_flows_than_a_size_stay_whole_and_differ_by_the_largest_of_them(
+    step: tuple[Topology, Flows, int], data: st.DataObject
+) -> None:
+    topology, flows, unit_bytes = step
+    below = data.draw(st.sampled_from([0, 1, 1 << 41, *flows.size_bytes.tolist()]))
+    below += data.draw(st.integers(0, 1))
+    paths = ClosPaths.of(topology)
+    pieces = ethereal(topology, flows, unit_bytes=unit_bytes, whole_below_bytes=below)
+    for size_bytes, parts in zip(flows.size_bytes.tolist(), parts_of(flows, pieces), strict=True):
+        assert sum(part_bytes for _, _, part_bytes in parts) == size_bytes
+        assert size_bytes >= below or parts == [(parts[0][0], 0, size_bytes)]
+    leaf = paths.leaf_of(flows.destination)
+    for (source, there), loads in by_group(paths, flows, pieces).items():
+        own = source // paths.hosts_per_leaf
+        if own == there:
+            continue
+        sizes = flows.size_bytes[(flows.source == source) & (leaf == there)]
+        whole_bytes = int(sizes[sizes < below].max(initial=0))
+        values = [loads[path] for path in paths.usable_paths(own, there).tolist()]
+        assert max(values) - min(values) <= max(unit_bytes, whole_bytes)
+
+
+@given(steps(), st.integers(0, 1 << 40))
+def test_flows_of_a_size_and_larger_ones_are_cut_as_ever(
+    step: tuple[Topology, Flows, int], seed: int
+) -> None:
+    topology, flows, unit_bytes = step
+    below = int(flows.size_bytes.min(initial=0))
+    pieces = ethereal(topology, flows, seed, unit_bytes=unit_bytes)
+    same = ethereal(topology, flows, seed, unit_bytes=unit_bytes, whole_below_bytes=below)
+    for name in ("flow", "path", "offset_bytes", "size_bytes"):
+        assert (getattr(pieces, name) == getattr(same, name)).all()
+
+
+def test_whole_flows_of_a_leaf_whose_hosts_send_one_each_share_no_uplink() -> None:
+    """A step of halving-doubling, ranks in order: everybody sends to a host three leaves on."""
+    topology = leaf_spine(8, 8, 8)
+    flows = Flows.of((host, (host + 24) % 64, 1 << 14) for host in range(64))
+    pieces = ethereal(topology, flows, whole_below_bytes=1 << 15)
+    leaf = flows.source[pieces.flow] // 8
+    assert len(pieces) == 64 == len({*zip(leaf.tolist(), pieces.path.tolist(), strict=True)})
+
+
 @given(steps(), st.integers(0, 1 << 40))
 def test_a_source_decides_by_itself(step: tuple[Topology, Flows, int], seed: int) -> None:
     topology, flows, unit_bytes = step

@@ -27,6 +27,7 @@ from weft.analysis.uniform_loads import (
     uniform_destination,
     uniform_ecmp,
     uniform_ethereal,
+    uniform_pieces,
     uniform_spray,
 )
 from weft.base.errors import InputError
@@ -242,18 +243,23 @@ def everybody(paths: ClosPaths, size_bytes: int) -> Flows:
     return Flows(source[other], destination[other], np.full(other.sum(), size_bytes))
 
 
-@given(situations(), st.integers(0, 10_000), st.sampled_from([1, 7, 512]))
+@given(
+    situations(),
+    st.integers(0, 10_000),
+    st.sampled_from([1, 7, 512]),
+    st.sampled_from([0, 5_000, 10_001]),
+)
 def test_loads_by_pairs_of_leaves_are_those_of_the_flows(
-    situation: tuple[Topology, list[str], Flows], size_bytes: int, unit_bytes: int
+    situation: tuple[Topology, list[str], Flows], size_bytes: int, unit_bytes: int, below: int
 ) -> None:
     topology, failed, _ = situation
     paths = ClosPaths.of(topology, failed)
     flows = everybody(paths, size_bytes)
-    by_pairs = uniform_ethereal(paths, size_bytes, unit_bytes)
-    assert (
-        by_pairs.by_direction()
-        == ethereal_loads(paths, flows, unit_bytes=unit_bytes).by_direction()
-    ).all()
+    by_pairs = uniform_ethereal(paths, size_bytes, unit_bytes, below)
+    pieces = ethereal(paths, flows, unit_bytes=unit_bytes, whole_below_bytes=below)
+    assert uniform_pieces(paths, size_bytes, unit_bytes, below) == len(pieces)
+    by_flows = pieces_loads(paths, flows, pieces)
+    assert (by_pairs.by_direction() == by_flows.by_direction()).all()
     by_pairs = uniform_destination(paths, size_bytes)
     assert (by_pairs.by_direction() == destination_loads(paths, flows).by_direction()).all()
     by_pairs = uniform_spray(paths, size_bytes)

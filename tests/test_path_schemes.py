@@ -51,6 +51,8 @@ def test_every_scheme_is_one_that_the_controller_and_the_transport_know(name: st
         ({"reorder": 8}, ["reorder 8 means nothing for recovery go-back-n", "selective"]),
         ({"reorder": 8, "paths": "spray", "recovery": "go-back-n"}, ["reorder 8 means nothing"]),
         ({"ecn-threshold": 8}, ["ecn-threshold 8 means nothing for congestion window", "dctcp"]),
+        ({"paths": "spray", "whole-below": "1KiB"}, ["whole-below", "for ethereal and ethereal-p"]),
+        ({"paths": "ethereal", "whole-below": 1 << 50}, ["whole-below", "out of range"]),
         ({"placement": "anywhere"}, ["placement 'anywhere'", "strided"]),
         ({"oversubscription": 0}, ["oversubscription 0", "from 0.125 to 64"]),
         ({"oversubscription": "nan"}, ["oversubscription"]),

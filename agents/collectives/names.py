@@ -23,7 +23,7 @@ class AlgorithmFacts(msgspec.Struct):
     unicast: bool
     baseline: bool
     interleaved_as: str
-    options: list[str]
+    options: str
     label: str
     colours: tuple[Colour, Colour]
 

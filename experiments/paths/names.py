@@ -20,7 +20,7 @@ class SchemeFacts(msgspec.Struct):
     about: str
     about_pieces: str
     colour: Colour
-    options: list[str]
+    options: str
 
 
 SCHEMES = Registry(

@@ -32,7 +32,7 @@ def with_own_options(table: type[T]) -> type[T]:
     owners: dict[Any, list[str]] = {}
     for registry in (ALGORITHMS, SCHEMES):
         for name in having_options(registry):
-            owners.setdefault(registry.get(name).options, []).append(name)
+            owners.setdefault(registry.options_of(name), []).append(name)
     for name in described_networks():
         if fields(network_shape(name).options):
             owners.setdefault(network_shape(name).options, []).append(name)

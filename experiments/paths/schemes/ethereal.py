@@ -8,6 +8,7 @@ from weft.analysis.uniform_loads import uniform_ethereal, uniform_pieces
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.ethereal import ethereal
 from weft.controller.flows import Flows, Pieces
+from weft.experiments.paths.ethereal_options import EtherealOptions
 from weft.experiments.paths.scheme import PathScheme, Situation
 from weft.topo.network import Topology
 
@@ -15,6 +16,8 @@ from weft.topo.network import Topology
 class Ethereal(PathScheme):
     """Paths that are computed from the flows of each step; switches pin them, or source ports hash
     to them."""
+
+    options = EtherealOptions
 
     def pieces(
         self,
@@ -26,7 +29,7 @@ class Ethereal(PathScheme):
     ) -> Pieces:
         """See `PathScheme.pieces`, and `weft.controller.ethereal.ethereal` for how flows
         are cut."""
-        return ethereal(network, flows, seed, without, unit_bytes)
+        return ethereal(network, flows, seed, without, unit_bytes, self.own.whole_below_bytes)
 
     def uniform_loads(
         self, situation: Situation, size_bytes: int, step: int
@@ -35,9 +38,8 @@ class Ethereal(PathScheme):
         paths are drawn."""
         if self.assigned == "ports":
             return super().uniform_loads(situation, size_bytes, step)
-        paths, unit_bytes = situation.paths, situation.unit_bytes
-        pieces = uniform_pieces(paths, size_bytes, unit_bytes)
-        return uniform_ethereal(paths, size_bytes, unit_bytes), pieces
+        asked = situation.paths, size_bytes, situation.unit_bytes, self.own.whole_below_bytes
+        return uniform_ethereal(*asked), uniform_pieces(*asked)
 
 
 SCHEMES = (
