@@ -69,7 +69,8 @@ WITH_IO = (
 """What of these folders talks to hosts, switches, processes or the compiler."""
 
 BY_COMPUTED_NAME = {
-    "base/registry.py", "experiments/bench/benchmarks.py", "pytorch/fork_server.py"
+    "base/registry.py", "experiments/bench/benchmarks.py", "pytorch/fork_server.py",
+    "switch/compiler/architectures/registry.py",
 }  # fmt: skip
 """Who imports modules of a folder whose names they are not told."""
 

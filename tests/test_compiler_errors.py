@@ -17,7 +17,7 @@ from weft.switch.compiler.check.operations import OperationChecker
 from weft.switch.compiler.check.statements import StatementChecker
 from weft.switch.compiler.diagnostics import InternalError
 from weft.switch.compiler.emit.bmv2_json import Emitter
-from weft.switch.compiler.lower.instances import InstanceLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering
 from weft.switch.compiler.parse.preprocess import preprocess
 
 
@@ -630,7 +630,7 @@ def test_deep_nesting_is_an_error_not_a_crash(tmp_path: Path) -> None:
         (StatementChecker, "_if", (14, 13)),
         (OperationChecker, "conditional", (14, 43)),
         (FlowChecker, "_if", (14, 13)),
-        (InstanceLowering, "_size", (13, 5)),
+        (ExpressionLowering, "known_size", (13, 5)),
         (Emitter, "text", (0, 0)),
         (driver, "preprocess", (0, 0)),
     ],

@@ -1,4 +1,4 @@
-"""The P4_16 compiler for v1model: P4 source to BMv2 JSON and P4Info.
+"""The P4_16 compiler: P4 source to BMv2 JSON and P4Info.
 
 The steps are folders: parse (from source text to the tree in syntax), check (names, types, and what
 flow of control may do), lower (to the program in ir), emit (to the two outputs). The module steps

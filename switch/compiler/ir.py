@@ -498,6 +498,23 @@ class ParseState:
 
 
 @dataclass
+class LoweredParser:
+    """A parser, whose first state is the one that it begins with."""
+
+    name: str
+    states: list[ParseState] = field(default_factory=list)
+
+
+@dataclass
+class LoweredDeparser:
+    """A deparser emits headers in an order, and then runs its code."""
+
+    name: str
+    order: list[str] = field(default_factory=list)
+    code: list[Do] = field(default_factory=list)
+
+
+@dataclass
 class Calculation:
     """A calculation hashes its inputs, given with their widths in bits."""
 
@@ -523,8 +540,11 @@ class Checksum:
 
 @dataclass
 class LoweredProgram:
-    """A lowered program is a whole program for BMv2's simple_switch."""
+    """A whole program for BMv2, of an architecture that P4Info names."""
 
+    architecture: str = ""
+    document_parts: dict[str, Any] = field(default_factory=dict)
+    """Parts of the JSON that the architecture gives a value of its own, by their names."""
     header_types: list[HeaderType] = field(default_factory=list)
     headers: list[HeaderInstance] = field(default_factory=list)
     stacks: list[HeaderStack] = field(default_factory=list)
@@ -533,10 +553,9 @@ class LoweredProgram:
     aliases: list[tuple[str, HeaderField]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     enums: list[tuple[str, list[str]]] = field(default_factory=list)
-    states: list[ParseState] = field(default_factory=list)
+    parsers: list[LoweredParser] = field(default_factory=list)
     value_sets: list[LoweredValueSet] = field(default_factory=list)
-    deparser: list[str] = field(default_factory=list)
-    deparser_code: list[Do] = field(default_factory=list)
+    deparsers: list[LoweredDeparser] = field(default_factory=list)
     counters: list[LoweredCounter] = field(default_factory=list)
     meters: list[LoweredMeter] = field(default_factory=list)
     registers: list[LoweredRegister] = field(default_factory=list)

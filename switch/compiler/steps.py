@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from weft.switch.compiler import syntax
+from weft.switch.compiler.architectures.registry import known
 from weft.switch.compiler.check.checker import Checker
 from weft.switch.compiler.check.flow import FlowChecker
 from weft.switch.compiler.check.unused import warn_of_unused
@@ -31,7 +32,7 @@ def compile_text(source: Path, text: Preprocessed, reporter: Reporter) -> Compil
             for item in parse_annotation_expressions(annotation, reporter)
         ]
 
-    lowered = lower(program, checker.context, parse_annotation)
+    lowered = lower(program, checker.context, parse_annotation, known())
     reporter.finish()
     json_text = Emitter(lowered, reporter, SourceNotes(reporter, source.parent)).text(source.name)
     info = InfoEmitter(lowered, reporter, parse_annotation).message()

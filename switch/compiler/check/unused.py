@@ -3,11 +3,11 @@
 from weft.switch.compiler import syntax
 from weft.switch.compiler.annotations import find, string_of
 from weft.switch.compiler.diagnostics import Reporter
-from weft.switch.compiler.parse.preprocess import INCLUDE_FOLDER
+from weft.switch.compiler.parse.preprocess import INCLUDE_FOLDERS
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import BlockTypeType
 
-_OWN_INCLUDES = str(INCLUDE_FOLDER)
+_OWN_INCLUDES = tuple(map(str, INCLUDE_FOLDERS))
 
 
 def warn_of_unused(program: syntax.SourceProgram, reporter: Reporter) -> None:

@@ -49,12 +49,12 @@ class Emitter:
 
     # Parser and deparser
 
-    def parser(self) -> Json:
-        """Return the parser with its states."""
-        states = self.program.states
+    def parser(self, model: ir.LoweredParser, number: int) -> Json:
+        """Return a parser with its states."""
+        states = model.states
         return {
-            "name": "parser",
-            "id": 0,
+            "name": model.name,
+            "id": number,
             "init_state": states[0].name if states else "start",
             "parse_states": [
                 {
@@ -132,8 +132,8 @@ class Emitter:
         ]
 
     def pipelines(self) -> list[Json]:
-        """Return ingress and egress with their tables, action profiles and conditions."""
-        tables, conditions, profiles = count(), count(), count()  # over both pipelines
+        """Return the pipelines with their tables, action profiles and conditions."""
+        tables, conditions, profiles = count(), count(), count()  # over all pipelines
         return [
             {
                 "name": pipeline.name,
@@ -270,15 +270,16 @@ class Emitter:
                 {"name": name, "entries": [[item, index] for index, item in enumerate(members)]}
                 for name, members in program.enums
             ],
-            "parsers": [self.parser()],
+            "parsers": [self.parser(*each) for each in zip(program.parsers, count(), strict=False)],
             "parse_vsets": self.listed("parse_vsets", program.value_sets),
             "deparsers": [
                 {
-                    "name": "deparser",
-                    "id": 0,
-                    "order": program.deparser,
-                    "primitives": [self.notes.primitive(item) for item in program.deparser_code],
+                    "name": model.name,
+                    "id": number,
+                    "order": model.order,
+                    "primitives": [self.notes.primitive(item) for item in model.code],
                 }
+                for number, model in enumerate(program.deparsers)
             ],
             "meter_arrays": self.listed("meter_arrays", program.meters),
             "counter_arrays": self.listed("counter_arrays", program.counters),
@@ -295,6 +296,7 @@ class Emitter:
             ],
             "program": None,
             "__meta__": {"version": VERSION, "compiler": COMPILER},
+            **program.document_parts,
         }
 
     def text(self, name: str) -> str:

@@ -205,7 +205,7 @@ class InfoEmitter:
     def message(self) -> Any:
         """Return the P4Info of the program."""
         program = self.program
-        self.info.pkg_info.arch = "v1model"
+        self.info.pkg_info.arch = program.architecture
         self.package()
         for table in self.tables:
             self.table(table)

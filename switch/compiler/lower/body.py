@@ -6,6 +6,7 @@ the other here.
 """
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
@@ -19,6 +20,8 @@ from weft.switch.compiler.lower.storage import Environment
 from weft.switch.compiler.lower.tables import TableLowering
 from weft.switch.compiler.syntax import type_of
 from weft.switch.compiler.types import ActionEnumType
+
+MakeExterns: TypeAlias = Callable[[ExpressionLowering], ExternLowering]
 
 
 class StatementLowering(LoweringPart):
@@ -187,11 +190,12 @@ def _table_condition(node: syntax.Expression) -> tuple[syntax.CallExpression, bo
 class BodyLowering:
     """The parts together that lower parsers, controls, or the lists that other controls are.
 
-    `context` is control or parser; `apply_parser` lowers the application of a parser.
+    `externs` makes what lowers the architecture's externs; `context` is control or parser;
+    `apply_parser` lowers the application of a parser.
     """
 
     def __init__(
-        self, shared: Shared, context: str = "control",
+        self, shared: Shared, externs: MakeExterns, context: str = "control",
         apply_parser: Callable[[syntax.CallExpression, Environment], None] | None = None,
     ) -> None:  # fmt: skip
         self.writer = CodeWriter(shared, context)
@@ -200,7 +204,7 @@ class BodyLowering:
             lambda call, env: self.calls.value(call, env),
             lambda call, name, env: self.tables.result(call, name, env),
         )
-        self.externs = ExternLowering(self.expressions)
+        self.externs = externs(self.expressions)
         self.calls = CallLowering(
             self.expressions, self.externs,
             lambda nodes, env: self.statements.statements(nodes, env),

@@ -50,12 +50,12 @@ from weft.switch.compiler.types import (
     scalar_width,
 )
 
+MAXIMUM_SIZE = 1 << 31
 MAXIMUM_DEPTH = 24
 """The most operations inside one another in one expression of the output."""
 
 _Result = TypeVar("_Result")
 _SLICEABLE = (FieldPlace, OffsetPlace, SlicePlace, ChosenPlace, MovingSlicePlace)
-
 
 Numbers = list[tuple[ir.LoweredExpression, int]]
 """Numbers with their widths in bits."""
@@ -153,6 +153,16 @@ class ExpressionLowering:
         value = self.number(node, env)
         return self.shared.reporter.needed(value, ir.Number, node.span, message).value
 
+    def known_size(self, node: syntax.Expression, env: Environment, least: int = 1) -> int:
+        """Return the size of something that has one of `least` or more."""
+        size = self.known(node, env, "the size")
+        self.writer.fail_if(
+            not least <= size < MAXIMUM_SIZE,
+            node,
+            f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}",
+        )
+        return size
+
     def enum_member(self, node: syntax.Expression, env: Environment) -> str:
         """Return the name of an enum's member that is known at compile time."""
         kind = resolved(type_of(node))
@@ -160,16 +170,6 @@ class ExpressionLowering:
         if isinstance(kind, EnumType) and isinstance(value, ir.Number):
             return kind.members[value.value]
         raise self.writer.fail(node, "this must be known at compile time")
-
-    def algorithm(self, node: syntax.Expression, env: Environment) -> str:
-        """Return the name of a hash algorithm that switches have."""
-        name = self.enum_member(node, env)
-        self.writer.fail_if(
-            name == "random",
-            node,
-            "not supported: HashAlgorithm.random, which no switch has; there is random()",
-        )
-        return name
 
     def place(self, node: syntax.Expression, env: Environment) -> Place:
         """Return the place that an l-value names."""

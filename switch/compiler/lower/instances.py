@@ -5,13 +5,12 @@ Specification, section "Compile-time Evaluation".
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import local_name
-from weft.switch.compiler.diagnostics import Span
 from weft.switch.compiler.lower.calls import CallLowering, CopyOut
 from weft.switch.compiler.lower.expressions import LoweringPart
+from weft.switch.compiler.lower.externs import ExternObject
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
     Environment,
@@ -23,19 +22,14 @@ from weft.switch.compiler.lower.storage import (
 )
 from weft.switch.compiler.syntax import Target
 from weft.switch.compiler.types import (
-    BitType,
     BlockTypeType,
-    EnumType,
     ExternType,
-    IntType,
     SetType,
     StructType,
-    base_type,
     resolved,
     scalar_width,
 )
 
-MAXIMUM_SIZE = 1 << 31
 VALUE_SET_KINDS = ("exact", "ternary", "lpm", "range", "optional")
 """The match kinds that ``@match`` may give a field of a value set."""
 
@@ -73,7 +67,11 @@ class InstanceLowering(LoweringPart):
                 call.span,
                 f"not supported: an instance of {call.type} here",
             )
-            model = self._extern(kind, target, (name, list(annotations), call.span), env, call)
+            make = self.calls.externs.objects.get(kind.name)
+            if make is None:
+                raise self.writer.fail(call, f"not supported: instances of extern '{kind.name}'")
+            common = name, list(annotations), call.span
+            model = make(ExternObject(call, target, env, self.expressions, kind, common))
             model.order = order
             return ExternInstance(kind.name, name, model)
         inner = Environment(self.shared.globals, name, order=order)
@@ -134,63 +132,12 @@ class InstanceLowering(LoweringPart):
                         f"{', '.join(VALUE_SET_KINDS)}",
                     )
         model = ir.LoweredValueSet(
-            full_name(env.path, node), node.annotations, node.span, self._size(node.size, env, 0),
-            fields,
+            full_name(env.path, node), node.annotations, node.span,
+            self.expressions.known_size(node.size, env, 0), fields,
         )  # fmt: skip
         model.order = self.shared.order(node, env)
         self.shared.program.value_sets.append(model)
         return model
-
-    def _size(self, node: syntax.Expression, env: Environment, least: int = 1) -> int:
-        size = self.expressions.known(node, env, "the size")
-        self.writer.fail_if(
-            not least <= size < MAXIMUM_SIZE,
-            node,
-            f"the size must be {least} to {MAXIMUM_SIZE - 1}, not {size}",
-        )
-        return size
-
-    def _extern(
-        self, kind: ExternType, target: Target, common: tuple[str, list[Any], Span],
-        env: Environment, node: syntax.SyntaxNode,
-    ) -> ir.Object:  # fmt: skip
-        program = self.shared.program
-        is_direct = kind.name.startswith("direct_")
-        match kind.name:
-            case "counter" | "direct_counter" | "meter" | "direct_meter":
-                unit = self.expressions.enum_member(target.argument("type"), env)
-                size = 0 if is_direct else self._size(target.argument("size"), env, 0)
-                if kind.name.endswith("counter"):
-                    program.counters.append(ir.LoweredCounter(*common, size, unit, is_direct))
-                    return program.counters[-1]
-                program.meters.append(ir.LoweredMeter(*common, size, unit, is_direct))
-                return program.meters[-1]
-            case "register":
-                content = kind.arguments[0]
-                register = ir.LoweredRegister(
-                    *common, self._size(target.argument("size"), env), content
-                )
-                self.writer.fail_if(
-                    not isinstance(base_type(content), (BitType, IntType, EnumType)),
-                    node,
-                    f"not supported: a register of {content}; it holds bit<N>, int<N> or an enum "
-                    "(BMv2)",
-                )
-                program.registers.append(register)
-                return register
-        self.writer.fail_if(
-            kind.name not in ("action_profile", "action_selector"),
-            node,
-            f"not supported: instances of extern '{kind.name}'",
-        )
-        algorithm = (
-            self.expressions.algorithm(target.argument("algorithm"), env)
-            if kind.name == "action_selector"
-            else None
-        )
-        profile = ir.ActionProfile(*common, self._size(target.argument("size"), env), algorithm)
-        program.profiles.append(profile)
-        return profile
 
     # Application: controls that a control applies become part of its code
 

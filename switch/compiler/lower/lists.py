@@ -1,15 +1,14 @@
-"""Lowering of the checksum controls and the deparser of V1Switch.
+"""Lowering of controls that BMv2 keeps as lists of calls: deparsers, and controls of checksums.
 
-BMv2 keeps both as lists, so these controls may hold little but calls of the externs for them
-(behavioral-model, docs/simple_switch.md, "Restrictions on code"). A variable in them stands for
-what it was last set to.
+So they may hold little but calls of the externs for them (behavioral-model,
+docs/simple_switch.md, "Restrictions on code"). A variable in them stands for what it was last set
+to.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
-from weft.switch.compiler import arithmetic, ir, syntax
-from weft.switch.compiler.lower.body import BodyLowering
-from weft.switch.compiler.lower.expressions import Numbers
+from weft.switch.compiler import ir, syntax
+from weft.switch.compiler.lower.body import BodyLowering, MakeExterns
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import (
     BlockInstance,
@@ -26,14 +25,6 @@ from weft.switch.compiler.lower.storage import (
     inside,
 )
 from weft.switch.compiler.syntax import Target
-
-_CHECKSUMS = {
-    "verify_checksum": ("verify", False),
-    "verify_checksum_with_payload": ("verify", True),
-    "update_checksum": ("update", False),
-    "update_checksum_with_payload": ("update", True),
-}
-_IN_DEPARSER = ("log_msg", "assert", "assume", "truncate")
 
 
 def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
@@ -55,10 +46,10 @@ def _mentions(value: LoweredValue, field: FieldPlace) -> bool:
 class ListLowering:
     """The lowering of controls that are lists of calls."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, externs: MakeExterns) -> None:
         self.program = shared.program
         self.reporter = shared.reporter
-        self.body = BodyLowering(shared)
+        self.body = BodyLowering(shared, externs)
         self.writer = self.body.writer
         self.variables_set: list[tuple[syntax.SyntaxNode, Environment]] = []
 
@@ -119,7 +110,7 @@ class ListLowering:
             )
             self.variables_set.append((node, env))
 
-    def _check_variables(self, place: FieldPlace, node: syntax.SyntaxNode) -> None:
+    def check_variables(self, place: FieldPlace, node: syntax.SyntaxNode) -> None:
         """Report an error if a call changes a field that a variable stands for."""
         for declaration, env in self.variables_set:
             if (value := env.find(declaration)) is not None and _mentions(value, place):
@@ -140,100 +131,38 @@ class ListLowering:
                     self._set_variable(item, item.initializer, env)
         return env
 
-    # Checksums
-
-    def checksums(self, instance: BlockInstance, arguments: list[LoweredValue], kind: str) -> None:
-        """Lower the calls of verify_checksum or update_checksum; `kind` is verify or update."""
-        env = self.environment(instance, arguments)
-        what = "VerifyChecksum" if kind == "verify" else "ComputeChecksum"
-        for call, scope in self.calls(instance, env, what):
-            target: Target = call.target
-            if (found := _CHECKSUMS.get(target.name)) is not None and found[0] == kind:
-                self._checksum_call(call, target, scope, kind, found[1])
-            else:
-                self.reporter.error(
-                    call.span,
-                    f"not supported: '{target.name}' in {what}, which takes {kind}_checksum",
-                )
-
-    def _checksum_call(
+    def deparser(
         self,
-        call: syntax.CallExpression,
-        target: Target,
-        env: Environment,
-        kind: str,
-        payload: bool,
+        instance: BlockInstance,
+        arguments: list[LoweredValue],
+        functions: Collection[str],
+        name: str = "deparser",
     ) -> None:
-        self.program.calls_extern_functions = True
-        position = len(self.writer.code)
-        condition = self.body.expressions.truth(target.argument("condition"), env)
-        data = target.argument("data")
-        items = [
-            part
-            for item, width in self.body.expressions.numbers(data, env)
-            for part in self._filled_up(item, width)
-        ]
-        checksum = target.argument("checksum")
-        place = self.reporter.needed(
-            self.body.expressions.value(checksum, env),
-            FieldPlace,
-            checksum.span,
-            "the checksum must be a field of a header or of metadata",
-        )
-        if kind == "update":
-            self._check_variables(place, call)
-        simple = all(isinstance(item, (ir.HeaderField, ir.Number)) for item, _ in items)
-        self.writer.fail_if(
-            not simple or len(self.writer.code) > position,
-            data,
-            "not supported: anything but fields, constants and casts of fields to a greater width "
-            "in a checksum (BMv2); compute it before, into a field of metadata",
-        )
-        algorithm = self.body.expressions.algorithm(target.argument("algo"), env)
-        name = self.body.externs.calculation(algorithm, items, payload, call)
-        number = len(self.program.checksums)
-        checksum_name = "cksum" if not number else f"cksum_{number - 1}"
-        self.program.checksums.append(
-            ir.Checksum(
-                checksum_name, place.field, name, arithmetic.truth(condition), kind == "verify",
-                kind == "update", call.span,
-            )
-        )  # fmt: skip
-
-    def _filled_up(self, item: ir.LoweredExpression, width: int) -> Numbers:
-        """Return a field that is cast to a greater width as zeros and the field."""
-        match item:
-            case ir.OperatorCall("&", ir.HeaderField() as field, ir.Number(mask)):
-                own = self.body.expressions.shared.storage.stored_width(field)
-                if own is not None and own < width and mask == arithmetic.mask_of(width):
-                    return [(ir.Number(0), width - own), (field, own)]
-        return [(item, width)]
-
-    # Deparser
-
-    def deparser(self, instance: BlockInstance, arguments: list[LoweredValue]) -> None:
-        """Lower the deparser: which headers are emitted, in which order."""
+        """Lower a deparser, which the JSON calls by a name: which headers are emitted, in which
+        order. It may call some extern functions besides."""
+        result = ir.LoweredDeparser(name)
+        self.program.deparsers.append(result)
         position = len(self.writer.code)
         for call, scope in self.calls(
             instance, self.environment(instance, arguments), "the deparser"
         ):
-            if call.target.name in _IN_DEPARSER and call.target.kind == "extern_function":
+            if call.target.name in functions and call.target.kind == "extern_function":
                 self.writer.span = call.span
                 self.body.externs.call(call, call.target, scope)
             elif call.target.name == "emit":
                 argument = call.target.argument("hdr")
-                self.program.deparser += self._emitted(
+                result.order += self._emitted(
                     self.body.expressions.value(argument, scope), argument
                 )
             else:
                 self.reporter.error(
                     call.span,
                     f"not supported: '{call.target.name}' in the deparser, which may only emit, "
-                    f"and call {', '.join(_IN_DEPARSER)} (BMv2)",
+                    f"and call {', '.join(functions)} (BMv2)",
                 )
         for item in self.writer.code[position:]:
-            if isinstance(item, ir.Do) and item.operation in _IN_DEPARSER:
-                self.program.deparser_code.append(item)
+            if isinstance(item, ir.Do) and item.operation in functions:
+                result.code.append(item)
             else:
                 span = getattr(item, "span", instance.declaration.span)
                 self.reporter.error(span, "not supported: a computation in the deparser (BMv2)")

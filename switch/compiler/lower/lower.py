@@ -1,77 +1,91 @@
-"""Lowering of a checked program for V1Switch to what BMv2's simple_switch runs."""
+"""Lowering of a checked program to what BMv2 runs, by the architecture of its package."""
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import ClassVar
 
 from weft.switch.compiler import ir, syntax
 from weft.switch.compiler.annotations import has_annotation
 from weft.switch.compiler.check.scope import CheckContext
-from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter, Span
+from weft.switch.compiler.diagnostics import NOWHERE, Abandon, Reporter
 from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.expressions import ExpressionLowering
+from weft.switch.compiler.lower.externs import ExternLowering
 from weft.switch.compiler.lower.lists import ListLowering
 from weft.switch.compiler.lower.parsers import ParserLowering
 from weft.switch.compiler.lower.pipeline import PipelineBuilder
 from weft.switch.compiler.lower.shared import Shared
-from weft.switch.compiler.lower.storage import (
-    BlockInstance,
-    Environment,
-    ExternInstance,
-    FieldPlace,
-    HeaderPlace,
-    Place,
-    StackPlace,
-    StructPlace,
-    UnionPlace,
-    inside,
-)
-from weft.switch.compiler.types import (
-    BlockTypeType,
-    PackageTypeType,
-    StructType,
-    Type,
-    header_fields,
-    is_header,
-    is_union,
-    resolved,
-)
+from weft.switch.compiler.lower.storage import BlockInstance, Environment, LoweredValue
+from weft.switch.compiler.types import BlockTypeType, PackageTypeType
 
-_ROLES = {
-    "p": ("parser", 4), "vr": ("control", 2), "ig": ("control", 3), "eg": ("control", 3),
-    "ck": ("control", 2), "dep": ("control", 2),
-}  # fmt: skip
-"""The blocks of V1Switch in their order, each with its kind and the number of its parameters."""
-_V1MODEL_ENUMS = {"CounterType", "MeterType", "HashAlgorithm", "CloneType"}
-_USER_METADATA = "userMetadata"
+
+class Architecture(ABC):
+    """What programs are written for: the blocks of a package, the externs that they call, and what
+    becomes of them in the JSON. One is made for each program that is compiled."""
+
+    name: ClassVar[str]
+    """In P4Info; ``<name>.p4`` declares the package."""
+    package: ClassVar[str]
+    """The type of ``main``."""
+    roles: ClassVar[Mapping[str, tuple[str, int]]]
+    """The package's blocks in their order, each with its kind and the number of its parameters."""
+    roles_text: ClassVar[str]
+    """The same for a message: "it takes ..."."""
+    enums: ClassVar[frozenset[str]] = frozenset()
+    """Enums of its own that stand for something else in the JSON."""
+
+    def externs(self, expressions: ExpressionLowering) -> ExternLowering:
+        """Return what lowers calls of the externs that programs may use."""
+        return ExternLowering(expressions)
+
+    def arguments(self, main: syntax.CallExpression) -> list[syntax.Expression | None]:
+        """Return the calls that construct the blocks: those that the package is given. Where it is
+        given packages, override this."""
+        return list(main.target.arguments)
+
+    @abstractmethod
+    def lower(self, package: PackageLowering) -> None:
+        """Lower the blocks in their order: what is allocated and declared first comes first in the
+        JSON. Errors go to the package's reporter."""
 
 
 def lower(
     program: syntax.SourceProgram,
     context: CheckContext,
     parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
+    architectures: Sequence[type[Architecture]],
 ) -> ir.LoweredProgram:
-    """Return the lowered program. Errors go to the context's reporter; the result is then
-    incomplete."""
+    """Return the program, lowered by the architecture whose package ``main`` is. Errors go to the
+    context's reporter; the result is then incomplete."""
     reporter = context.reporter
     main = context.globals.find("main")
     if not isinstance(main, syntax.Instantiation):
         last = program.declarations[-1].span if program.declarations else NOWHERE
-        raise reporter.fail(
-            last, "there is no 'main': the program must end with V1Switch(...) main;"
-        )
+        packages = " or ".join(f"{each.package}(...) main;" for each in architectures)
+        raise reporter.fail(last, f"there is no 'main': the program must end with {packages}")
     if main.call is None:
         raise Abandon
+    package = main.call.target.name
+    found = next((each for each in architectures if each.package == package), None)
+    if found is None:
+        known = ", ".join(f"{each.package} ({each.name})" for each in architectures)
+        raise reporter.fail(
+            main.span, f"not supported: the architecture of '{package}'; only {known}"
+        )
+    architecture = found()
+    arguments = architecture.arguments(main.call)
     reporter.fail_if(
-        main.call.target.name != "V1Switch",
+        [_shape_of(item) for item in arguments] != [*architecture.roles.values()],
         main.span,
-        f"not supported: the architecture of '{main.call.target.name}'; only V1Switch (v1model)",
+        f"this {package} is not {found.name}'s: it takes {found.roles_text}; include "
+        f"<{found.name}.p4> in place of a package of your own",
     )
-    shapes = [_shape_of(item) for item in main.call.target.arguments]
-    reporter.fail_if(
-        shapes != [*_ROLES.values()],
-        main.span,
-        "this V1Switch is not v1model's: it takes a parser and five controls, with 4, 2, 3, 3, 2 "
-        "and 2 parameters; include <v1model.p4> in place of a package of your own",
-    )
-    return _Assembly(program, context, parse_annotation, main).program()
+    return PackageLowering(
+        program, context, parse_annotation, main, architecture, arguments
+    ).program()
 
 
 def _shape_of(argument: syntax.Expression | None) -> tuple[str, int] | None:
@@ -82,47 +96,37 @@ def _shape_of(argument: syntax.Expression | None) -> tuple[str, int] | None:
     return kind.kind, len(kind.declaration.parameters)
 
 
-class _Assembly:
+class PackageLowering:
+    """A package that is being lowered: what its architecture lowers blocks with, and the result."""
+
     def __init__(
         self,
         program: syntax.SourceProgram,
         context: CheckContext,
         parse_annotation: Callable[[syntax.Annotation], list[syntax.Expression]],
         main: syntax.Instantiation,
+        architecture: Architecture,
+        arguments: list[syntax.Expression | None],
     ) -> None:
         self.tree = program
         self.context = context
         self.reporter: Reporter = context.reporter
         self.shared = Shared(context, parse_annotation)
+        self.result = self.shared.program
         self.main = main
-        assert main.call is not None
-        self.call = main.call
-        self.parsers = ParserLowering(self.shared)
-        self.controls = BodyLowering(self.shared)
-        self.lists = ListLowering(self.shared)
+        self.architecture = architecture
+        self.arguments = arguments
+        self.parsers = ParserLowering(self.shared, architecture.externs)
+        self.controls = BodyLowering(self.shared, architecture.externs)
+        self.lists = ListLowering(self.shared, architecture.externs)
 
     def program(self) -> ir.LoweredProgram:
-        result = self.shared.program
+        """Lower everything."""
+        result = self.result
         self.shared.note_places(self.tree)
-        headers, metadata, standard = self._roots()
-        self._field_lists(metadata)
-        self._global_instances()
-        blocks = dict(
-            zip(_ROLES, (self._instance(item) for item in self.call.target.arguments), strict=True)
-        )
-        packet_in, packet_out = (
-            ExternInstance(kind, "packet") for kind in ("packet_in", "packet_out")
-        )
-        self.parsers.top_parser(blocks["p"], [packet_in, headers, metadata, standard])
+        self.architecture.lower(self)
+        result.architecture = self.architecture.name
         result.value_sets = [item for item in result.value_sets if item.is_used]
-        self.lists.checksums(blocks["vr"], [headers, metadata], "verify")
-        for name, role in (("ingress", "ig"), ("egress", "eg")):
-            self.shared.pipeline = name
-            code = self.controls.instances.top_level(blocks[role], [headers, metadata, standard])
-            if not self.reporter.errors:
-                result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
-        self.lists.checksums(blocks["ck"], [headers, metadata], "update")
-        self.lists.deparser(blocks["dep"], [packet_out, headers])
         self.shared.storage.finish()
         for kind, bits in self.shared.storage.uneven:
             self.reporter.error(
@@ -134,7 +138,7 @@ class _Assembly:
         result.enums = [
             (node.name, [name for name, _ in node.members])
             for node in self.context.enums
-            if node.name not in _V1MODEL_ENUMS
+            if node.name not in self.architecture.enums
         ]
         result.controller_headers = [
             node
@@ -145,77 +149,28 @@ class _Assembly:
         result.package_annotations = self.main.annotations
         return result
 
-    # The structs that the architecture hands from block to block
+    # What architectures call
 
-    def _roots(self) -> tuple[Place, Place, Place]:
-        parser = self.call.target.arguments[0]
-        assert parser is not None and parser.type is not None
-        block = parser.type.declaration
-        headers_type, metadata_type, standard_type = (item.type for item in block.parameters[1:4])
-        storage = self.shared.storage
-        standard = resolved(standard_type)
-        assert isinstance(standard, StructType)
-        place = storage.metadata_header("standard_metadata", standard)
-        self.shared.program.aliases += [
-            (annotation.body[0].text.strip('"'), ir.HeaderField("standard_metadata", item.name))
-            for item in standard.declaration.fields
-            for annotation in item.annotations
-            if annotation.name == "alias" and annotation.body
-        ]
-        headers = self._struct("", headers_type, block.parameters[1].span, "headers")
-        metadata = self._struct(_USER_METADATA, metadata_type, block.parameters[2].span, "metadata")
-        return headers, metadata, place
+    def parameters(self, role: str) -> list[syntax.Parameter]:
+        """Return the parameters of a block."""
+        argument = self.arguments[[*self.architecture.roles].index(role)]
+        assert argument is not None and isinstance(argument.type, BlockTypeType)
+        return list(argument.type.declaration.parameters)
 
-    def _struct(self, name: str, kind: Type, span: Span, what: str) -> Place:
-        bare = resolved(kind)
-        if not isinstance(bare, StructType) or bare.kind != "struct":
-            raise self.reporter.fail(span, f"the {what} of V1Switch must be a struct, not {kind}")
-        if what == "headers" and not self._can_be_headers(bare, span):
-            raise Abandon
-        return self.shared.allocate(name, kind, span, bare)
+    @cached_property
+    def blocks(self) -> dict[str, BlockInstance]:
+        """The instances of the blocks by their roles, made with those that are declared outside of
+        all blocks when this is first asked for."""
+        self._global_instances()
+        made = map(self._instance, self.arguments)
+        return dict(zip(self.architecture.roles, made, strict=True))
 
-    def _can_be_headers(self, kind: StructType, span: Span) -> bool:
-        """Return whether a struct holds nothing but headers; report what else it holds."""
-        result = True
-        for name, item in kind.fields.items():
-            bare = resolved(item)
-            element = resolved(getattr(bare, "element", bare))
-            if isinstance(element, StructType) and element.kind == "struct":
-                result &= self._can_be_headers(element, span)
-            elif not is_header(element) and not is_union(element):
-                result = False
-                self.reporter.error(
-                    span,
-                    f"not supported: field '{name}' of type {item} in {kind}: the headers of "
-                    "V1Switch may only hold headers, header stacks and header unions (BMv2)",
-                )
-        return result
-
-    def _field_lists(self, metadata: Place) -> None:
-        """Find the metadata fields that are annotated ``@field_list(...)``."""
-        kind = resolved(metadata.type)
-        if not isinstance(metadata, StructPlace) or not isinstance(kind, StructType):
-            return
-        for item in kind.declaration.fields:
-            place = metadata.members[item.name]
-            for annotation in item.annotations:
-                if annotation.name == "field_list":
-                    values = [given.constant for given in self.shared.parse_annotation(annotation)]
-                    self._keep(place, {value for value in values if isinstance(value, int)})
-            self._field_lists(place)
-
-    def _keep(self, place: Place, indices: set[int]) -> None:
-        match place:
-            case FieldPlace():
-                self.shared.kept_fields.append((place.field, indices))
-            case HeaderPlace():
-                names = [*(name for name, _ in header_fields(place.type)), "$valid$"]
-                self.shared.kept_fields += [
-                    (ir.HeaderField(place.name, name), indices) for name in names
-                ]
-            case StackPlace() | StructPlace() | UnionPlace():
-                for part in inside(place):
-                    self._keep(part, indices)
+    def pipeline(self, name: str, role: str, arguments: list[LoweredValue]) -> None:
+        """Lower a control with tables to a pipeline, which the JSON calls by a name."""
+        self.shared.pipeline = name
+        code = self.controls.instances.top_level(self.blocks[role], arguments)
+        if not self.reporter.errors:
+            self.result.pipelines.append(PipelineBuilder(self.shared, name).build(code))
 
     # Instances
 
@@ -237,7 +192,7 @@ class _Assembly:
             "a parser or control must be instantiated here",
         )
         block = call.target.declaration
-        number = self.call.target.arguments.index(call)
+        number = self.arguments.index(call)
         outer = Environment(self.shared.globals, order=(len(self.tree.declarations), number))
         return self.reporter.needed(
             self.controls.instances.construct(call, block.name, None, outer),
@@ -252,7 +207,7 @@ class _Assembly:
         """Return the tables that packets reach, each with the name of its pipeline."""
         return [
             (pipeline.name, node.table)
-            for pipeline in self.shared.program.pipelines
+            for pipeline in self.result.pipelines
             for node in pipeline.nodes
             if isinstance(node, ir.TableNode)
         ]
@@ -260,24 +215,26 @@ class _Assembly:
     def _place_profiles(self) -> None:
         """Put each action profile into the pipeline of the tables that use it."""
         tables = self._table_nodes()
+        first = next((each.name for each in self.result.pipelines), "")
         for pipeline, table in tables:
             profile = table.profile
             if profile is not None:
+                used = profile.pipeline
                 self.reporter.error_if(
-                    profile.pipeline not in ("", pipeline),
+                    used not in ("", pipeline),
                     profile.span,
-                    f"'{profile.name}' is used in ingress and in egress (BMv2 cannot)",
+                    f"'{profile.name}' is used in {used} and in {pipeline} (BMv2 cannot)",
                 )
                 profile.pipeline = pipeline
         present = {table.name for _, table in tables}
-        for profile in self.shared.program.profiles:
+        for profile in self.result.profiles:
             profile.tables = [name for name in profile.tables if name in present]
-            profile.pipeline = profile.pipeline or "ingress"  # of no table
+            profile.pipeline = profile.pipeline or first  # of no table
 
     def _check_direct_objects(self) -> None:
         """Drop direct counters and meters without a table, and report meters that are not read as
         they must."""
-        program, tables = self.shared.program, self._table_nodes()
+        program, tables = self.result, self._table_nodes()
         present = {table.name for _, table in tables}
         for meter in program.meters:
             self.reporter.error_if(

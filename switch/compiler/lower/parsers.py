@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from weft.switch.compiler import arithmetic, ir, syntax
 from weft.switch.compiler.diagnostics import Abandon
-from weft.switch.compiler.lower.body import BodyLowering
+from weft.switch.compiler.lower.body import BodyLowering, MakeExterns
 from weft.switch.compiler.lower.expressions import Numbers
 from weft.switch.compiler.lower.shared import Shared
 from weft.switch.compiler.lower.storage import (
@@ -57,16 +57,20 @@ class _ParserRun:
 class ParserLowering:
     """The lowering of parsers to states, those that they run included."""
 
-    def __init__(self, shared: Shared) -> None:
+    def __init__(self, shared: Shared, externs: MakeExterns) -> None:
         self.shared = shared
-        self.body = BodyLowering(shared, "parser", self._apply)
+        self.body = BodyLowering(shared, externs, "parser", self._apply)
         self.writer = self.body.writer
-        self.states: list[ir.ParseState] = shared.program.states
+        self.states: list[ir.ParseState] = []
         self.names: set[str] = set()
         self.running: _ParserRun | None = None
 
-    def top_parser(self, instance: BlockInstance, arguments: list[LoweredValue]) -> None:
-        """Lower the parser that the architecture runs."""
+    def top_parser(
+        self, instance: BlockInstance, arguments: list[LoweredValue], name: str = "parser"
+    ) -> None:
+        """Lower a parser that the architecture runs, which the JSON calls by a name."""
+        self.states, self.names = [], set()
+        self.shared.program.parsers.append(ir.LoweredParser(name, self.states))
         self.parser(_ParserRun(instance, applied(instance, arguments), "", None))
 
     def parser(self, running: _ParserRun) -> str:
@@ -231,7 +235,7 @@ class ParserLowering:
             case "accept":
                 return running.accept
             case "reject":
-                return None  # v1model: parsing ends, the packet goes on to ingress
+                return None  # BMv2 ends parsing, and notes the error
         return running.prefix + name
 
     def _transition(

@@ -28,16 +28,13 @@ class Shared:
         self.storage = Storage(self.program)
         self.globals = Environment()
         self.parse_annotation = parse_annotation
-        self.pipeline = ""  # whose control is lowered: ingress, egress
+        self.pipeline = ""  # whose control is lowered, like ingress
         self.places: dict[int, int] = {}  # of each declaration among those of its block
         self.effects = Effects()
         self.labels = count(1)
         self.calls = 0
         self.conditions = count()
         self.generated_names: set[str] = set()
-        self.kept_fields: list[
-            tuple[ir.HeaderField, set[int]]
-        ] = []  # of @field_list, with the indices
         self.variables: dict[tuple[int, int], Place] = {}
         self.global_declarations = {id(symbol) for symbol in context.globals.symbols.values()}
 
@@ -68,10 +65,6 @@ class Shared:
     def is_global(self, declaration: syntax.SyntaxNode) -> bool:
         """Return whether something is declared outside of all blocks."""
         return id(declaration) in self.global_declarations
-
-    def field_list(self, index: int) -> list[ir.HeaderField]:
-        """Return the fields of the user's metadata that are annotated ``@field_list(index)``."""
-        return [field for field, indices in self.kept_fields if index in indices]
 
     def note_called(self, declaration: syntax.ActionDeclaration, owner: Environment) -> None:
         """Note an action that a control calls directly: it is in P4Info, with nothing to be given

@@ -10,8 +10,8 @@ from weft.switch.compiler.annotations import find, has_annotation, local_name, s
 from weft.switch.compiler.describe import source_text
 from weft.switch.compiler.diagnostics import Reporter, Span
 from weft.switch.compiler.lower.calls import CallLowering
-from weft.switch.compiler.lower.expressions import LoweringPart
-from weft.switch.compiler.lower.instances import MAXIMUM_SIZE, InstanceLowering
+from weft.switch.compiler.lower.expressions import MAXIMUM_SIZE, LoweringPart
+from weft.switch.compiler.lower.instances import InstanceLowering
 from weft.switch.compiler.lower.storage import (
     Environment,
     ExternInstance,
@@ -23,7 +23,7 @@ from weft.switch.compiler.syntax import Target, type_of
 from weft.switch.compiler.types import BOOL, ErrorType, base_type, is_flag, is_varbit, scalar_width
 
 _MATCH_KINDS = ("exact", "ternary", "lpm", "range", "optional", "selector")
-"""Those that the switches have: core.p4's and v1model's."""
+"""Those that the switches have."""
 
 
 @dataclass(eq=False)
@@ -263,10 +263,9 @@ class TableLowering(LoweringPart):
                         f"a table's size must be 0 to {MAXIMUM_SIZE - 1}, not {size}",
                     )
                     table.size = size or table.size
-                case "support_timeout":
-                    table.support_timeout = bool(item.value.constant)
-                case "implementation" | "counters" | "meters":
+                case _ if name in self.calls.externs.table_objects:
                     self._attach(table, node, item, self._instance(item, env))
+        table.support_timeout = self.calls.externs.has_timeouts(node.properties)
 
     def _instance(self, item: syntax.Property, env: Environment) -> ExternInstance:
         """Return an extern object that a property names, or constructs in place."""

@@ -23,8 +23,11 @@ from pcpp.parser import LexToken
 from weft.base.files import read_text, some_folder
 from weft.switch.compiler.diagnostics import CompileError, Diagnostic
 
-INCLUDE_FOLDER = Path(__file__).resolve().parent.parent / "include"
-"""Where Weft's own core.p4 and v1model.p4 are."""
+_COMPILER = Path(__file__).resolve().parent.parent
+INCLUDE_FOLDERS = (
+    _COMPILER / "include", *sorted(_COMPILER.glob("architectures/*/include"))
+)  # fmt: skip
+"""Where Weft's own core.p4 is, and those of the architectures, like v1model.p4."""
 
 _MARKER = re.compile(r'#line (\d+) "(.*)"$')
 _LINES_WITHOUT_MARKER = 8
@@ -314,10 +317,10 @@ def preprocess(
     """Preprocess the program in `source`.
 
     ``#include "..."`` looks beside the including file, then in `include_dirs`; ``#include <...>``
-    only in the latter; Weft's own core.p4 and v1model.p4 come last. Raises `CompileError`.
+    only in the latter; Weft's own, as core.p4 and v1model.p4, come last. Raises `CompileError`.
     """
     text = _main_text(source)
-    preprocessor = _Preprocessor([*include_dirs, INCLUDE_FOLDER])
+    preprocessor = _Preprocessor([*include_dirs, *INCLUDE_FOLDERS])
     preprocessor.files[os.path.abspath(source)] = file_digest(str(source))
     for name, value in (defines or {}).items():
         preprocessor.define(f"{name} {'1' if value is None else value}")
@@ -371,6 +374,6 @@ def display_name(file: str, folder: Path) -> str:
     So the output does not depend on where a checkout lies.
     """
     path = Path(os.path.abspath(file))
-    bases = map(os.path.abspath, (folder, INCLUDE_FOLDER))
+    bases = map(os.path.abspath, (folder, *INCLUDE_FOLDERS))
     inside = [path.relative_to(base) for base in bases if path.is_relative_to(base)]
     return (inside[0] if inside else Path(file)).as_posix()

@@ -1,0 +1,1 @@
+"""Architectures that programs are compiled for, a folder each."""
