@@ -24,7 +24,7 @@ from weft.agents.collectives.places import TierBytes
 from weft.agents.collectives.transfers import Transfers
 from weft.agents.collectives.unicast import Blocks, Write, block_bytes, require
 from weft.base.errors import refuse
-from weft.experiments.scenario.option import UNICAST, WHOLE, option
+from weft.experiments.option import UNICAST, WHOLE, option
 
 from dataclasses import dataclass
 
@@ -125,7 +125,7 @@ SCHEME = '''
 from weft.experiments.paths.scheme import PathScheme
 from weft.controller.clos_paths import ClosPaths
 from weft.controller.flows import WITHIN_LEAF, Pieces
-from weft.experiments.scenario.option import TRANSPORT, WHOLE, option
+from weft.experiments.option import TRANSPORT, WHOLE, option
 
 from dataclasses import dataclass
 
@@ -346,7 +346,7 @@ NO_OPTION = ("    stride: int = option(", "    stride: int = 1\n    at: int = op
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        (*NO_OPTION, "stride is not made by weft.experiments.scenario.option.option"),
+        (*NO_OPTION, "stride is not made by weft.experiments.option.option"),
         ("    stride:", "    leaves:", "there is a 'leaves' already: give it another name"),
         ("group=UNICAST", "group='Mine'", "stride: group 'Mine' is none of World and switches"),
     ],

@@ -16,13 +16,13 @@ from weft.base import files
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_rate, format_size, shown
 from weft.controller.clos_paths import ClosPaths
+from weft.experiments.option import WHOLE, whole
 from weft.experiments.paths.names import COMPARED
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.results.summary import short_duration
 from weft.experiments.scenario.asked import OPTIONS, Asked
 from weft.experiments.scenario.checks import with_shape
 from weft.experiments.scenario.choices import COUNTS, MAX_SIZE_BYTES, TOPOLOGIES, choose
-from weft.experiments.scenario.option import WHOLE, whole
 from weft.experiments.scenario.placement import place
 from weft.experiments.scenario.shape import network_of
 from weft.experiments.scenario.shards import own_of_workload

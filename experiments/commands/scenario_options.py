@@ -9,10 +9,10 @@ import typer
 from typer.core import TyperCommand
 
 from weft.base.command_line import Flag, Text, Texts, given
+from weft.experiments.option import FLAG, GROUPS, Option
 from weft.experiments.paths.names import scheme_names
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.choices import CARRYING, CHOICES, COLLECTIVES
-from weft.experiments.scenario.option import FLAG, GROUPS, Option
 
 OTHERS = "Results and help"
 """The group of a command's own options."""

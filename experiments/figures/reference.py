@@ -2,9 +2,9 @@
 
 import re
 
+from weft.experiments.option import GROUPS, Option
 from weft.experiments.scenario.asked import OPTIONS, is_heeded
 from weft.experiments.scenario.choices import COLLECTIVES
-from weft.experiments.scenario.option import GROUPS, Option
 
 _PLACE = re.compile(r"(<!-- options -->\n).*?(<!-- end of options -->)", re.DOTALL)
 

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from weft.experiments.scenario.choices import MAX_SIZE_BYTES
-from weft.experiments.scenario.option import SIZE, TRANSPORT, option
+from weft.experiments.option import SIZE, TRANSPORT, option
 
 
 @dataclass(frozen=True)
@@ -17,7 +16,7 @@ class EtherealOptions:
         group=TRANSPORT,
         metavar="SIZE",
         name="whole-below",
-        between=(0, MAX_SIZE_BYTES),
+        between=(0, 1 << 32),
     )
     """A flow is what a rank sends to another in a step. Two ranks have the same lanes in all steps:
     where other flows of theirs are cut, all are."""

@@ -16,6 +16,7 @@ from weft.base.arguments import whole as whole_number
 from weft.base.errors import InputError, did_you_mean, refuse
 from weft.base.units import format_seeds, parse_seeds, shown
 from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.experiments.option import whole
 from weft.experiments.pipeline.names import PIPELINE, parts_of_algorithm
 from weft.experiments.resharding.names import RESHARD
 from weft.experiments.scenario.asked import OPTIONS, Asked
@@ -46,7 +47,6 @@ from weft.experiments.scenario.choices import (
 )
 from weft.experiments.scenario.fsdp_models import FSDP, MODELS, SLOWDOWN, layer_bytes
 from weft.experiments.scenario.network_checks import with_own_network
-from weft.experiments.scenario.option import whole
 from weft.experiments.scenario.shape import default_servers
 from weft.experiments.scenario.shards import flow_graph_of, item_bytes_of, shard_sizes_of
 from weft.experiments.scenario.workload_checks import (

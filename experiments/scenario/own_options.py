@@ -10,9 +10,9 @@ from weft.agents.collectives.names import ALGORITHMS
 from weft.base.errors import refuse
 from weft.base.registry import Registry
 from weft.base.units import listed
+from weft.experiments.option import GROUPS, Option
 from weft.experiments.paths.names import SCHEMES
 from weft.experiments.scenario.networks import described_networks, network_shape
-from weft.experiments.scenario.option import GROUPS, Option
 from weft.experiments.workloads.workload import described_workloads, workload_of
 
 T = TypeVar("T")
@@ -58,7 +58,7 @@ def _checked(name: str, row: object, table: type) -> Option:
     """Return the row of an option. Raises TypeError or ValueError where it cannot be used."""
     refuse(hasattr(table, name), f"there is a {name!r} already: give it another name", ValueError)
     if not isinstance(row, Option):
-        raise TypeError(f"{name} is not made by weft.experiments.scenario.option.option")
+        raise TypeError(f"{name} is not made by weft.experiments.option.option")
     known = ", ".join(GROUPS)
     refuse(row.group not in GROUPS, f"{name}: group {row.group!r} is none of {known}", ValueError)
     return row

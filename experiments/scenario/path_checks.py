@@ -5,6 +5,7 @@ from dataclasses import replace
 from weft.base.errors import InputError, refuse
 from weft.base.units import format_duration
 from weft.experiments.fused.names import FUSED_OPERATORS
+from weft.experiments.option import whole
 from weft.experiments.paths.registry import scheme_of
 from weft.experiments.scenario.asked import Asked
 from weft.experiments.scenario.choices import REORDER_PACKETS, SPRAYED_REORDER_PACKETS
@@ -14,7 +15,6 @@ from weft.experiments.scenario.longest_path import (
     control_timeout_ns,
     retransmit_timeout_ns,
 )
-from weft.experiments.scenario.option import whole
 from weft.topo.network import Topology
 from weft.topo.switch_kinds import has
 
