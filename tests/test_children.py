@@ -16,7 +16,7 @@ from weft.base.errors import InputError, MachineError, RunError
 from weft.experiments.bench import compiler as bench_compiler
 from weft.experiments.bench import progress_engine as bench_progress_engine
 from weft.topo.worlds.emulated.machine import TOOLS, check_machine, machine_facts
-from weft.topo.worlds.emulated.mininet_nodes import check_command
+from weft.topo.worlds.emulated.mininet_prompt import check_command
 from weft.topo.worlds.emulated.namespaces import queue_drops, run_batch
 from weft.topo.worlds.emulated.switch_processes import options_of_its_build
 

@@ -618,7 +618,7 @@ class TestEmulated:
             assert running.returncode == -signal.SIGINT, said.decode()
 
     def test_mininet_says_what_it_does_not_do_on_a_network_that_is_up(self) -> None:
-        from weft.topo.worlds.emulated.mininet_nodes import REFUSED_OF_NETWORK
+        from weft.topo.worlds.emulated.mininet_network import REFUSED_OF_NETWORK
 
         with left_as_it_was(), weft.up(weft.single(2)) as net:
             mininet = net.mininet

@@ -80,9 +80,9 @@ def test_hosts_are_pinged_by_an_address_of_a_kind_that_both_have() -> None:
 
 
 def test_the_prompt_says_how_long_a_ping_waits() -> None:
-    nodes = pytest.importorskip("weft.topo.worlds.emulated.mininet_nodes")
-    assert nodes._patience("", "pingall") == "5"
-    assert nodes._patience(" 0.5 ", "pingall") == "0.5"
+    prompt = pytest.importorskip("weft.topo.worlds.emulated.mininet_prompt")
+    assert prompt._patience("", "pingall") == "5"
+    assert prompt._patience(" 0.5 ", "pingall") == "0.5"
     for wrong in ("x", "0", "-1", "nan", "inf", "1e9", "1 2"):
         with pytest.raises(InputError, match=r"it is pingall \[SECONDS\]"):
-            nodes._patience(wrong, "pingall")
+            prompt._patience(wrong, "pingall")

@@ -22,7 +22,7 @@ from weft.experiments.interface.net import Net
 from weft.experiments.runs.folder import REPORT
 from weft.switch.engine.trace.text import packets_text
 from weft.topo.switch_kinds import require
-from weft.topo.worlds.emulated.mininet_nodes import CommandLine
+from weft.topo.worlds.emulated.mininet_prompt import CommandLine
 from weft.topo.worlds.emulated.namespaces import in_namespace
 from weft.topo.worlds.emulated.node_addresses import address_for, known_addresses, present_addresses
 from weft.topo.worlds.emulated.testbeds import RunningTestbed

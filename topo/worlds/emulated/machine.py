@@ -198,7 +198,7 @@ def check_machine(*, captures: bool = False) -> None:
             f"the kernel makes no network namespace here ({last_words(made)}): in a container, "
             "Weft needs CAP_SYS_ADMIN and CAP_NET_ADMIN (docker run --privileged)"
         )
-    import weft.topo.worlds.emulated.mininet_nodes  # noqa: F401  (raises MachineError where Mininet is missing)
+    import weft.topo.worlds.emulated.mininet_classes  # noqa: F401  (raises MachineError where Mininet is missing)
 
 
 def check_limits(network: Topology, *, captures: bool = False) -> None:

@@ -61,7 +61,7 @@ from weft.topo.worlds.emulated.switch_processes import (
 )
 
 if TYPE_CHECKING:
-    from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
+    from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
 Part = TypeVar("Part")
 
@@ -174,7 +174,7 @@ class EmulatedWorld:
         self.close()
 
     def _bring_up(self) -> None:
-        from weft.topo.worlds.emulated.mininet_nodes import MininetNetwork
+        from weft.topo.worlds.emulated.mininet_network import MininetNetwork
 
         self.record.enclose()
         network = self._network = MininetNetwork(
