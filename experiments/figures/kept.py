@@ -57,7 +57,7 @@ METRICS = {
     "compute-ms": "what the slowest rank of a fused operator takes to compute, alone, ms",
     "communication-ms": "what the communication of a fused operator takes, alone, ms",
     "gain-percent": "how much less time than its parts take one after the other, %",
-    "best-gain-percent": "the same where the shorter part is hidden wholly, %",
+    "best-gain-percent": "the same of a run that takes no longer than its bound, %",
     "skew-percent": "how far apart the first and the last rank end, % of the last one's time",
 }
 """The metrics by name, each with what it is. Bytes are those of Ethernet frames without FCS; the
