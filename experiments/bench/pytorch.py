@@ -20,7 +20,7 @@ from weft.base.children import run_tool
 from weft.base.errors import MachineError, RunError, refuse
 from weft.experiments.bench.benchmarks import table_lines
 from weft.experiments.bench.timing import BENCHMARK_LIMIT_S
-from weft.experiments.interface.net import up
+from weft.experiments.interface.up import up
 from weft.experiments.training.results import TorchRun
 from weft.topo.clos import leaf_spine
 

@@ -17,7 +17,8 @@ from typing import Any
 from weft.base.cache import CHECKOUT
 from weft.base.errors import MachineError, refuse
 from weft.experiments.bench.benchmarks import table_lines
-from weft.experiments.interface.net import Net, up
+from weft.experiments.interface.net import Net
+from weft.experiments.interface.up import up
 from weft.experiments.training.results import TorchRun
 from weft.topo.clos import leaf_spine
 

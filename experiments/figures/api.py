@@ -22,9 +22,11 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "A network that is up",
         (
-            "experiments.interface.net.up", "experiments.interface.net.Net",
-            "experiments.interface.net.HostHandle", "experiments.interface.net.InterfaceHandle",
-            "experiments.interface.net.LinkHandle", "experiments.interface.net.PacketTrace",
+            "experiments.interface.up.up", "experiments.interface.net.Net",
+            "experiments.interface.handles.HostHandle",
+            "experiments.interface.handles.InterfaceHandle",
+            "experiments.interface.handles.LinkHandle",
+            "experiments.interface.handles.PacketTrace",
             "experiments.interface.commands.Running", "experiments.interface.commands.Completed",
         ),
     ),

@@ -3,172 +3,43 @@
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any
 
 from weft.base import arguments as given
-from weft.base.errors import InputError, did_you_mean, refuse
-from weft.base.outputs import MOST_OUTPUT_BYTES
+from weft.base.errors import InputError, did_you_mean
 from weft.base.signals import signals_held
-from weft.base.units import format_rate, parse_rate, parse_size, shown
 from weft.controller import Controller, LinkCounters
-from weft.controller.client import LoadableProgram, Session
 from weft.controller.handles.switch import SwitchHandle
-from weft.experiments.interface.collectives import fields_of, network_of, scenario_on
-from weft.experiments.interface.commands import MOST_TIMEOUT_S, Completed, Running, words_of
-from weft.experiments.interface.frames import frame_bytes, packet_of
-from weft.experiments.interface.standing import Program, Standing, folders_of, macros_of
+from weft.experiments.interface.backend import Backend
+from weft.experiments.interface.collectives import fields_of, scenario_on
+from weft.experiments.interface.commands import MOST_TIMEOUT_S
+from weft.experiments.interface.counts import add_losses, counted_elsewhere
+from weft.experiments.interface.handles import HostHandle, LinkHandle, PacketTrace
+from weft.experiments.interface.loading import load_programs
+from weft.experiments.interface.standing import Standing
 from weft.experiments.network_results.document import FABRIC, INTERFACE, PORTS, NetworkResults
 from weft.experiments.results.results import Run
 from weft.experiments.runs.alone import compared, slowed
 from weft.experiments.runs.capacity import check_capacity, check_hosts, check_ways
 from weft.experiments.runs.inputs import own_programs, plan_around, program_of
-from weft.experiments.runs.operate import Testbed, operate
+from weft.experiments.runs.operate import operate
 from weft.experiments.runs.simulation import simulate
-from weft.experiments.scenario.choices import RATES_BPS
 from weft.experiments.scenario.scenario import Scenario
 from weft.switch.compiler import ProgramFiles
-from weft.switch.engine.trace.text import packets_text
 from weft.topo.fabric_program import check_carried
-from weft.topo.interfaces import LinkKind
-from weft.topo.network import Direction, Host, Interface, Link, Topology, format_mac
-from weft.topo.own import Network, with_programs
-from weft.topo.switch_kinds import SwitchKind, check_kind, require
+from weft.topo.network import Direction, Host, Topology
+from weft.topo.own import with_programs
+from weft.topo.switch_kinds import check_kind, require
 
 if TYPE_CHECKING:
     from typing import TextIO
 
-    from scapy.packet import Packet
-
     from weft.experiments.training.results import TorchRun
 
-WorldName = Literal["emulated", "simulated"]
 _ORDINARY = Standing()
-
-
-class Backend(Protocol):
-    """A network in one of the worlds, which does what a `Net` asks for; see
-    `weft.experiments.interface.emulated` and `weft.experiments.interface.simulated`."""
-
-    name: str
-    most_frame_bytes: int
-    world: Any
-    """The world itself: `weft.topo.worlds`."""
-    running: Any
-    """What other processes are told of it: a `weft.topo.worlds.emulated.testbeds.RunningTestbed`;
-    None in the simulated world."""
-    epochs: Iterator[int]
-    """Numbers of aggregation jobs on this network, each of which is used once."""
-
-    @property
-    def mininet(self) -> Any: ...
-    @property
-    def now_s(self) -> float: ...
-    def bring_up(self) -> Mapping[str, Any]: ...
-    def take_down(self) -> None: ...
-    def blaming_the_dead(self) -> AbstractContextManager[None]: ...
-    def advance(self, seconds: float) -> None: ...
-    def wait(self, seconds: float) -> None: ...
-    def start(self, host: str, command: list[str]) -> Running: ...
-    def listen(self) -> None: ...
-    def mute_hosts(self) -> None: ...
-    def send(self, station: int, frame: bytes) -> None: ...
-    def sniff(self, station: int, timeout_s: float, count: int) -> list[tuple[float, bytes]]: ...
-    def sent(self, station: int) -> tuple[int, int]: ...
-    def start_trace(self, switch: str, packets: int) -> None: ...
-    def take_trace(self, switch: str) -> list[dict[str, Any]]: ...
-    def set_link(self, node: str, neighbour: str, up: bool) -> None: ...
-    def set_rate(self, source: str, target: str, rate_bps: int) -> None: ...
-    def take_over(self, controller: Controller) -> None: ...
-    def addresses(self) -> dict[str, str]: ...
-    def programs(self) -> dict[str, str]: ...
-    def emptied(self) -> set[str]: ...
-    def testbed(self, scenario: Any, controller: Controller) -> Testbed: ...
-
-
-def up(
-    network: "Topology | Network | str | os.PathLike[str] | Any",
-    *,
-    world: WorldName = "emulated",
-    switch: SwitchKind = "weft",
-    program: Program | Mapping[str, Program] | None = None,
-    include: Program | Sequence[Program] = (),
-    define: Mapping[str, object] | Sequence[str] = (),
-    paths: str | None = None,
-    mtu: int = 4096,
-    links: LinkKind = "veth",
-    seed: int = 1,
-    pcap: str | os.PathLike[str] | None = None,
-    bypass_qdisc: bool | None = None,
-    cpu_port: int | None = None,
-    priority_queues: int = 1,
-    controller: bool = True,
-    grpc_port: int | None = None,
-) -> "Net":
-    """Return a network that is up, with its routes, while its with-block is entered.
-
-    ::
-
-        with weft.up(weft.leaf_spine(leaves=2, spines=2, hosts_per_leaf=2)) as net:
-            net.host("h0").run("ping -c 1", net.host("h3").ip, check=True)
-
-    Several networks may be up at the same time. Whichever way a block is left, nothing of its
-    network stays.
-
-    Args:
-        network: what `leaf_spine`, `fat_tree` or `single` returns; a `weft.Network`, the path of a
-            network file (TOML), or a graph of networkx.
-        world: ``emulated``, in namespaces with real packets, which needs root; or ``simulated``, in
-            virtual time.
-        switch: ``weft`` is the built-in switch; ``bmv2`` needs simple_switch_grpc and the emulated
-            world.
-        program: the P4_16 source of all switches, or of some by their names; the others run the
-            fabric's. A switch with a program of one's own has no entries but those that are written
-            to it.
-        include: folders where programs' includes are looked for.
-        define: macros of programs, as ``{"PORTS": 64}`` or ``["PORTS=64"]``.
-        paths: the paths of the fabric's packets: ``ecmp``, ``spray`` and so on.
-        mtu: the RoCE payload of collectives' packets, in bytes.
-        links: ``patch`` joins switches inside the switch process, without interfaces.
-        seed: of the switches' random(), routes and data.
-        pcap: a folder for captures at both ends of every link, ``leaf0-spine1.pcap`` and so on, in
-            the emulated world.
-        bypass_qdisc: whether what the built-in switches send in the emulated world passes by their
-            interfaces' queueing disciplines: a little faster, but tc has no effect there, and no
-            capture sees it. By default it does so if all switches run the fabric's program.
-        cpu_port: the number that switches have for the port to the controller; by default the
-            network's own, which is 510 if its file names no other.
-        priority_queues: the queues of each port of a switch, of priorities from 0 on: its link
-            serves the packets of the greatest ``standard_metadata.priority`` first.
-        controller: False leaves the switches of the emulated world to a P4Runtime client of your
-            own, at `Net.addresses`: programs of one's own are loaded, and nothing else is done.
-        grpc_port: the TCP port of 127.0.0.1 where the first switch serves P4Runtime, too, and the
-            next ones at the next ports.
-
-    Raises:
-        InputError: something of this makes no sense.
-        MachineError: the machine lacks something that the emulated world needs.
-    """
-    fields: dict[str, Any] = {
-        "world": world, "switch": switch, "mtu": mtu, "links": links, "seed": seed,
-        **({} if paths is None else {"paths": paths}),
-    }  # fmt: skip
-    scenario = scenario_on(network_of(network), "allgather", **fields)
-    standing = Standing(
-        program,
-        pcap=None if pcap is None else Path(given.path("pcap", pcap, "'captures'")),
-        bypass_qdisc=bypass_qdisc,
-        cpu_port=cpu_port,
-        priority_queues=priority_queues,
-        controlled=given.truth("controller", controller),
-        grpc_port=grpc_port,
-        include_dirs=folders_of(include),
-        defines=macros_of(define),
-    )
-    return Net(scenario, standing, fields)
 
 
 class Net:
@@ -241,7 +112,7 @@ class Net:
             addresses = self.backend.bring_up()
             with self.backend.blaming_the_dead():
                 if not self.standing.controlled:
-                    self._load_own(addresses)
+                    load_programs(self._own, self.topology, addresses)
                     self._up, self.began_s = True, self.now
                     return self
                 self._controller = Controller(
@@ -256,15 +127,6 @@ class Net:
             self.close()
             raise
         return self
-
-    def _load_own(self, addresses: Mapping[str, Any]) -> None:
-        """Give switches their own programs, and leave them to whoever comes."""
-        programs = {path: LoadableProgram.read(path) for path in set(self._own.values())}
-        for name, path in self._own.items():
-            device_id = self.topology.switch(name).device_id
-            with closing(Session(name, device_id, addresses[name])) as session:
-                session.connect()
-                session.push_program(programs[path])
 
     def __exit__(
         self,
@@ -376,7 +238,7 @@ class Net:
         node = self.topology.nodes[name]
         return self.host(name) if isinstance(node, Host) else self.switch(name)
 
-    def host(self, name: str | int) -> "HostHandle":
+    def host(self, name: str | int) -> HostHandle:
         """Return a host by its name or its rank."""
         return HostHandle(self, self.topology.host(name))
 
@@ -390,7 +252,7 @@ class Net:
         return self._switches[name]
 
     @property
-    def hosts(self) -> list["HostHandle"]:
+    def hosts(self) -> list[HostHandle]:
         """All hosts by rank."""
         return [self.host(host.name) for host in self.topology.hosts]
 
@@ -399,12 +261,12 @@ class Net:
         """All switches by device id."""
         return [self.switch(switch.name) for switch in self.topology.switches]
 
-    def link(self, node: str, neighbour: str) -> "LinkHandle":
+    def link(self, node: str, neighbour: str) -> LinkHandle:
         """Return the link between two nodes; of several, the one between two ports: ``s1:2``."""
         return LinkHandle(self, self.topology.direction(node, neighbour).link)
 
     @property
-    def links(self) -> list["LinkHandle"]:
+    def links(self) -> list[LinkHandle]:
         """All links."""
         return [LinkHandle(self, link) for link in self.topology.links]
 
@@ -460,7 +322,7 @@ class Net:
         return with_programs(self.topology, dict.fromkeys(loaded, "loaded since"))
 
     @contextmanager
-    def trace(self, switch: str, packets: int = 100) -> "Iterator[PacketTrace]":
+    def trace(self, switch: str, packets: int = 100) -> Iterator[PacketTrace]:
         """Trace what comes to a switch within the block: every step of every packet through its
         program, at most so many packets.
 
@@ -490,43 +352,10 @@ class Net:
         self.notice_loads()
         none = self.strange == set(self._names)  # then no switch has the fabric's counters
         counted = self.controller.read_counters() if self.standing.controlled and not none else {}
-        by_ports = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
-        if not by_ports:
-            return self._with_losses(counted)
-        ports = {
-            (switch["name"], port["port"]): port
-            for switch in self.backend.world.switch_statistics()["switches"]
-            for port in switch["ports"]
-        }
-        for each in by_ports:
-            if self.topology.between_hosts(each.link):
-                counted[each.ends] = self._sent_by_host(each)
-                continue
-            if each.source.node in self._names:
-                sent, way = ports[each.source.node, each.source.number], "tx"
-            else:
-                sent, way = ports[each.destination.node, each.destination.number], "rx"
-            counted[each.ends] = LinkCounters(sent[f"{way}_packets"], sent[f"{way}_bytes"])
-        return self._with_losses(counted)
-
-    def _with_losses(
-        self, counted: dict[tuple[str, str], LinkCounters]
-    ) -> dict[tuple[str, str], LinkCounters]:
-        """Add what links have lost at random by themselves."""
-        losing = {each.ends: each for each in self.topology.directions if each.link.loss}
-        lost = self.backend.world.fault_losses() if losing else {}
-        for ends, (packets, size_bytes) in lost.items():
-            if ends in losing:  # what comes from a host is counted where it arrives
-                unseen = 1 if losing[ends].tier == "host_up" else 0
-                counted[ends] += LinkCounters(
-                    unseen * packets, unseen * size_bytes, packets, size_bytes
-                )
+        others = [each for each in self.topology.directions if self.counted_by(each) != FABRIC]
+        counted |= counted_elsewhere(self.topology, self.backend, others)
+        add_losses(counted, self.topology, self.backend)
         return counted
-
-    def _sent_by_host(self, direction: Direction) -> LinkCounters:
-        """Return what a host has sent to another one on their own link."""
-        host, number = direction.source.node, direction.source.number
-        return LinkCounters(*self.backend.sent(self.topology.station_of[host, number]))
 
     def counted_by(self, direction: Direction) -> str:
         """Return by what a direction of a link is counted: ``the fabric's program``, or ``the
@@ -550,25 +379,12 @@ class Net:
             InputError: the folder cannot be written.
             RunError: a process of the network has ended.
         """
-        from weft.experiments.network_results.gather import gather
-        from weft.experiments.network_results.page import write_results
-        from weft.experiments.runs.folder import ResultsFolder
+        from weft.experiments.network_results.report import report
 
         self.check_up()
-        place = None
-        if folder is not None:
-            named = Path(given.path("folder", folder, "'results/lab'"))
-            place = ResultsFolder(named, "name another folder")
-            place.make(captures=False, traces=False)
-        try:
-            with self.in_turn("report"), self.backend.blaming_the_dead():
-                results = gather(self)
-            if place is not None:
-                write_results(results, place)
-        finally:
-            if place is not None:
-                place.close()
-        return results
+        place = None if folder is None else Path(given.path("folder", folder, "'results/lab'"))
+        with self.in_turn("report"), self.backend.blaming_the_dead():
+            return report(self, place)
 
     def run(self, collective: str, **options: Any) -> Run:
         """Run a collective once, and return how the network carried it.
@@ -686,202 +502,6 @@ class Net:
                 self, given.path("script", script, "'train.py'"), [*map(str, arguments)], options,
                 output=output, errors=errors, folder=None if folder is None else Path(folder),
             )  # fmt: skip
-
-
-@dataclass
-class PacketTrace:
-    """The steps of packets through a switch's program; its text is one for people."""
-
-    events: list[dict[str, Any]] = field(default_factory=list)
-    """The steps in order, as ``--trace`` of ``weft run`` writes them."""
-
-    def __str__(self) -> str:
-        return packets_text(self.events).rstrip() or "no packet came"
-
-
-class HostHandle:
-    """A handle on a host of a network that is up."""
-
-    def __init__(self, net: Net, host: Host) -> None:
-        self._net = net
-        self.name = host.name
-        self.rank = host.rank
-        self.ip = host.ip
-        """The IPv4 address, dotted; empty if it has none."""
-        self.ip6 = host.interfaces[0].ip6
-        """The IPv6 address; empty if it has none."""
-        self.mac = format_mac(host.mac)
-        """The MAC address, with colons."""
-        self.interfaces = [InterfaceHandle(net, host, each) for each in host.interfaces]
-        """All network interfaces. What is said of the host itself is the first one's."""
-        self.gateway_mac = self.interfaces[0].gateway_mac
-        """The MAC address of the switch, to which frames for hosts elsewhere go; or of the host
-        that the first interface is linked to."""
-
-    @property
-    def mininet(self) -> Any:
-        """Mininet's node of the host."""
-        return self._net.mininet[self.name]
-
-    def start(self, *command: object) -> Running:
-        """Start a command and return it while it runs: ``start("iperf -s")``.
-
-        The first argument is split into words as a shell does; each other argument is a word. No
-        shell interprets them: for that, ``start("sh -c", "...")``.
-
-        Raises InputError in the simulated world, which has no kernel.
-        """
-        self._net.check_up()
-        return self._net.backend.start(self.name, words_of(command))
-
-    def run(
-        self,
-        *command: object,
-        check: bool = False,
-        timeout: float | None = None,
-        input: str | None = None,
-        most_output: str | int = MOST_OUTPUT_BYTES,
-    ) -> Completed:
-        """Run a command to its end: ``run("ping -c 1", other.ip).output``.
-
-        Args:
-            command: as for `start`.
-            check: whether a status other than 0 is a RunError.
-            timeout: after so many seconds it is killed, and RunError raised.
-            input: what it reads.
-            most_output: likewise once it has printed more than so many bytes, or ``"256MiB"``; let
-                it write to a file what is more than memory should hold.
-        """
-        if timeout is not None:
-            given.seconds("timeout", timeout, MOST_TIMEOUT_S)
-        input = "" if input is None else given.text("input", input, "'yes'")
-        parse_size(most_output, "most_output")
-        done = self.start(*command).wait(timeout, input, most_output)
-        return done.check() if check else done
-
-    def send(self, packet: "Packet | bytes", count: int = 1) -> None:
-        """Send a frame from the host's first interface (`InterfaceHandle.send`)."""
-        self.interfaces[0].send(packet, count)
-
-    def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
-        """Return what comes to the host's first interface (`InterfaceHandle.sniff`)."""
-        return self.interfaces[0].sniff(timeout, count)
-
-    def __repr__(self) -> str:
-        return f"<host {self.name} ({self.interfaces[0].addresses})>"
-
-
-class InterfaceHandle:
-    """A handle on a network interface of a host of a network that is up."""
-
-    def __init__(self, net: Net, host: Host, interface: Interface) -> None:
-        self._net = net
-        self._station = net.topology.station_of[host.name, interface.number]
-        self.name = f"{host.name}-eth{interface.number - 1}"
-        """The kernel's name for it in the emulated world."""
-        self.ip = interface.ip
-        """The IPv4 address, dotted; empty if it has none."""
-        self.ip6 = interface.ip6
-        """The IPv6 address; empty if it has none."""
-        self.addresses = interface.addresses
-        """All of these, for people."""
-        self.mac = format_mac(interface.mac)
-        """The MAC address, with colons."""
-        self.switch = interface.switch
-        """The name of the switch that it is linked to; empty if it is linked to a host."""
-        self.gateway_mac = format_mac(net.topology.far_mac(host.name, interface))
-        """The MAC address of that switch, or of that host's interface."""
-
-    def send(self, packet: "Packet | bytes", count: int = 1) -> None:
-        """Send a frame: a packet of scapy's that begins with Ether, or bytes. In the simulated
-        world it leaves, and time stands still until `sniff` or `Net.advance`."""
-        self._net.check_up()
-        frame = frame_bytes(packet, self._net.backend.most_frame_bytes)
-        for _ in range(given.whole("send: count", count, "1")):
-            with self._net.in_turn("send"):
-                self._net.backend.send(self._station, frame)
-
-    def sniff(self, timeout: float = 1.0, count: int = 0) -> "list[Packet]":
-        """Return what comes, as packets of scapy's with their times.
-
-        That is what has come since the network's first `send` or `sniff`, or since the interface's
-        last `sniff`, and what comes until ``timeout`` seconds have passed, or ``count`` frames are
-        there (0: whatever comes). A collective ends that: then frames are heard from the next
-        `send` or `sniff` on.
-        """
-        self._net.check_up()
-        timeout_s = given.seconds("sniff:", timeout, MOST_TIMEOUT_S)
-        count = given.whole("sniff: count", count, "1")
-        with self._net.in_turn("sniff"):
-            found = self._net.backend.sniff(self._station, timeout_s, count)
-        return [packet_of(frame, time_s) for time_s, frame in found]
-
-    def __repr__(self) -> str:
-        place = f" at {self.switch}" if self.switch else ""
-        return f"<interface {self.name} ({self.addresses}){place}>"
-
-
-class LinkHandle:
-    """A handle on a link of a network that is up."""
-
-    def __init__(self, net: Net, link: Link) -> None:
-        self._net = net
-        self._link = link
-        self.name = link.name
-        """The name: ``leaf0-spine1``."""
-        self.ends = link.ends
-        """The names of its ends: nodes, or ports, as ``s1:2``, if the nodes have several links."""
-
-    @property
-    def up(self) -> bool:
-        """Whether it carries packets."""
-        return self.name not in self._net.down
-
-    def fail(self) -> None:
-        """Let the link lose everything, and lead routes around it (`Net.set_link`)."""
-        self._net.set_link(*self.ends, up=False)
-
-    def restore(self) -> None:
-        """Let the link carry packets again, and lead routes over it."""
-        self._net.set_link(*self.ends, up=True)
-
-    def set_rate(self, rate: str | int) -> None:
-        """Let both directions go on at another rate: ``"10Mbit"``, or bit/s, at most the link's
-        own. Links between switches can do that, with the built-in switch."""
-        rate_bps, most = parse_rate(rate), self._link.rate_bps
-        least = min(RATES_BPS[0], most)
-        if not least <= rate_bps <= most:
-            raise InputError(
-                f"link {self.name}: rate {shown(rate)} is out of range: from {format_rate(least)} "
-                f"to the link's own, {format_rate(most)}; fail() lets it carry nothing"
-            )
-        switches = {switch.name for switch in self._net.topology.switches}
-        refuse(
-            not set(self._link.nodes) <= switches,
-            f"link {self.name}: a host sends at the rate of its interface; links between switches "
-            "can be slowed",
-        )
-        with self._net.in_turn("set_rate"):
-            for source, target in (self.ends, self.ends[::-1]):
-                self._net.backend.set_rate(source, target, rate_bps)
-
-    @property
-    def counted_by(self) -> dict[str, str]:
-        """By what each direction is counted, by its name (`Net.counted_by`)."""
-        self._net.check_up()
-        self._net.notice_loads()
-        both = [self._net.topology.direction(*ends) for ends in (self.ends, self.ends[::-1])]
-        return {each.name: self._net.counted_by(each) for each in both}
-
-    @property
-    def counts(self) -> dict[str, LinkCounters]:
-        """What each direction has carried and lost, by its name: ``leaf0>spine1``; `counted_by`
-        says by what that is counted."""
-        found = self._net.counts()
-        return {">".join(ends): found[ends] for ends in (self.ends, self.ends[::-1])}
-
-    def __repr__(self) -> str:
-        return f"<link {self.name}, {'up' if self.up else 'down'}>"
 
 
 def _unseen(_fraction: float) -> None:

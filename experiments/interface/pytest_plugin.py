@@ -85,7 +85,7 @@ def _enter(request: pytest.FixtureRequest, net: "Net", keep: str) -> "Net":
 
 def _made(request: pytest.FixtureRequest, network: Any, keep: str, options: Any) -> "Net":
     """Return a network that is up: the one that there is, if it is kept, or a new one."""
-    from weft.experiments.interface.net import up
+    from weft.experiments.interface.up import up
 
     if keep not in KEEPS:
         pytest.fail(f"keep={keep!r}: {', '.join(KEEPS)} are possible", pytrace=False)

@@ -17,7 +17,8 @@ TYPE_CHECKING = False  # as `typing` has it, without importing that: see __main_
 if TYPE_CHECKING:
     from typing import Any
 
-    from weft.experiments.interface.net import Net, up
+    from weft.experiments.interface.net import Net
+    from weft.experiments.interface.up import up
     from weft.experiments.resharding.meshes import Mesh
     from weft.experiments.resharding.plan import Tensor, plan_resharding
     from weft.experiments.results.results import Results
@@ -56,7 +57,7 @@ _HOMES = {
     "read_network": "weft.topo.own",
     "run": "weft.experiments.runs.runner",
     "single": "weft.topo.clos",
-    "up": "weft.experiments.interface.net",
+    "up": "weft.experiments.interface.up",
 }
 
 
