@@ -2,7 +2,7 @@
 
 A callback may begin further collectives, as the hook of PowerSGD does. It runs beside the program,
 so the order of those among the program's own is not the same on all ranks; they go by a
-communicator of their own (`weft.pytorch.process_group`). Among themselves their order is the same,
+communicator of their own (`weft.pytorch.lanes`). Among themselves their order is the same,
 since the callbacks of a group's collectives run one after another, in the order in which these were
 begun. What a callback begins is told at once, so that a callback may wait for it.
 """

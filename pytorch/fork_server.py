@@ -96,7 +96,7 @@ def _load(algorithms: list[str]) -> None:
     import torch.optim.optimizer
 
     from weft.agents.drivers.rank import warm_up
-    from weft.pytorch import process_group  # noqa: F401
+    from weft.pytorch import backend  # noqa: F401
     from weft.pytorch.fused import operators  # noqa: F401
 
     for name in USUAL:

@@ -57,11 +57,11 @@ def _prepare_torch(settings: Settings, timeline: Timeline) -> None:
     from torch.distributed import distributed_c10d
     from torch.optim.optimizer import register_optimizer_step_post_hook
 
-    from weft.pytorch import process_group, session
+    from weft.pytorch import backend, session
     from weft.pytorch.fused import operators
 
     session.prepare(settings, timeline)
-    process_group.register()
+    backend.register()
     operators.register()
     _take_note_of_groups(settings, timeline)
     given = distributed_c10d.init_process_group

@@ -8,8 +8,10 @@ from uuid import uuid4
 import msgspec
 
 from weft.base.errors import RunError, refuse
-from weft.pytorch.groups import Group, Introduction, Network
+from weft.pytorch.group_agents import Introduction
+from weft.pytorch.groups import Group
 from weft.pytorch.messages import GroupMade, MakeGroup
+from weft.pytorch.network import Network
 
 LOOK_S = 0.01
 """Between two looks for what other ranks have said in the store."""
@@ -65,10 +67,12 @@ class Meeting:
         group = network.make_group(
             self._name, self._rank, members, made, serves=serves, subsets=subsets
         )
-        store.set(f"{key}/queue pairs/{self._rank}", msgspec.json.encode(group.introduction()))
+        store.set(
+            f"{key}/queue pairs/{self._rank}", msgspec.json.encode(group.agents.introduction())
+        )
         texts = [self._told(f"{key}/queue pairs/{other}") for other in range(self._size)]
         introductions = [msgspec.json.decode(text, type=Introduction) for text in texts]
-        network.call(lambda: group.connect(introductions))
+        network.call(lambda: group.agents.connect(self._name, introductions))
         # Before all are connected, nobody sends: it would not be understood.
         store.set(f"{key}/connected/{self._rank}", "")
         for other in range(self._size):

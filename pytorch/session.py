@@ -7,8 +7,8 @@ from typing import Any
 from weft.base.errors import InputError
 from weft.pytorch.callbacks import MOST_THREADS
 from weft.pytorch.choices import choices_of
-from weft.pytorch.groups import Network
 from weft.pytorch.messages import Settings
+from weft.pytorch.network import Network
 from weft.pytorch.tensors import Pool
 from weft.pytorch.timeline import Timeline
 

@@ -1,7 +1,7 @@
 """Tensors of torch as the memory that collectives work on."""
 
 from collections.abc import Sequence
-from typing import Any
+from itertools import accumulate, pairwise
 
 import numpy as np
 import torch
@@ -132,8 +132,14 @@ def typed(memory: Bytes, name: str) -> Array:
     return memory.view(dtype_of(name))
 
 
+def cut(memory: Bytes, tensors: Sequence[torch.Tensor]) -> list[Bytes]:
+    """Return the parts of memory that hold tensors one behind the other."""
+    ends = accumulate(map(size_bytes, tensors), initial=0)
+    return [memory[first:end] for first, end in pairwise(ends)]
+
+
 class Pool:
-    """A pool has memory for collectives whose tensors cannot be used as they are."""
+    """Memory for collectives whose tensors cannot be used as they are."""
 
     def __init__(self) -> None:
         self._free: dict[int, list[Bytes]] = {}
@@ -158,6 +164,44 @@ class Pool:
             self._free.setdefault(len(memory), []).append(memory)
 
 
-def scalar_of(factor: Any) -> Any:
-    """Return the factor of PREMUL_SUM, a number or a tensor of one element, as a number."""
-    return factor.item() if isinstance(factor, torch.Tensor) else factor
+class Staged:
+    """The elements of tensors, one behind the other, as one piece of memory: the tensor's own if it
+    is one that has them so, and else some of a pool.
+
+    Args:
+        direct: whether the tensor's own may be used,
+        apart: if it is no part of this.
+    """
+
+    def __init__(
+        self,
+        pool: Pool,
+        tensors: Sequence[torch.Tensor],
+        *,
+        direct: bool = True,
+        apart: "Staged | None" = None,
+    ) -> None:
+        self._pool = pool
+        self._tensors: Sequence[torch.Tensor] = ()
+        if direct and len(tensors) == 1 and is_plain(tensors[0]):
+            self.memory = bytes_of(tensors[0])
+            if apart is None or not np.may_share_memory(self.memory, apart.memory):
+                return
+        self._tensors = tensors
+        self.memory = pool.take(sum(map(size_bytes, tensors)))
+
+    def read(self, tensors: Sequence[torch.Tensor], begin: int = 0) -> None:
+        """Copy the elements of tensors to the memory from a byte on, unless it is theirs."""
+        for tensor, part in zip(tensors, cut(self.memory[begin:], tensors), strict=True):
+            if tensor.data_ptr() != part.ctypes.data or not is_plain(tensor):
+                read(tensor, part)
+
+    def write(self) -> None:
+        """Copy the memory to the tensors' elements, unless it is theirs."""
+        for tensor, part in zip(self._tensors, cut(self.memory, self._tensors), strict=True):
+            write(tensor, part)
+
+    def give_back(self) -> None:
+        """Give the memory back to the pool, if it is of it."""
+        if self._tensors:
+            self._pool.give(self.memory)

@@ -33,6 +33,10 @@ class WeftWork(dist._Work):
     ) -> None:  # fmt: skip
         super().__init__()
         self.what = what
+        self.begun_ns = time.monotonic_ns()
+        self.size_bytes = 0
+        """What the record will say of it."""
+        self.algorithm = ""
         self._timeout_s = timeout.total_seconds()
         self._result: list[Any] = list(result)
         self._timeline = timeline
@@ -153,7 +157,7 @@ class Countdown:
         self._error = ""
         self._lock = threading.Lock()
 
-    def one(self, error: str) -> None:
+    def one(self, error: str, _source: int = -1) -> None:
         """Take note that one of them has ended. The first error ends it all."""
         with self._lock:
             if self._left <= 0:

@@ -1,0 +1,170 @@
+"""What all operations of a process group have in common: how one begins, and how it ends."""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+import torch
+
+from weft.agents.collectives.dtypes import Array
+from weft.agents.collectives.requests import Request
+from weft.pytorch import tensors as memory_of
+from weft.pytorch.callbacks import Callbacks
+from weft.pytorch.groups import Group, Place
+from weft.pytorch.lanes import Lanes
+from weft.pytorch.reductions import Reduction
+from weft.pytorch.session import Session
+from weft.pytorch.timeline import Operation
+from weft.pytorch.work import Countdown, WeftWork
+
+
+class Operations:
+    """The operations of the ranks of a process group.
+
+    Args:
+        lanes: the communicators that they go by.
+        shared: what the groups of this process share.
+        rank, size: of this process in the group.
+        name: of the group.
+        timeout: of operations that are not told another.
+    """
+
+    def __init__(
+        self, lanes: Lanes, shared: Session, rank: int, size: int, name: str, timeout: timedelta
+    ) -> None:
+        self.lanes = lanes
+        self.shared = shared
+        self.rank = rank
+        self.size = size
+        self.name = name
+        self.timeout = timeout
+        self._gathered: list[WeftWork] | None = None
+        """What has been called since `start_coalescing`."""
+        self._callbacks = Callbacks(shared.callback_threads)
+
+    def begin(
+        self,
+        what: str,
+        inputs: Sequence[torch.Tensor],
+        outputs: Sequence[torch.Tensor],
+        opts: Any = None,
+    ) -> WeftWork:
+        """Begin an operation that ends with its outputs.
+
+        Raises:
+            BadCallError: a tensor is no dense tensor on the CPU.
+        """
+        memory_of.check(what, [*inputs, *outputs])
+        work = WeftWork(
+            f"{what} on rank {self.rank} of group {self.name!r}",
+            self.timeout_of(opts), outputs, self.shared.timeline, self._callbacks,
+        )  # fmt: skip
+        if self._gathered is not None:
+            self._gathered.append(work)
+        return work
+
+    def timeout_of(self, opts: Any) -> timedelta:
+        """Return the timeout that an operation was told, or else the group's."""
+        given = getattr(opts, "timeout", None)
+        if isinstance(given, timedelta) and given.total_seconds() > 0:
+            return given
+        return self.timeout
+
+    def request(
+        self,
+        collective: str,
+        algorithm: str,
+        counts: int | tuple[int, ...],
+        opts: Any,
+        reduction: Reduction | None = None,
+        root: int = 0,
+    ) -> Request:
+        """Return what the network is asked for. Without a reduction, elements are bytes."""
+        dtype, op = (reduction.dtype, reduction.op) if reduction else ("uint8", "sum")
+        return Request(
+            0, collective, algorithm, counts, dtype, op, root,
+            pace_bps=self.shared.settings.pace_bps,
+            timeout_ns=int(self.timeout_of(opts).total_seconds() * 1e9),
+        )  # fmt: skip
+
+    def is_trivial(
+        self, work: WeftWork, group: Group, text: str, moves: bool, changes_one: bool = False
+    ) -> bool:
+        """Return whether there is nothing to be moved, and let the work end then: at once in a
+        group of one rank, and else when the ranks were seen to call the same."""
+        if self.size == 1 and not (moves and changes_one):
+            self.end(work)
+            return True
+        if not moves:
+            self.in_order(work, group, lambda: group.agree(
+                text, lambda error, _source: self.later(lambda: self.end(work, error))
+            ))  # fmt: skip
+        return not moves
+
+    def start(
+        self,
+        work: WeftWork,
+        group: Group,
+        text: str,
+        request: Request,
+        buffer: Array,
+        output: Array | None,
+        finish: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Let the network do a collective, and then finish it in a thread of the pool."""
+
+        def ended(error: str) -> None:
+            if not error:
+                try:
+                    finish()
+                except Exception as failure:
+                    error = f"{type(failure).__name__}: {failure}"
+            self.end(work, error)
+
+        def done(error: str, _source: int) -> None:
+            self.later(lambda: ended(error))
+
+        self.in_order(work, group, lambda: group.collective(text, request, buffer, output, done))
+        work.ends_itself = True
+
+    def in_order(self, work: WeftWork, group: Group, begin: Callable[[], Place]) -> None:
+        """Begin what has its place among the collectives of a group."""
+        self._callbacks.begun(work)
+        work.missing = partial(group.who_is_late, begin())
+
+    def note(self, work: WeftWork, error: str) -> None:
+        """Record an operation that has ended."""
+        self.shared.timeline.ended(
+            Operation(
+                work.what.partition(" ")[0], work.algorithm, self.name, work.size_bytes,
+                work.begun_ns, time.monotonic_ns(), error,
+            )
+        )  # fmt: skip
+
+    def end(self, work: WeftWork, error: str = "", source: int = -1) -> None:
+        """Let an operation end, with an error if there is one."""
+        self.note(work, error)
+        work.end(error, source)
+
+    def later(self, do: Callable[[], None]) -> None:
+        """Do something in a thread of the pool."""
+        try:
+            self.shared.finishers.submit(do)
+        except RuntimeError:  # the interpreter is about to end
+            do()
+
+    def start_coalescing(self) -> None:
+        """Gather what is called from now on."""
+        self._gathered = []
+
+    def end_coalescing(self) -> WeftWork:
+        """Return a work that ends when all has that was called since `start_coalescing`."""
+        gathered, self._gathered = self._gathered or [], None
+        work = self.begin("coalesced operations", [], [])
+        waits = Countdown(len(gathered) + 1, work.end)
+        for each in gathered:
+            each.when_over(waits.one)
+        waits.one("")
+        return work
