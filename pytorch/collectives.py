@@ -137,7 +137,6 @@ class Collectives:
             f"{what}: the input for rank {self._rank}, this one, has {sizes[self._rank]} bytes "
             f"and the output {own}",
         )
-
         return self._carry_out(
             "reduce-scatter", what, opts, inputs, outputs, sizes, reduction=reduction
         )
@@ -224,8 +223,8 @@ class Collectives:
             return work
         pool = operations.shared.pool
         if reduction:
-            own_memory = inputs is not outputs and reduction.factor is None
-            given = Staged(pool, inputs, direct=own_memory)
+            stays = inputs is not outputs and reduction.factor is None
+            given = Staged(pool, inputs, direct=stays)
             given.read(inputs)
             reduction.premultiply(given.memory)
             found = Staged(pool, outputs, apart=given)

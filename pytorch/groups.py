@@ -135,7 +135,6 @@ class Group:
             request: its number is set here.
             buffer, output: as `HostAgent.start` has them; they belong to it until it is done.
         """
-
         place = Place()
 
         def begin() -> None:
@@ -221,7 +220,6 @@ class Group:
 
     def send(self, peer: int, tag: int, memory: Bytes, done: Done) -> None:
         """Send a message to a rank of the group."""
-
         self._post(lambda: self.agents.send(peer, tag, memory, done), done)
 
     def receive(
