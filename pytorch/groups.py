@@ -176,6 +176,7 @@ class Group:
                 done(self._most_why, -1)
                 return
             self._waiting.append(_Asked(begin, done))
+            self.take_events()
 
         self._post(ask, done)
         return place
@@ -273,6 +274,7 @@ class Group:
                 work(self.agents.exchange_of_all())
             except WeftError as error:
                 self.fail(str(error))
+            self.take_events()
 
         self._post(doing)
 
